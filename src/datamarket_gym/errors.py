@@ -1,0 +1,65 @@
+"""Errors that users can meet. Each names the bad input and says what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class DataMarketError(Exception):
+    """Base of every error this package raises on bad input; the command line exits 2 on it."""
+
+
+class SubmissionError(DataMarketError):
+    """A submitted table is not usable: names the column and, where there is one, the row."""
+
+
+class ParameterError(DataMarketError):
+    """A parameter has a value outside its range."""
+
+    def __init__(self, parameter: str, value: object, remedy: str) -> None:
+        super().__init__(f"{parameter} = {value!r}: {remedy}")
+        self.parameter = parameter
+
+
+class UnknownNameError(DataMarketError):
+    """A name that is not registered, with the names that come close."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        close = get_close_matches(name, known, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
+        super().__init__(f"unknown {kind} {name!r}; {hint}")
+
+
+class TooManyPlayersError(DataMarketError):
+    """Enumeration was asked for with more players than it can handle."""
+
+
+class OracleRequiredError(DataMarketError):
+    """An oracle layer was used where there is no ground truth to ask."""
+
+
+class LearnerError(DataMarketError):
+    """A learner failed on a coalition; the message names the coalition."""
+
+
+def require_in(parameter: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:
+    """Refuse a value outside [low, high], or (low, high] with ``open_low``; NaN is outside."""
+    above = value > low if open_low else value >= low
+    if not (above and value <= high):
+        bracket = "(" if open_low else "["
+        raise ParameterError(parameter, value, f"choose a value in {bracket}{low:g}, {high:g}]")
+
+
+def require_count(parameter: str, value: int, at_least: int = 1) -> None:
+    """Refuse anything but a whole number of at least ``at_least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise ParameterError(parameter, value, f"choose a whole number of at least {at_least}")
+
+
+def require_choice(parameter: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse a word that is not among the choices."""
+    choices = list(choices)
+    if value not in choices:
+        raise ParameterError(parameter, value, f"choose one of {', '.join(choices)}")

@@ -1,0 +1,23 @@
+"""Names for the arrays that travel between modules, with their shapes."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+CoalitionMatrix: TypeAlias = NDArray[np.bool_]
+"""Shape (B, K): row b says which of the K players are in coalition b."""
+
+Values: TypeAlias = NDArray[np.float64]
+"""Shape (B,): one value per coalition, or (K,): one score per player."""
+
+Features: TypeAlias = NDArray[np.float64]
+"""Shape (r, d): one row of features per unit."""
+
+Codes: TypeAlias = NDArray[np.int64]
+"""Shape (r,): an integer code per unit (class, player, group)."""
+
+Keys: TypeAlias = NDArray[np.bytes_]
+"""Shape (r,), dtype S64: a sha256 in hexadecimal per unit or per player."""
