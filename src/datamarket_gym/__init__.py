@@ -1,3 +1,79 @@
-"""DataMarket-Gym: pay people for training data without paying cheats."""
+"""DataMarket-Gym: pay people for training data without paying cheats.
+
+Submitted units go in, evidence ties some of them together, the tied groups play a coalition game, a
+semivalue scores the groups, an allocation rule pays the identities, and an audit says what a cheater
+could still gain::
+
+    from datamarket_gym import ProviderMarket, Synthetic, mechanism
+
+    market = ProviderMarket.from_task(Synthetic(), seed=0, learner="knn", utility="chance")
+    paid = mechanism("recommended").pay(market.honest.submission, market.utility_oracle())
+    paid.as_dict()
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from datamarket_gym.errors import DataMarketError as DataMarketError
+    from datamarket_gym.evidence import Clusters as Clusters
+    from datamarket_gym.evidence import EvidenceGraph as EvidenceGraph
+    from datamarket_gym.game import Game as Game
+    from datamarket_gym.learners.oracle import Utility as Utility
+    from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
+    from datamarket_gym.market import Attack as Attack
+    from datamarket_gym.market import ProviderMarket as ProviderMarket
+    from datamarket_gym.metrics import Metrics as Metrics
+    from datamarket_gym.payments import Allocator as Allocator
+    from datamarket_gym.payments import Mechanism as Mechanism
+    from datamarket_gym.payments import Payments as Payments
+    from datamarket_gym.payments import mechanism as mechanism
+    from datamarket_gym.quotient import QuotientGame as QuotientGame
+    from datamarket_gym.quotient import canonical_training_set as canonical_training_set
+    from datamarket_gym.registry import create as create
+    from datamarket_gym.registry import register as register
+    from datamarket_gym.semivalues import Valuator as Valuator
+    from datamarket_gym.tasks import Synthetic as Synthetic
+    from datamarket_gym.units import GroundTruth as GroundTruth
+    from datamarket_gym.units import Submission as Submission
+    from datamarket_gym.units import SubmittedProfile as SubmittedProfile
+    from datamarket_gym.units import read_submission as read_submission
+
+_EXPORTS = {
+    "Allocator": "payments",
+    "Attack": "market",
+    "Clusters": "evidence",
+    "DataMarketError": "errors",
+    "EvidenceGraph": "evidence",
+    "Game": "game",
+    "GroundTruth": "units",
+    "Mechanism": "payments",
+    "Metrics": "metrics",
+    "Payments": "payments",
+    "ProviderMarket": "market",
+    "QuotientGame": "quotient",
+    "Submission": "units",
+    "SubmittedProfile": "units",
+    "Synthetic": "tasks",
+    "Utility": "learners.oracle",
+    "UtilityOracle": "learners.oracle",
+    "Valuator": "semivalues",
+    "canonical_training_set": "quotient",
+    "create": "registry",
+    "mechanism": "payments",
+    "read_submission": "units",
+    "register": "registry",
+}
+
+__all__ = ["__version__", *_EXPORTS]
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used, so that importing the package is quick."""
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"datamarket_gym.{_EXPORTS[name]}"), name)

@@ -118,6 +118,9 @@ class Game(ABC):
         todo = np.flatnonzero(~known & ~empty)
         if len(todo):
             _, first, where = np.unique(prints[todo, 0], return_index=True, return_inverse=True)
+            # in the order asked, not of secret fingerprints: learners warm-start along the rows
+            order = np.argsort(first)
+            first, where = first[order], np.argsort(order)[where]
             fresh = self._evaluate(coalitions[todo[first]])
             if np.isnan(fresh).any():
                 bad = np.flatnonzero(coalitions[todo[first][np.isnan(fresh).argmax()]])

@@ -87,8 +87,9 @@ def lookup(kind: str, name: str) -> Any:
 
 
 def summary(component: Any) -> str:
-    """First line of a component's docstring."""
-    return (component.__doc__ or "").strip().split("\n")[0]
+    """A component's title, or else the first line of its docstring."""
+    text: str = getattr(component, "title", None) or component.__doc__ or ""
+    return text.strip().split("\n")[0]
 
 
 def create(kind: str, spec: Any) -> Any:
@@ -169,6 +170,8 @@ def _parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any
 
 
 def _literal(text: str) -> Any:
+    if text in ("nan", "inf", "-inf"):
+        return float(text)
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

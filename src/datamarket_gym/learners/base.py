@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class Scorer(ABC):
 
 class Learner(ABC):
     """Plug point ``learner``: a frozen dataclass with the learner's parameters."""
+
+    has_closed_form: ClassVar[bool] = False  # whether `Scorer.closed_form` can be other than None
 
     @abstractmethod
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:

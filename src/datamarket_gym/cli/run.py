@@ -1,0 +1,62 @@
+"""``datamarket run``: progress on stderr, the table on stdout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.experiments import ExperimentSpec, parse_spec, run_experiment
+from datamarket_gym.registry import lookup
+
+
+def run_and_show(
+    experiment: str,
+    seeds: int | None,
+    first_seed: int,
+    out: Path | None,
+    only: str | None,
+    jobs: int,
+    device: str,
+) -> None:
+    """Run an experiment with a progress bar, then print its table and where the files are."""
+    spec = _spec(experiment)
+    changes = {"seeds": seeds or spec.seeds, "first_seed": first_seed, "only": only}
+    spec = spec.model_copy(update=changes)
+    out = out or Path("runs") / spec.name
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("cells"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(spec.name, total=None)
+        run_experiment(
+            spec,
+            out,
+            jobs=jobs,
+            device=device,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    console = Console()
+    console.print(Markdown((out / "table.md").read_text(encoding="utf-8")))
+    console.print(f"\nresults, tables and manifest are in {out}/", highlight=False)
+
+
+def _spec(experiment: str) -> ExperimentSpec:
+    if not experiment.endswith(".toml"):
+        spec: ExperimentSpec = lookup("experiment", experiment)
+        return spec
+    path = Path(experiment)
+    if not path.is_file():
+        raise DataMarketError(f"there is no file {experiment!r}; check the path")
+    return parse_spec(path.read_text(encoding="utf-8"), path.name)

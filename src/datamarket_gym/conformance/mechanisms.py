@@ -1,0 +1,147 @@
+"""Checkers for what makes mechanisms: evidence, representatives, allocations, and the whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from datamarket_gym.conformance.promise import check_written, promise, small_market
+from datamarket_gym.evidence.base import EvidenceLayer
+from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.market.replication import NearDuplicates
+from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.payments.shares import Allocation, Provenance
+from datamarket_gym.quotient.canonical import Representative
+from datamarket_gym.quotient.representatives import Collapse
+from datamarket_gym.typing import Codes
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
+
+
+def _attacked() -> SubmittedProfile:
+    """A profile with exact copies, near copies and honest units."""
+    return NearDuplicates(sigma=1e-3).apply(0, small_market().state)
+
+
+def _partition_of(label: Codes) -> set[frozenset[int]]:
+    return {frozenset(np.flatnonzero(label == k).tolist()) for k in np.unique(label)}
+
+
+def _shuffled(submission: Submission) -> tuple[Submission, Codes]:
+    order = np.random.default_rng(1).permutation(len(submission))
+    return submission.take(order), order
+
+
+def check_evidence(layer: EvidenceLayer) -> None:
+    """Edges are between units of the submission; clusters do not depend on row order or names."""
+    check_written("evidence", layer)
+    profile = _attacked()
+    truth = profile.truth if layer.needs_oracle else None
+    for granularity in GRANULARITIES:
+        found = EvidenceGraph.build(profile.submission, layer, granularity=granularity, truth=truth)
+        edges, n = found.edges, len(profile.submission)
+        promise(((edges.left >= 0) & (edges.left < n)).all(), "an edge leaves the submission")
+        promise(((edges.right >= 0) & (edges.right < n)).all(), "an edge leaves the submission")
+        promise((edges.left != edges.right).all(), "an edge ties a unit to itself")
+        promise(np.isfinite(edges.score).all(), "an edge has no finite score")
+        promise((np.char.str_len(edges.reason) > 0).all(), "an edge has no reason")
+        promise(
+            all((found.label[edges.left] == found.label[edges.right]).tolist()),
+            "two tied units are in different clusters",
+        )
+    if layer.needs_oracle:
+        return
+    label = EvidenceGraph.build(profile.submission, layer).label
+    shuffled, order = _shuffled(profile.submission)
+    back = np.argsort(order)
+    promise(
+        _partition_of(EvidenceGraph.build(shuffled, layer).label[back]) == _partition_of(label),
+        "the clusters depend on the order of rows",
+    )
+    renamed = shuffled.take(back, {"identity": np.char.add("z", profile.submission.identity[::-1])})
+    promise(
+        _partition_of(EvidenceGraph.build(renamed, layer).label) == _partition_of(label),
+        "the clusters of units depend on the names of identities",
+    )
+
+
+def check_representative(representative: Representative) -> None:
+    """Every cluster keeps a row, claims on each row add up to one, and row order does not matter."""
+    check_written("representative", representative)
+    submission = _attacked().submission
+    clusters = EvidenceGraph.build(submission, "cosine@0.95")
+    kept = representative.canonical(submission, clusters)
+    promise(set(kept.cluster.tolist()) == set(range(clusters.n_clusters)), "a cluster was left empty")
+    per_row = np.bincount(kept.claim_row, weights=kept.claim_share, minlength=len(kept.label))
+    promise(np.allclose(per_row, 1.0), "the claims on a canonical unit do not add up to one")
+    promise(
+        (clusters.label[kept.claim_unit] == kept.cluster[kept.claim_row]).all(),
+        "a unit of another cluster claims a canonical unit",
+    )
+    shuffled, order = _shuffled(submission)
+    again = representative.canonical(
+        shuffled, Clusters(clusters.label[order], clusters.edges, clusters.granularity)
+    )
+    promise(
+        sorted(zip(kept.cluster.tolist(), kept.keys.tolist(), strict=True))
+        == sorted(zip(again.cluster.tolist(), again.keys.tolist(), strict=True)),
+        "the canonical units depend on the order of rows",
+    )
+
+
+def check_allocation(allocation: Allocation) -> None:
+    """Shares are positive and add up to one in every cluster, whatever the identities are called."""
+    check_written("allocation", allocation)
+    profile = _attacked()
+    shares = _shares(allocation, profile.submission, profile.truth)
+    renames = {str(name): f"z{i}" for i, name in enumerate(profile.submission.identities[::-1])}
+    names = np.array([renames[str(name)] for name in profile.submission.identity])
+    controller = {renames[k]: v for k, v in profile.truth.controller.items()}
+    truth = GroundTruth(profile.truth.id, profile.truth.owner, profile.truth.source, controller)
+    everything = np.arange(len(names))
+    other = _shares(allocation, profile.submission.take(everything, {"identity": names}), truth)
+    promise(
+        {(c, renames[i]): s for (c, i), s in shares.items()} == other,
+        "shares depend on what identities are called",
+    )
+
+
+def _shares(
+    allocation: Allocation, submission: Submission, truth: GroundTruth
+) -> dict[tuple[int, str], float]:
+    clusters = EvidenceGraph.build(submission, "cosine@0.95", granularity="identity")
+    canonical = Collapse().canonical(submission, clusters)
+    shown = truth if allocation.needs_oracle else None
+    shares = allocation.shares(Provenance(submission, clusters, canonical, shown))
+    promise((shares.share > 0).all(), "a share is not positive")
+    promise(
+        np.allclose(np.bincount(shares.cluster, weights=shares.share), 1.0),
+        "the shares of a cluster do not add up to one",
+    )
+    names = submission.identities[shares.identity].tolist()
+    # Clusters are named by their units, which are the same under any names of identities.
+    first = [int(clusters.members(c)[0]) for c in shares.cluster.tolist()]
+    found: dict[tuple[int, str], float] = defaultdict(float)
+    for pair, share in zip(zip(first, names, strict=True), shares.share.tolist(), strict=True):
+        found[pair] += share
+    return {pair: round(share, 12) for pair, share in found.items()}
+
+
+def check_mechanism(mechanism: Mechanism) -> None:
+    """The spec survives JSON, nothing of a cluster's score is lost, and names do not matter."""
+    promise(
+        Mechanism.model_validate_json(mechanism.model_dump_json()) == mechanism,
+        "the spec does not survive JSON",
+    )
+    profile, utility = _attacked(), Utility("knn@3")
+    paid = mechanism.pay(profile.submission, small_market().utility_oracle(utility), profile.truth)
+    promise(np.isfinite(paid.totals).all(), "a payment is not finite")
+    promise(
+        abs(paid.amount.sum() - paid.scores.values.sum()) < 1e-9,
+        "the payments do not add up to the scores",
+    )
+    shuffled, _ = _shuffled(profile.submission)
+    again = mechanism.pay(shuffled, small_market().utility_oracle(utility), profile.truth)
+    promise(paid.as_dict() == again.as_dict(), "payments depend on the order of rows")

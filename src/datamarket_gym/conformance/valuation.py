@@ -1,0 +1,93 @@
+"""Checkers for what values coalitions: games, learners, semivalues and estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datamarket_gym.conformance.promise import check_written, promise
+from datamarket_gym.errors import ParameterError
+from datamarket_gym.game import Game
+from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows
+from datamarket_gym.semivalues import Banzhaf, Shapley
+from datamarket_gym.semivalues.base import Estimator, Semivalue
+from datamarket_gym.tasks.closed_form import AdditiveGame, UnanimityGame
+
+
+def check_game(game: Game) -> None:
+    """v(empty) = 0, answers do not depend on the batch, and the counters count."""
+    rng = np.random.default_rng(0)
+    coalitions = rng.random((40, game.n_players)) < 0.5
+    coalitions[0] = False
+    asked = game.asked
+    values = game.values(coalitions)
+    promise(values.shape == (40,), f"40 coalitions gave values of shape {values.shape}")
+    promise(np.isfinite(values).all(), "a value is not finite")
+    promise(values[0] == 0.0, "the empty coalition is not worth 0")
+    promise(game.asked - asked == 40, "the game does not count what it is asked")
+    computed = game.computed
+    order = rng.permutation(40)
+    promise((game.values(coalitions[order]) == values[order]).all(), "values depend on the batch")
+    promise(game.computed == computed, "a coalition was computed twice")
+
+
+def check_learner(learner: Learner) -> None:
+    """Utilities lie in [0, 1] and depend neither on the batch nor on the order of rows."""
+    rng = np.random.default_rng(0)
+    label = np.tile(np.arange(3), 8)
+    features = rng.normal(size=(24, 4)) + label[:, None]
+    player = np.arange(24) // 4
+    rows = TrainingRows(features, label, player, 6, 3)
+    validation = ValidationRows(rng.normal(size=(30, 4)) + 1.0, rng.integers(0, 3, size=30))
+    coalitions = rng.random((20, 6)) < 0.5
+    coalitions[~coalitions.any(axis=1), 0] = True
+    values = learner.scorer(rows, validation).utility(coalitions)
+    promise(values.shape == (20,), f"20 coalitions gave utilities of shape {values.shape}")
+    promise(((values >= 0) & (values <= 1)).all(), "a utility lies outside [0, 1]")
+    scorer = learner.scorer(rows, validation)
+    alone = np.concatenate([scorer.utility(c[None]) for c in coalitions])
+    promise((alone == values).all(), "utilities depend on the batch")
+    order = rng.permutation(24)
+    mixed = TrainingRows(features[order], label[order], player[order], 6, 3)
+    promise(
+        np.allclose(learner.scorer(mixed, validation).utility(coalitions), values, atol=1e-12),
+        "utilities depend on the order of rows",
+    )
+
+
+def check_semivalue(semivalue: Semivalue) -> None:
+    """The law of sizes is a probability law for any number of players."""
+    check_written("semivalue", semivalue)
+    for n_players in (1, 2, 3, 10, 400):
+        law = semivalue.size_law(n_players)
+        promise(law.shape == (n_players,), f"{n_players} players gave a law of shape {law.shape}")
+        promise((law >= 0).all(), "a size has negative probability")
+        promise(abs(law.sum() - 1) < 1e-9, f"the law of {n_players} players sums to {law.sum()}")
+
+
+def check_estimator(estimator: Estimator) -> None:
+    """Estimates come with standard errors, near the truth, and within the budget."""
+    check_written("estimator", estimator)
+    supported = [semivalue for semivalue in (Shapley(), Banzhaf()) if _supports(estimator, semivalue)]
+    promise(supported, "the estimator supports neither Shapley nor Banzhaf")
+    for semivalue in supported:
+        for game in (UnanimityGame(5), AdditiveGame([0.1, 0.2, 0.3, 0.4])):
+            budget = 600 * game.n_players
+            found = estimator.estimate(game, semivalue, budget, np.random.default_rng(0))
+            promise(game.asked <= budget, f"{game.asked} coalitions asked, the budget is {budget}")
+            promise(found.values.shape == (game.n_players,), "one score per player is needed")
+            promise((found.standard_errors >= 0).all(), "a standard error is negative")
+            off = np.abs(found.values - game.exact(semivalue))
+            promise(
+                (off <= 5 * found.standard_errors + 1e-9).all(),
+                f"a score is {off.max():.3g} off, more than five standard errors",
+            )
+
+
+def _supports(estimator: Estimator, semivalue: Semivalue) -> bool:
+    try:
+        estimator.estimate(AdditiveGame([1.0, 2.0]), semivalue, 100, np.random.default_rng(0))
+    except ParameterError as error:
+        if error.parameter == "semivalue":
+            return False
+        raise
+    return True

@@ -1,0 +1,149 @@
+"""One runner for all experiments: cells in parallel, results to the byte the same as in series.
+
+A cell is one task and seed. Its rows are written aside and renamed when it is done, so a
+killed run loses at most the cells in flight; the next run computes only what is missing and ends
+with the same bytes. Seconds are kept apart, in ``timings.json``: no two runs share them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from datamarket_gym import __version__
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.experiments.cells import Row, compute
+from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
+from datamarket_gym.experiments.tables import summarise, write_tables
+from datamarket_gym.units.io import write_table
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One task and seed of an experiment, and where its rows go."""
+
+    task: TaskEntry
+    seed: int
+    file: Path
+
+
+def run_experiment(
+    spec: ExperimentSpec,
+    out: Path,
+    *,
+    jobs: int = 1,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Run (or resume) an experiment into a folder and return the summary rows of its table."""
+    out.mkdir(parents=True, exist_ok=True)
+    parts = out / "parts"
+    _claim(out, spec)
+    cells = _cells(spec, parts)
+    if not (out / "results.parquet").exists():
+        parts.mkdir(exist_ok=True)
+        _compute_missing(spec, cells, jobs, device, progress)
+        results = pa.concat_tables(
+            [pq.read_table(cell.file) for cell in cells], promote_options="permissive"
+        )
+        write_table(results, out / "results.parquet")
+        _write_json(out / "timings.json", _timings(cells))
+        shutil.rmtree(parts)
+    rows = summarise(pq.read_table(out / "results.parquet").to_pylist())
+    write_tables(spec.title, rows, out)
+    return rows
+
+
+def _cells(spec: ExperimentSpec, parts: Path) -> list[Cell]:
+    return [
+        Cell(task, seed, parts / f"{i:03d}-{seed:04d}.parquet")
+        for i, task in enumerate(spec.tasks)
+        for seed in spec.seed_range
+    ]
+
+
+def _compute_missing(
+    spec: ExperimentSpec, cells: list[Cell], jobs: int, device: str, progress: Progress | None
+) -> None:
+    from joblib import Parallel, delayed
+
+    todo = [cell for cell in cells if not cell.file.exists()]
+    done = len(cells) - len(todo)
+    if progress:
+        progress(done, len(cells))
+    # Threads inside a fit only where cells do not already fill the cores.
+    engine = {"device": device, "jobs": 1 if jobs > 1 else 0}
+    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
+    for _ in parallel(delayed(_compute_one)(spec, cell, engine) for cell in todo):
+        done += 1
+        if progress:
+            progress(done, len(cells))
+
+
+def _compute_one(spec: ExperimentSpec, cell: Cell, engine: dict[str, Any]) -> None:
+    from threadpoolctl import threadpool_limits
+
+    started = time.perf_counter()
+    with threadpool_limits(1):
+        rows = compute(spec, cell.task, cell.seed, engine)
+    if not rows:
+        raise DataMarketError(f"{spec.name}: nothing is left to run; check --only {spec.only!r}")
+    _write_json(cell.file.with_suffix(".json"), {"seconds": time.perf_counter() - started})
+    names = dict.fromkeys(name for row in rows for name in row)
+    write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), cell.file)
+
+
+def _timings(cells: list[Cell]) -> dict[str, Any]:
+    seconds = [json.loads(c.file.with_suffix(".json").read_text())["seconds"] for c in cells]
+    return {
+        "cells": len(cells),
+        "cell_seconds": round(sum(seconds), 3),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def _claim(out: Path, spec: ExperimentSpec) -> None:
+    """Mark the folder as this experiment's, or refuse one that holds another's results."""
+    manifest = out / "manifest.json"
+    if manifest.exists():
+        found = json.loads(manifest.read_text())
+        if found.get("digest") != spec.digest:
+            raise DataMarketError(
+                f"{str(out)!r} holds results of another specification ({found.get('name')}); "
+                "choose another --out, or delete that folder"
+            )
+        return
+    packages = ("numpy", "scipy", "scikit-learn", "pyarrow")
+    _write_json(
+        manifest,
+        {
+            "name": spec.name,
+            "digest": spec.digest,
+            "spec": spec.model_dump(),
+            "seeds": [spec.seed_range.start, spec.seed_range.stop - 1],
+            "versions": {
+                "datamarket-gym": __version__,
+                "python": platform.python_version(),
+                **{name: version(name) for name in packages},
+            },
+        },
+    )
+
+
+def _write_json(path: Path, value: Any) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    os.replace(aside, path)

@@ -1,0 +1,113 @@
+"""The loops of `knn_votes`, compiled by numba; imported only where the batch is worth it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.typing import CoalitionMatrix, Values
+
+if TYPE_CHECKING:
+    from datamarket_gym.learners.knn_votes import Ballot
+
+
+def count(ballot: Ballot, coalitions: CoalitionMatrix) -> Values:
+    """Sum over validation rows of the agreeing share (a count if weights are equal) or of hits."""
+    near = ballot.near
+    total = np.zeros(len(coalitions))
+    arguments = (
+        coalitions.view(np.int8),
+        ballot.order,
+        near.player.astype(np.int32),
+        near.label.astype(np.int32),
+        ballot.weight,
+        near.validation_label.astype(np.int32),
+        ballot.k,
+        max(256, ballot.order.shape[1]),
+    )
+    if ballot.majority:
+        _majority(*arguments, ballot.n_classes, total)
+    else:
+        _soft(*arguments, near.equal_weights, total)
+    return total
+
+
+# A tile of coalitions shares the candidates gathered for one validation row, and absent candidates
+# are multiplied away instead of branched around.
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _soft(
+    present: NDArray[np.int8],
+    order: NDArray[np.int32],
+    player: NDArray[np.int32],
+    label: NDArray[np.int32],
+    weight: Values,
+    truth: NDArray[np.int32],
+    k: int,
+    tile: int,
+    unit: bool,
+    total: Values,
+) -> None:
+    n = order.shape[1]
+    who = np.empty(n, dtype=np.int32)
+    right_weight = np.empty(n)
+    wrong_weight = np.empty(n)
+    for start in range(0, len(present), tile):
+        for v in range(len(truth)):
+            for j in range(n):
+                position = order[v, j]
+                agrees = label[position] == truth[v]
+                who[j] = player[position]
+                right_weight[j] = weight[position] if agrees else 0.0
+                wrong_weight[j] = 0.0 if agrees else weight[position]
+            for b in range(start, min(start + tile, len(present))):
+                left = k
+                right = 0.0
+                wrong = 0.0
+                j = 0
+                while left > 0 and j < n:
+                    here = present[b, who[j]]
+                    right += here * right_weight[j]
+                    wrong += here * wrong_weight[j]
+                    left -= here
+                    j += 1
+                total[b] += right if unit else right / (wrong + right)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _majority(
+    present: NDArray[np.int8],
+    order: NDArray[np.int32],
+    player: NDArray[np.int32],
+    label: NDArray[np.int32],
+    weight: Values,
+    truth: NDArray[np.int32],
+    k: int,
+    tile: int,
+    n_classes: int,
+    total: Values,
+) -> None:
+    n = order.shape[1]
+    who = np.empty(n, dtype=np.int32)
+    vote = np.empty(n, dtype=np.int32)
+    votes = np.empty(n_classes)
+    for start in range(0, len(present), tile):
+        for v in range(len(truth)):
+            for j in range(n):
+                who[j] = player[order[v, j]]
+                vote[j] = label[order[v, j]]
+            for b in range(start, min(start + tile, len(present))):
+                votes[:] = 0.0
+                left = k
+                j = 0
+                while left > 0 and j < n:
+                    here = present[b, who[j]]
+                    votes[vote[j]] += here * weight[order[v, j]]
+                    left -= here
+                    j += 1
+                if np.argmax(votes) == truth[v]:
+                    total[b] += 1.0

@@ -1,0 +1,98 @@
+"""Utilities of many coalitions from one table of neighbours.
+
+``order[v]`` lists content positions from near to far. A coalition's neighbours of v are the first k
+entries of that list that belong to its players, so a batch needs no distances and no sorting. The
+compiled kernels of `knn_compiled` add the same numbers in the same order: both answers are equal to
+the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.learners.knn_order import Neighbourhood
+from datamarket_gym.learners.knn_table import Table
+from datamarket_gym.typing import CoalitionMatrix, Codes, Values
+
+_WINDOW = 64  # candidates looked at in one sweep; int8 counts them
+_BATCH = 4096  # coalitions in one sweep
+_WORTH_COMPILING = 1 << 18  # coalitions x validation rows below which loading numba costs more
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """Who may vote on which validation row, and how votes are counted."""
+
+    order: Table
+    near: Neighbourhood
+    k: int
+    n_classes: int
+    majority: bool
+
+    @property
+    def weight(self) -> Values:
+        """Weight of each vote: ones where all are equal, so that sums are exact."""
+        return np.ones(len(self.near)) if self.near.equal_weights else self.near.weight
+
+
+def count_votes(ballot: Ballot, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
+    """U of each coalition; ``rows`` are their numbers of training rows."""
+    coalitions = np.ascontiguousarray(coalitions)
+    large = len(coalitions) * len(ballot.near.validation_label) >= _WORTH_COMPILING
+    if large and find_spec("numba") is not None:
+        from datamarket_gym.learners import knn_compiled
+
+        total = knn_compiled.count(ballot, coalitions)
+    else:
+        total = np.concatenate(
+            [_count(ballot, coalitions[at : at + _BATCH]) for at in range(0, len(coalitions), _BATCH)]
+            or [np.empty(0)]
+        )
+    # With equal weights the totals are whole numbers, divided once.
+    each = np.minimum(ballot.k, rows) if ballot.near.equal_weights and not ballot.majority else 1
+    utility: Values = total / (each * len(ballot.near.validation_label))
+    return utility
+
+
+def _count(ballot: Ballot, coalitions: CoalitionMatrix) -> Values:
+    """Sum over validation rows of the agreeing share (a count if weights are equal) or of hits."""
+    total = np.zeros(len(coalitions))
+    weight, unit = ballot.weight, ballot.near.equal_weights
+    width = ballot.n_classes if ballot.majority else 2
+    for order, truth in zip(ballot.order, ballot.near.validation_label, strict=True):
+        label = ballot.near.label[order]
+        box = label if ballot.majority else (label == truth).astype(np.int64)
+        votes = _cast(coalitions, ballot.near.player[order], box, weight[order], ballot.k, width)
+        if ballot.majority:
+            total += votes.argmax(axis=1) == truth
+        elif unit:
+            total += votes[:, 1]
+        else:
+            total += votes[:, 1] / (votes[:, 0] + votes[:, 1])
+    return total
+
+
+def _cast(
+    coalitions: CoalitionMatrix, player: Codes, box: Codes, weight: Values, k: int, width: int
+) -> Values:
+    """Votes (B, width) of the first k candidates that are in each coalition."""
+    votes = np.zeros((len(coalitions), width))
+    left = np.full(len(coalitions), k, dtype=np.int64)
+    active = np.arange(len(coalitions))
+    for start in range(0, len(player), _WINDOW):
+        stop = start + _WINDOW
+        present = coalitions[active][:, player[start:stop]]
+        rank = np.cumsum(present, axis=1, dtype=np.int8)
+        taken = present & (rank <= np.minimum(left[active], _WINDOW)[:, None])
+        coalition, column = np.nonzero(taken)
+        # Row by row and left to right, as the compiled loop adds.
+        np.add.at(votes, (active[coalition], box[start:stop][column]), weight[start:stop][column])
+        left[active] -= taken.sum(axis=1)
+        active = active[left[active] > 0]
+        if not len(active):
+            break
+    return votes

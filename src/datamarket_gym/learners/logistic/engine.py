@@ -1,0 +1,39 @@
+"""Which engine answers: compiled kernels for few parameters, BLAS in lockstep for many."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.learners.logistic.problem import Problem
+from datamarket_gym.typing import CoalitionMatrix, Codes
+
+
+class Engine(Protocol):
+    """Solves coalitions with at least two classes."""
+
+    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
+        """Correct predictions, whether they are proven, and gradient evaluations spent.
+
+        What is not proven is solved again by `alone`.
+        """
+
+
+class NoEngine:
+    """Leaves everything to `alone`."""
+
+    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
+        """Nothing proven."""
+        n = len(coalitions)
+        return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool), 0
+
+
+def choose(problem: Problem, C: float, jobs: int, backend: str) -> Engine:
+    """The engine for a problem."""
+    if backend == "alone":
+        return NoEngine()
+    from datamarket_gym.learners.logistic.lockstep import Lockstep
+
+    return Lockstep(problem, C, jobs)

@@ -1,0 +1,122 @@
+"""The utility oracle: a learner, the validation rows, what no data is worth, and one shared memo."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.errors import SubmissionError, require_choice
+from datamarket_gym.game import CoalitionMemo, Prints
+from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.registry import create, written
+from datamarket_gym.typing import Codes, Features, Keys, Values
+
+
+@dataclass(frozen=True)
+class Utility:
+    """Accuracy on the validation split, counted from U(empty).
+
+    ``empty="none"``: no data, no model, no accuracy, U(empty) = 0 (the paper). ``empty="chance"``:
+    U(empty) = 1 / classes, so that labelled noise earns nothing; the default wherever money is divided.
+    """
+
+    learner: str = "logistic"
+    empty: str = "none"
+
+    def __post_init__(self) -> None:
+        require_choice("empty", self.empty, ("none", "chance"))
+        create("learner", self.learner)
+
+
+class UtilityOracle:
+    """Values training rows for any clustering of one or many profiles, remembering every fit.
+
+    The memo is keyed by the multiset of training rows, so all mechanisms on one profile (and the
+    untouched coalitions of attacked profiles) share their fits.
+    """
+
+    def __init__(
+        self,
+        validation_features: Features,
+        validation_label: NDArray[Any],
+        utility: Utility | None = None,
+        *,
+        learner: Learner | None = None,
+    ) -> None:
+        self.utility = utility or Utility()
+        self.learner: Learner = learner or create("learner", self.utility.learner)
+        self.features = np.ascontiguousarray(validation_features, dtype=np.float64)
+        self.label = np.asarray(validation_label)
+        self.classes = np.unique(self.label)
+        self.memo = CoalitionMemo()
+        self._secret = secrets.token_bytes(16)
+
+    @property
+    def empty_value(self) -> float:
+        """U of the empty coalition."""
+        return 0.0 if self.utility.empty == "none" else 1.0 / len(self.classes)
+
+    def counted_from(self, empty: str) -> UtilityOracle:
+        """The same learner and validation rows, and the same memo, counted from another U(empty)."""
+        other = UtilityOracle(
+            self.features, self.label, Utility(self.utility.learner, empty), learner=self.learner
+        )
+        other.memo, other._secret = self.memo, self._secret
+        return other
+
+    def scorer(
+        self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int
+    ) -> Scorer:
+        """A scorer for these training rows; every validation label must occur among them."""
+        if features.shape[1] != self.features.shape[1]:
+            raise SubmissionError(
+                f"column 'features' has {features.shape[1]} numbers per unit but the validation rows "
+                f"have {self.features.shape[1]}; use the same encoder for both"
+            )
+        require_same_kind(label, self.label)
+        classes = np.unique(np.concatenate([self.classes, label]))
+        rows = TrainingRows(features, np.searchsorted(classes, label), player, n, len(classes), weight)
+        validation = ValidationRows(self.features, np.searchsorted(classes, self.label))
+        return self.learner.scorer(rows, validation)
+
+    def prints(self, keys: Keys, player: Codes, n: int) -> Prints:
+        """Fingerprints of players: sums of their rows' keyed hashes."""
+        digest = b"".join(hashlib.sha256(self._secret + key).digest()[:16] for key in keys.tolist())
+        rows = np.frombuffer(digest, dtype=np.uint64).reshape(-1, 2)
+        out = np.zeros((n, 2), dtype=np.uint64)
+        np.add.at(out, player, rows)
+        return out
+
+    def __repr__(self) -> str:
+        return f"UtilityOracle({written(self.learner)}, empty={self.utility.empty!r})"
+
+
+def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> None:
+    """Refuse numbers on one side and text on the other: they would never agree."""
+    if (label.dtype.kind in "US") != (validation_label.dtype.kind in "US"):
+        raise SubmissionError(
+            f"column 'label' holds {label.dtype} but the validation labels {validation_label.dtype}; "
+            "write both as numbers or both as text"
+        )
+
+
+def require_learnable(label: NDArray[Any], validation_label: NDArray[Any]) -> None:
+    """Refuse submitted labels of one class, and validation labels that nobody submitted."""
+    require_same_kind(label, validation_label)
+    classes = np.unique(label)
+    if len(classes) < 2:
+        raise SubmissionError(
+            f"column 'label' holds the single class {classes.tolist()}; "
+            "there is nothing to learn, so submit units of at least two classes"
+        )
+    unseen = np.flatnonzero(~np.isin(validation_label, classes))
+    if len(unseen):
+        raise SubmissionError(
+            f"validation label {validation_label[unseen[0]].item()!r} (row {unseen[0]}) is unseen in training; "
+            "drop that row or add units with that label"
+        )

@@ -1,0 +1,140 @@
+"""Any scikit-learn classifier: one fit per coalition, for what has no faster form here.
+
+Rows reach the estimator in content order and an estimator that draws random numbers is given
+``random_state=0``, so a value depends on the set of rows alone. A coalition of a single class
+predicts that class. Row weights go to every step of a pipeline that takes ``sample_weight``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.errors import LearnerError, require_count
+from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.learners.canonical import content_order, distinct_features
+from datamarket_gym.learners.checks import check_coalitions, check_rows, rows_per_player
+from datamarket_gym.learners.sklearn_names import estimator_named
+from datamarket_gym.registry import register
+from datamarket_gym.typing import CoalitionMatrix, Values
+
+_CHUNK = 16  # coalitions fitted between two reports
+
+
+@register("learner", "sklearn")
+@dataclass(frozen=True)
+class SklearnEstimator(Learner):
+    """A scikit-learn classifier or pipeline (an object, or its name), cloned for each coalition.
+
+    ``progress`` is called with the number of coalitions of the batch that are done so far.
+    """
+
+    estimator: Any
+    jobs: int = 1
+    progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require_count("jobs", self.jobs)
+        if isinstance(self.estimator, str):
+            estimator_named(self.estimator)
+
+    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> SklearnScorer:
+        """Check the rows and prepare the estimator once."""
+        check_rows(rows, validation)
+        return SklearnScorer(self, rows, validation)
+
+
+class SklearnScorer(Scorer):
+    """Fits a clone of the estimator on each coalition."""
+
+    def __init__(
+        self, learner: SklearnEstimator, rows: TrainingRows, validation: ValidationRows
+    ) -> None:
+        from sklearn.base import clone
+
+        given = learner.estimator
+        estimator = clone(estimator_named(given) if isinstance(given, str) else given)
+        self._estimator = _seeded(estimator)
+        self._jobs = learner.jobs
+        self._progress = learner.progress
+        self._rows_of = rows_per_player(rows)
+        order = content_order(rows, distinct_features(rows.features)[1])
+        self._features, self._label = rows.features[order], rows.label[order]
+        self._player, self._weight = rows.player[order], rows.weights[order]
+        self._validation = validation
+        unit = bool((self._weight == 1.0).all())
+        self._weighted_steps = [] if unit else _steps_with_weights(self._estimator)
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        """Accuracy of each coalition's model."""
+        from joblib import Parallel, delayed
+
+        check_coalitions(coalitions, self._rows_of)
+        chunks = [coalitions[at : at + _CHUNK] for at in range(0, len(coalitions), _CHUNK)]
+        done: list[Values] = []
+        n_done = 0
+        run = Parallel(n_jobs=self._jobs, return_as="generator")
+        for values in run(delayed(self._fit_chunk)(chunk) for chunk in chunks):
+            done.append(values)
+            n_done += len(values)
+            if self._progress is not None:
+                self._progress(n_done)
+        return np.concatenate(done) if done else np.empty(0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_progress": None}  # workers do not report
+
+    def _fit_chunk(self, coalitions: CoalitionMatrix) -> Values:
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(limits=1):
+            return np.array([self._fit(coalition) for coalition in coalitions])
+
+    def _fit(self, coalition: CoalitionMatrix) -> float:
+        from sklearn.base import clone
+
+        at = coalition[self._player]
+        label, truth = self._label[at], self._validation.label
+        if (label == label[0]).all():
+            return float((truth == label[0]).mean())
+        weights = dict.fromkeys(self._weighted_steps, self._weight[at])
+        try:
+            model = clone(self._estimator).fit(self._features[at], label, **weights)
+            predicted = model.predict(self._validation.features)
+        except Exception as error:  # whatever it is, it is the estimator's; say where it happened
+            raise LearnerError(
+                f"{self._estimator} failed on the coalition of players "
+                f"{np.flatnonzero(coalition).tolist()}: {type(error).__name__}: {error}"
+            ) from error
+        return float((predicted == truth).mean())
+
+
+def _seeded(estimator: Any) -> Any:
+    """The estimator with every random state that is not a fixed number set to 0."""
+    loose = {
+        name: 0
+        for name, value in estimator.get_params(deep=True).items()
+        if name.split("__")[-1] == "random_state" and not isinstance(value, int | np.integer)
+    }
+    return estimator.set_params(**loose)
+
+
+def _steps_with_weights(estimator: Any) -> list[str]:
+    """The fit parameters that take row weights; an estimator without any is refused."""
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import has_fit_parameter
+
+    if isinstance(estimator, Pipeline):
+        steps = [(f"{n}__sample_weight", s) for n, s in estimator.steps if hasattr(s, "fit")]
+    else:
+        steps = [("sample_weight", estimator)]
+    taking = [name for name, step in steps if has_fit_parameter(step, "sample_weight")]
+    if not steps or steps[-1][0] not in taking:
+        raise LearnerError(
+            f"{estimator} takes no sample weights but the training rows have some; "
+            "choose an estimator that does, or a representative without weights"
+        )
+    return taking

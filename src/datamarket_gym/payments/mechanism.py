@@ -1,0 +1,155 @@
+"""A mechanism: evidence, granularity, representative, semivalue, estimator, allocation, by name."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from datamarket_gym.errors import DataMarketError, OracleRequiredError, ParameterError
+from datamarket_gym.evidence.graph import EvidenceGraph
+from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
+from datamarket_gym.payments.payments import Allocator, Payments
+from datamarket_gym.payments.shares import Provenance
+from datamarket_gym.quotient.game import QuotientGame
+from datamarket_gym.registry import create, lookup, register, written
+from datamarket_gym.semivalues import Estimate, Valuator, normalized
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.truth import GroundTruth
+
+VERSION = 1
+
+
+class Mechanism(BaseModel):
+    """A frozen spec that pays a submission; to and from JSON without loss.
+
+    Components are written as in the registry (``cosine@0.99``). ``samples`` is the number of
+    permutations (the budget is samples x players evaluations). ``normalize`` rescales raw scores to
+    the grand-coalition value, a separate step with guarantees of its own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    evidence: str = "none"
+    granularity: Literal["unit", "batch", "identity"] = "identity"
+    representative: str = "identity"
+    semivalue: str = "shapley"
+    estimator: str = "auto"
+    samples: int = Field(default=256, ge=1)
+    allocation: str = "equal_submitted"
+    normalize: bool = False
+    seed: int = 0
+
+    @field_validator("evidence", "representative", "semivalue", "estimator", "allocation")
+    @classmethod
+    def _canonical(cls, value: str, info: Any) -> str:
+        return written(create(info.field_name, value))
+
+    @property
+    def id(self) -> str:
+        """Versioned id, for example ``quotient_shapley/cosine@0.99/v1``."""
+        return f"{self.name}/v{VERSION}"
+
+    @property
+    def valuator(self) -> Valuator:
+        """The semivalue and its estimator."""
+        semivalue, estimator = (create(k, getattr(self, k)) for k in ("semivalue", "estimator"))
+        return Valuator(semivalue, estimator, self.samples, self.seed)
+
+    def pay(
+        self, submission: Submission, utility: UtilityOracle, oracle: GroundTruth | None = None
+    ) -> Payments:
+        """Pay a submission. The oracle is shown only to evidence and allocations that declare it."""
+        started = time.perf_counter()
+        require_learnable(submission.label, utility.label)
+        clusters = EvidenceGraph.build(
+            submission, self.evidence, granularity=self.granularity, truth=oracle, seed=self.seed
+        )
+        canonical = create("representative", self.representative).canonical(submission, clusters)
+        game = QuotientGame(canonical, utility)
+        by_player = self.valuator.fit(game)
+        grand = game.grand_value()
+        scores = _by_cluster(by_player, game, grand if self.normalize else None)
+        provenance = Provenance(submission, clusters, canonical, self._truth(oracle))
+        shares, amount = Allocator(self.allocation).allocate(scores.values, provenance)
+        seconds = time.perf_counter() - started
+        return Payments(
+            submission.identities, scores, shares, amount, clusters, canonical, grand, seconds
+        )
+
+    def _truth(self, oracle: GroundTruth | None) -> GroundTruth | None:
+        if not create("allocation", self.allocation).needs_oracle:
+            return None
+        if oracle is None:
+            raise OracleRequiredError(
+                f"allocation {self.allocation!r} asks an oracle, but there is no ground truth here; "
+                "use count_canonical, or pass oracle=profile.truth"
+            )
+        return oracle
+
+
+def _by_cluster(estimate: Estimate, game: QuotientGame, grand: float | None) -> Estimate:
+    values, errors = estimate.values, estimate.standard_errors
+    if grand is not None:
+        scaled = normalized(values, grand)
+        errors = errors * abs(grand / values.sum())
+        values = scaled
+    return Estimate(values[game.player], errors[game.player], estimate.evaluations, estimate.method)
+
+
+def mechanism(name: str, **changes: Any) -> Mechanism:
+    """A registered mechanism by name, such as ``shapley`` or ``quotient_shapley/cosine@0.99``."""
+    stem, slash, evidence = name.partition("/")
+    preset = dict(lookup("mechanism", stem)())
+    if slash:
+        preset["evidence"] = evidence
+    elif preset.get("evidence") == "":
+        raise ParameterError("mechanism", name, f"name its evidence, as in {stem}/cosine@0.99")
+    try:
+        return Mechanism(**{"name": name, **preset, **changes})
+    except ValidationError as error:
+        first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, DataMarketError):
+            raise cause from error
+        field = ".".join(str(part) for part in first["loc"])
+        raise ParameterError(field, first["input"], first["msg"]) from error
+
+
+def _preset(name: str, doc: str, **spec: Any) -> None:
+    def preset() -> dict[str, Any]:
+        return spec
+
+    preset.__doc__ = doc
+    register("mechanism", name)(preset)
+
+
+_preset("shapley", "Shapley over submitted identities.")
+_preset("banzhaf", "Raw Banzhaf over submitted identities.", semivalue="banzhaf")
+_preset("beta_shapley", "Beta(2, 2)-Shapley over submitted identities.", semivalue="beta")
+_preset("loo", "Leave-one-out over submitted identities.", semivalue="loo")
+_preset("uniform", "v(all) in equal parts to submitted identities.", evidence="pool")
+_preset("per_example", "v(all) by submitted units.", evidence="pool", allocation="count_raw")
+_preset("quotient_shapley", "Shapley over evidence-backed clusters.", evidence="")
+_preset(
+    "quotient_banzhaf",
+    "Raw Banzhaf over evidence-backed clusters.",
+    evidence="",
+    semivalue="banzhaf",
+)
+_preset(
+    "quotient_beta_shapley",
+    "Beta(2, 2)-Shapley over evidence-backed clusters.",
+    evidence="",
+    semivalue="beta",
+)
+_preset(
+    "recommended",
+    "Units play; hash and cosine evidence; the earliest unit represents and owns its cluster.",
+    evidence="hybrid_hash_cosine@0.97",
+    granularity="unit",
+    representative="capped",
+    allocation="count_canonical",
+)

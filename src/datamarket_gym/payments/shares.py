@@ -1,0 +1,133 @@
+"""Allocation inside clusters: which identity gets which share of a cluster's score."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.quotient.canonical import CanonicalUnits
+from datamarket_gym.registry import register
+from datamarket_gym.typing import Codes, Values
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.truth import GroundTruth
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Share ``share[i]`` of cluster ``cluster[i]`` for identity number ``identity[i]``.
+
+    Every cluster's shares are positive and sum to one. A pair may occur several times: rules that
+    count units give one entry per unit, in order of content, so that rounding falls on units and
+    not on names.
+    """
+
+    cluster: Codes
+    identity: Codes
+    share: Values
+
+
+@dataclass(frozen=True, eq=False)
+class Provenance:
+    """What an allocator may look at; the truth is there only for rules that declare it."""
+
+    submission: Submission
+    clusters: Clusters
+    canonical: CanonicalUnits
+    truth: GroundTruth | None = None
+
+
+class Allocation(ABC):
+    """Plug point ``allocation``: a frozen dataclass with the rule that divides a cluster's score."""
+
+    needs_oracle: ClassVar[bool] = False
+
+    @abstractmethod
+    def shares(self, provenance: Provenance) -> Shares:
+        """The shares of all clusters."""
+
+
+@register("allocation", "equal_submitted")
+@dataclass(frozen=True)
+class EqualSubmitted(Allocation):
+    """Equal shares for all identities with a unit in the cluster."""
+
+    def shares(self, provenance: Provenance) -> Shares:
+        """One part per (cluster, identity) pair that occurs."""
+        n = len(provenance.submission.identities)
+        pairs = np.unique(provenance.clusters.label * n + provenance.submission.identity_codes)
+        return _normalised(pairs // n, pairs % n, np.ones(len(pairs)))
+
+
+@register("allocation", "count_raw")
+@dataclass(frozen=True)
+class CountRaw(Allocation):
+    """Shares in proportion to the units submitted into the cluster, copies included."""
+
+    def shares(self, provenance: Provenance) -> Shares:
+        """One part per submitted unit."""
+        submission, cluster = provenance.submission, provenance.clusters.label
+        order = np.lexsort((submission.times, submission.keys, cluster))
+        return _normalised(cluster[order], submission.identity_codes[order], np.ones(len(order)))
+
+
+@register("allocation", "count_canonical")
+@dataclass(frozen=True)
+class CountCanonical(Allocation):
+    """Shares in proportion to the canonical units owned: the earliest submission owns."""
+
+    def shares(self, provenance: Provenance) -> Shares:
+        """One part per claim on a canonical unit."""
+        canonical, order = provenance.canonical, _claims_by_content(provenance)
+        return _normalised(
+            canonical.cluster[canonical.claim_row[order]],
+            provenance.submission.identity_codes[canonical.claim_unit[order]],
+            canonical.claim_share[order],
+        )
+
+
+@register("allocation", "latent_share")
+@dataclass(frozen=True)
+class LatentShare(Allocation):
+    """Shares in proportion to the canonical units each latent provider owns (asks the oracle).
+
+    A provider's part goes to the identities it controls in the cluster, by their canonical units;
+    a provider whose units reached the cluster only under another's name is paid at its own
+    identities.
+    """
+
+    needs_oracle: ClassVar[bool] = True
+
+    def shares(self, provenance: Provenance) -> Shares:
+        """Claims, redirected from the submitting identity to those of the latent owner."""
+        assert provenance.truth is not None  # the mechanism hands it over where it is needed
+        submission, canonical = provenance.submission, provenance.canonical
+        truth = provenance.truth.aligned(submission)
+        controller = truth.controllers(submission)
+        order = _claims_by_content(provenance)
+        unit, claimed = canonical.claim_unit[order], canonical.claim_share[order]
+        payees = [
+            [identity] if controller[identity] == owner else np.flatnonzero(controller == owner)
+            for identity, owner in zip(submission.identity_codes[unit], truth.owner[unit], strict=True)
+        ]
+        counts = np.array([len(p) for p in payees])
+        return _normalised(
+            np.repeat(canonical.cluster[canonical.claim_row[order]], counts),
+            np.concatenate(payees).astype(np.int64),
+            np.repeat(claimed / counts, counts),
+        )
+
+
+def _claims_by_content(provenance: Provenance) -> Codes:
+    canonical = provenance.canonical
+    times = provenance.submission.times[canonical.claim_unit]
+    keys, cluster = canonical.keys[canonical.claim_row], canonical.cluster[canonical.claim_row]
+    return np.lexsort((times, keys, cluster))
+
+
+def _normalised(cluster: Codes, identity: Codes, count: Values) -> Shares:
+    total = np.bincount(cluster, weights=count)
+    return Shares(cluster, identity, count / total[cluster])

@@ -1,0 +1,52 @@
+"""Dataset: a pool of labelled rows to hand out to providers, and a fixed validation split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.typing import Features
+from datamarket_gym.units.submission import matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows (features and labels) and the validation rows on which every coalition is scored."""
+
+    name: str
+    features: Features
+    label: NDArray[Any]
+    validation_features: Features
+    validation_label: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        matrix("features", self.features)
+        matrix("validation_features", self.validation_features)
+        if self.features.shape[1] != self.validation_features.shape[1]:
+            raise SubmissionError(
+                f"features have {self.features.shape[1]} columns but validation_features "
+                f"{self.validation_features.shape[1]}; both must come from the same encoder"
+            )
+        for column in ("label", "validation_label"):
+            rows = self.features if column == "label" else self.validation_features
+            if len(getattr(self, column)) != len(rows):
+                raise SubmissionError(
+                    f"{column} has {len(getattr(self, column))} entries for {len(rows)} rows; "
+                    "give one label per row"
+                )
+        classes = np.unique(self.label)
+        if len(classes) < 2:
+            raise SubmissionError(
+                f"column 'label' holds the single class {classes.tolist()}; "
+                "there is nothing to learn, so give data of at least two classes"
+            )
+        unseen = np.flatnonzero(~np.isin(self.validation_label, classes))
+        if len(unseen):
+            raise SubmissionError(
+                f"validation_label, row {unseen[0]}, is {self.validation_label[unseen[0]].item()!r}, a label "
+                "unseen in training; drop that row or add training data for it"
+            )

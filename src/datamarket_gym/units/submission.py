@@ -1,0 +1,183 @@
+"""Submission: the columnar table of submitted units, and all that a mechanism may see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.content import unit_keys
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.typing import Codes, Features, Keys, Values
+
+Text = NDArray[np.str_]
+
+
+@dataclass(frozen=True, eq=False)
+class Submission:
+    """Units in columns; row i is one unit, submitted under ``identity[i]``.
+
+    ``features`` and ``label`` are the payload that a learner trains on. ``embedding`` is what
+    similarity evidence compares; without one it compares the features. ``time`` is when the unit
+    was submitted, in seconds (dates are converted); without it all units count as simultaneous.
+    """
+
+    id: Text
+    identity: Text
+    features: Features
+    label: NDArray[Any]
+    embedding: Features | None = None
+    source: Text | None = None
+    batch: Text | None = None
+    time: Values | None = None
+    licence: Text | None = None
+    metadata: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        def set_(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        for name in ("id", "identity", "source", "batch", "licence"):
+            if getattr(self, name) is not None:
+                set_(name, _text(name, getattr(self, name)))
+        set_("features", matrix("features", self.features))
+        set_("label", _labels(self.label))
+        if self.embedding is not None:
+            set_("embedding", matrix("embedding", self.embedding))
+        if self.time is not None:
+            set_("time", _time(self.time))
+        self._check()
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @cached_property
+    def identities(self) -> Text:
+        """The distinct identities, sorted by name."""
+        return np.unique(self.identity)
+
+    @cached_property
+    def identity_codes(self) -> Codes:
+        """For each unit the position of its identity in `identities`."""
+        return np.searchsorted(self.identities, self.identity)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """Content key of each unit: sha256 of its payload."""
+        return unit_keys(self.features, self.label)
+
+    @property
+    def vectors(self) -> Features:
+        """What similarity evidence compares: the embedding, or else the features."""
+        return self.features if self.embedding is None else self.embedding
+
+    @property
+    def times(self) -> Values:
+        """Submission times, zeros where none were given."""
+        return np.zeros(len(self)) if self.time is None else self.time
+
+    def take(self, rows: NDArray[Any], changed: Mapping[str, NDArray[Any]] | None = None) -> Submission:
+        """Some rows (a mask or indices) in that order, with some columns replaced."""
+        columns = {name: column[rows] for name, column in self._columns().items()}
+        metadata = {name: column[rows] for name, column in self.metadata.items()}
+        return Submission(**{**columns, **(changed or {})}, metadata=metadata)
+
+    @staticmethod
+    def concat(parts: list[Submission]) -> Submission:
+        """Stack submissions; a column (or metadata entry) stays only where all parts have it."""
+        columns = [part._columns() for part in parts]
+        shared = [name for name in columns[0] if all(name in other for other in columns)]
+        extra = [key for key in parts[0].metadata if all(key in part.metadata for part in parts)]
+        return Submission(
+            **{name: np.concatenate([c[name] for c in columns]) for name in shared},
+            metadata={key: np.concatenate([p.metadata[key] for p in parts]) for key in extra},
+        )
+
+    def _columns(self) -> dict[str, Any]:
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "metadata"}
+        return {name: column for name, column in named.items() if column is not None}
+
+    def _check(self) -> None:
+        if not len(self.id):
+            raise SubmissionError("the submission has no units; submit at least one row")
+        for name, column in {**self._columns(), **self.metadata}.items():
+            if len(column) != len(self.id):
+                raise SubmissionError(
+                    f"column {name!r} has {len(column)} rows but 'id' has {len(self.id)}; "
+                    "give every column one entry per unit"
+                )
+        names, counts = np.unique(self.id, return_counts=True)
+        if (counts > 1).any():
+            twice = names[counts > 1][0]
+            rows = np.flatnonzero(self.id == twice)[:2].tolist()
+            raise SubmissionError(
+                f"unit id {str(twice)!r} appears in rows {rows[0]} and {rows[1]}; ids must be unique"
+            )
+        for name in ("id", "identity"):
+            blank = np.flatnonzero(np.char.strip(getattr(self, name)) == "")
+            if len(blank):
+                raise SubmissionError(
+                    f"column {name!r} is empty in row {blank[0]}; name every unit's {name}"
+                )
+
+
+def matrix(name: str, values: Any) -> Features:
+    """A finite float64 matrix (r, d), or an error that names the row and the column."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SubmissionError(
+            f"column {name!r} is not a numeric matrix ({error}); give all units as many numbers"
+        ) from error
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise SubmissionError(
+            f"column {name!r} has shape {array.shape}; give each unit a row of at least one number"
+        )
+    if not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        raise SubmissionError(
+            f"column {name!r}, row {row}, entry {column} is {array[row, column]}; "
+            "remove the unit or fill in a finite number"
+        )
+    return np.ascontiguousarray(array)
+
+
+def _text(name: str, values: Any) -> Text:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise SubmissionError(f"column {name!r} has shape {array.shape}; give one name per unit")
+    missing = np.array([value is None or value != value for value in array.tolist()])
+    if missing.any():
+        raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
+    return array.astype(np.str_)
+
+
+def _labels(values: Any) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise SubmissionError(f"column 'label' has shape {array.shape}; give one label per unit")
+    missing = np.array([value is None or value != value for value in array.tolist()], dtype=bool)
+    if missing.any():
+        raise SubmissionError(
+            f"column 'label' is empty in row {missing.argmax()}; label the unit or remove it"
+        )
+    return array.astype(np.str_) if array.dtype == object else array
+
+
+def _time(values: Any) -> Values:
+    array = np.asarray(values)
+    if np.issubdtype(array.dtype, np.datetime64):
+        array = array.astype("datetime64[us]").astype(np.int64) / 1e6
+    try:
+        array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise SubmissionError(f"column 'time' is neither a number nor a date ({error})") from error
+    if not np.isfinite(array).all():
+        raise SubmissionError(
+            f"column 'time' is empty in row {(~np.isfinite(array)).argmax()}; fill it in"
+        )
+    return array

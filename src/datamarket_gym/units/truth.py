@@ -1,0 +1,67 @@
+"""GroundTruth: what only markets, oracles and metrics may know, and the profile that carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.typing import Codes
+from datamarket_gym.units.submission import Submission, Text
+
+
+@dataclass(frozen=True, eq=False)
+class GroundTruth:
+    """Who really owns each unit, which unit it derives from, and who controls each identity.
+
+    ``owner[i]`` and ``source[i]`` belong to the unit ``id[i]``. Owner and controller differ only
+    where someone submits another provider's units under a name of their own.
+    """
+
+    id: Text
+    owner: Text
+    source: Text
+    controller: Mapping[str, str]
+
+    def aligned(self, submission: Submission) -> GroundTruth:
+        """The truth of this submission's units, row by row; an error where one is unknown."""
+        if len(self.id) == len(submission) and (self.id == submission.id).all():
+            return self
+        order = np.argsort(self.id)
+        at = np.minimum(np.searchsorted(self.id, submission.id, sorter=order), len(order) - 1)
+        rows = order[at]
+        wrong = np.flatnonzero(self.id[rows] != submission.id)
+        if len(wrong):
+            raise SubmissionError(
+                f"unit {str(submission.id[wrong[0]])!r} is not in the ground truth; "
+                "use the truth that came with this profile"
+            )
+        return GroundTruth(self.id[rows], self.owner[rows], self.source[rows], self.controller)
+
+    def controllers(self, submission: Submission) -> Text:
+        """For each of the submission's identities the provider who controls it."""
+        return np.array([self.controller[str(name)] for name in submission.identities])
+
+    def owner_codes(self) -> Codes:
+        """Owners as integers."""
+        return np.unique(self.owner, return_inverse=True)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class SubmittedProfile:
+    """What was submitted, with the truth held apart and the provider who attacks, if any.
+
+    Mechanisms are handed ``submission`` alone.
+    """
+
+    submission: Submission
+    truth: GroundTruth
+    attacker: str | None = None
+    attack: str = "honest"
+
+    def identities_of(self, provider: str) -> list[str]:
+        """The submitted identities that a provider controls."""
+        names = self.submission.identities
+        return [str(name) for name in names if self.truth.controller[str(name)] == provider]

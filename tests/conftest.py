@@ -1,0 +1,25 @@
+import numpy as np
+import pytest
+
+from datamarket_gym.market import ProviderMarket
+from datamarket_gym.tasks import Synthetic
+from datamarket_gym.units import Submission
+
+
+@pytest.fixture(scope="session")
+def market():
+    """Four providers with twelve units each."""
+    return ProviderMarket.from_task(Synthetic(n_providers=4, per_provider=12, validation=60), seed=3)
+
+
+@pytest.fixture
+def submission():
+    """Six units of three identities: b and c hold an exact copy of a unit of a."""
+    features = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [1.0, 0.0], [-1.0, 3.0]])
+    return Submission(
+        id=list("uvwxyz"),
+        identity=["a", "a", "b", "b", "c", "c"],
+        features=features,
+        label=[0, 1, 0, 1, 0, 1],
+        time=[0.0, 0.0, 1.0, 1.0, 2.0, 2.0],
+    )
