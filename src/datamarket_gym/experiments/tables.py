@@ -95,9 +95,12 @@ def _ratio_se(attacked: np.ndarray, honest: np.ndarray) -> float | None:
 
 @cache
 def paper_values() -> tuple[Row, ...]:
-    """The paper's numbers with our tolerances."""
-    file = resources.files("datamarket_gym.experiments") / "paper.toml"
-    return tuple(tomllib.loads(file.read_text(encoding="utf-8"))["value"])
+    """The paper's numbers with our tolerances, from all files of the folder ``paper``."""
+    folder = resources.files("datamarket_gym.experiments") / "paper"
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    return tuple(
+        entry for file in files for entry in tomllib.loads(file.read_text(encoding="utf-8"))["value"]
+    )
 
 
 def _with_paper(row: Row) -> Row:

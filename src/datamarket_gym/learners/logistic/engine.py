@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Protocol
 
 import numpy as np
@@ -30,10 +31,21 @@ class NoEngine:
         return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool), 0
 
 
-def choose(problem: Problem, C: float, jobs: int, backend: str) -> Engine:
-    """The engine for a problem."""
-    if backend == "alone":
-        return NoEngine()
-    from datamarket_gym.learners.logistic.lockstep import Lockstep
+_COMPILED = 400  # parameters up to which compiled kernels beat matrix products
 
-    return Lockstep(problem, C, jobs)
+
+def choose(problem: Problem, C: float, jobs: int, backend: str = "auto") -> Engine:
+    """The engine for a problem; ``backend`` (compiled, lockstep, alone) overrides the choice."""
+    size = problem.n_classes * (problem.features.shape[1] + 1)
+    if backend == "auto":
+        fits = size <= _COMPILED and problem.n_classes <= 60 and find_spec("numba") is not None
+        backend = "compiled" if fits else "lockstep"
+    if backend == "compiled":
+        from datamarket_gym.learners.logistic.compiled import Compiled
+
+        return Compiled(problem, C, jobs)
+    if backend == "lockstep":
+        from datamarket_gym.learners.logistic.lockstep import Lockstep
+
+        return Lockstep(problem, C, jobs)
+    return NoEngine()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
+from typing import Annotated
 
-from datamarket_gym.registry import HOMES, components, summary
+import typer
 
 
-def show_list(kind: str | None) -> None:
-    """Print one table of all plug points, or of one kind."""
+def command(
+    kind: Annotated[str | None, typer.Argument(help="One kind of plug point, such as attack.")] = None,
+) -> None:
+    """Name every plug point that is registered, with a line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from datamarket_gym.registry import HOMES, components, summary
+
     table = Table(box=None, pad_edge=False)
     table.add_column("kind", style="dim")
     table.add_column("name", no_wrap=True, style="bold")

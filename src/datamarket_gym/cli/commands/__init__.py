@@ -1,0 +1,1 @@
+"""The commands; see `datamarket_gym.cli.app`."""

@@ -1,0 +1,41 @@
+"""``datamarket run``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from datamarket_gym.cli.options import Device, Jobs
+from datamarket_gym.errors import require_choice
+
+
+def command(
+    experiment: Annotated[
+        str, typer.Argument(help="An experiment (see: datamarket list experiment) or a TOML file.")
+    ],
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="How many seeds; the experiment's own count if left out.", min=1),
+    ] = None,
+    first_seed: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; runs/EXPERIMENT if left out.")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Only attacks or mechanisms of these names (comma-separated, * allowed)."),
+    ] = None,
+    jobs: Jobs = 0,
+    device: Device = "cpu",
+) -> None:
+    """Run an experiment, or resume it, and print its table beside the paper's numbers.
+
+    Writes results.parquet, table.json, table.md, manifest.json and timings.json.
+    """
+    from datamarket_gym.cli.run import run_and_show
+
+    require_choice("--device", device, ("cpu", "cuda", "auto"))
+    run_and_show(experiment, seeds, first_seed, out, only, jobs or os.cpu_count() or 1, device)

@@ -1,0 +1,10 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Jobs = Annotated[int, typer.Option(help="Processes to use; 0 uses every core.", min=0)]
+Device = Annotated[str, typer.Option(help="Where models are fitted: cpu, cuda or auto.")]

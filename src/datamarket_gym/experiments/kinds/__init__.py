@@ -1,0 +1,1 @@
+"""Kinds of experiment cells: each module here registers its own with `cells.kind`."""
