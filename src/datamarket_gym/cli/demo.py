@@ -13,7 +13,7 @@ from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.market import Attack, ProviderMarket
 from datamarket_gym.metrics import provider_totals
 from datamarket_gym.payments import Mechanism, mechanism
-from datamarket_gym.registry import create
+from datamarket_gym.registry import create, written
 from datamarket_gym.tasks import Synthetic
 from datamarket_gym.units import SubmittedProfile
 
@@ -24,6 +24,7 @@ ATTACKS = (
     "near_duplicate_2x_sybils",
     "synthetic_laundering",
     "copycat",
+    "copycat(sigma=0.5)",
     "junk_padding",
 )
 SMALL = Synthetic(n_providers=4, per_provider=40)
@@ -48,28 +49,26 @@ def schemes() -> tuple[Scheme, Scheme]:
 
 def show_demo(attack: str, seeds: int) -> None:
     """Run the small market and print payments, gains and what happened."""
-    chosen: Attack = create("attack", attack)
+    chosen = written(create("attack", attack))
     gains: dict[tuple[str, str], list[float]] = {}
     payments: dict[tuple[str, bool], dict[str, float]] = {}
-    listed = [create("attack", name) for name in ATTACKS]
-    if chosen.label not in {a.label for a in listed}:
-        listed.append(chosen)
+    listed = dict.fromkeys([*(written(create("attack", name)) for name in ATTACKS), chosen])
     for seed in track(range(seeds), "markets", console=Console(stderr=True), transient=True):
         market = ProviderMarket.from_task(SMALL, seed)
         for scheme in schemes():
             oracle = market.utility_oracle(scheme.utility)
             honest = _paid(scheme, market.honest, oracle)
-            for each in listed:
-                profile = each.apply(0, market.state)
-                paid = _paid(scheme, profile, oracle)
+            for name in listed:
+                attacker: Attack = create("attack", name)
+                paid = _paid(scheme, attacker.apply(0, market.state), oracle)
                 gain = paid["provider_0"] / honest["provider_0"]
-                gains.setdefault((each.label, scheme.title), []).append(gain)
-                if seed == 0 and each.label == chosen.label:
+                gains.setdefault((name, scheme.title), []).append(gain)
+                if seed == 0 and name == chosen:
                     payments[scheme.title, False], payments[scheme.title, True] = honest, paid
     console = Console()
-    console.print(_payment_table(chosen.label, payments))
+    console.print(_payment_table(chosen, payments))
     console.print(_gain_table(gains, seeds))
-    console.print(_sentence(gains), soft_wrap=False)
+    console.print(_sentence(gains))
 
 
 def _paid(scheme: Scheme, profile: SubmittedProfile, oracle: UtilityOracle) -> dict[str, float]:
@@ -77,7 +76,7 @@ def _paid(scheme: Scheme, profile: SubmittedProfile, oracle: UtilityOracle) -> d
 
 
 def _payment_table(attack: str, payments: dict[tuple[str, bool], dict[str, float]]) -> Table:
-    table = Table(title=f"Payments when provider_0 plays {attack} (share of the pot, one market)")
+    table = Table(title=f"Shares of the pot; provider_0 plays {attack}")
     table.add_column("provider")
     columns = [(s.title, attacked) for s in schemes() for attacked in (False, True)]
     for title, attacked in columns:
@@ -90,7 +89,7 @@ def _payment_table(attack: str, payments: dict[tuple[str, bool], dict[str, float
 
 
 def _gain_table(gains: dict[tuple[str, str], list[float]], seeds: int) -> Table:
-    table = Table(title=f"Gain of the attacker: attacked / honest payment, mean over {seeds} markets")
+    table = Table(title=f"Attacked / honest payment, mean of {seeds} markets")
     table.add_column("attack of provider_0")
     titles = [s.title for s in schemes()]
     for title in titles:

@@ -28,6 +28,7 @@ def run_and_show(
     only: str | None,
     jobs: int,
     device: str,
+    memo: Path | None = None,
 ) -> None:
     """Run an experiment with a progress bar, then print its table and where the files are."""
     spec = _spec(experiment)
@@ -45,6 +46,7 @@ def run_and_show(
             out,
             jobs=jobs,
             device=device,
+            memo=memo,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     console = Console()

@@ -26,7 +26,7 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments.cells import Row, compute
 from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.experiments.tables import summarise, write_tables
-from datamarket_gym.units.io import write_table
+from datamarket_gym.units.io import write_table, write_text
 
 Progress = Callable[[int, int], None]
 
@@ -46,16 +46,22 @@ def run_experiment(
     *,
     jobs: int = 1,
     device: str = "cpu",
+    memo: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Run (or resume) an experiment into a folder and return the summary rows of its table."""
+    """Run (or resume) an experiment into a folder and return the summary rows of its table.
+
+    ``memo`` names a file in which fits are kept and shared with other runs.
+    """
     out.mkdir(parents=True, exist_ok=True)
     parts = out / "parts"
     _claim(out, spec)
     cells = _cells(spec, parts)
     if not (out / "results.parquet").exists():
         parts.mkdir(exist_ok=True)
-        _compute_missing(spec, cells, jobs, device, progress)
+        # Threads inside a fit only where cells do not already fill the cores.
+        engine = {"device": device, "jobs": 1 if jobs > 1 else 0, "memo": memo}
+        _compute_missing(spec, cells, jobs, engine, progress)
         results = pa.concat_tables(
             [pq.read_table(cell.file) for cell in cells], promote_options="permissive"
         )
@@ -76,7 +82,11 @@ def _cells(spec: ExperimentSpec, parts: Path) -> list[Cell]:
 
 
 def _compute_missing(
-    spec: ExperimentSpec, cells: list[Cell], jobs: int, device: str, progress: Progress | None
+    spec: ExperimentSpec,
+    cells: list[Cell],
+    jobs: int,
+    engine: dict[str, Any],
+    progress: Progress | None,
 ) -> None:
     from joblib import Parallel, delayed
 
@@ -84,8 +94,6 @@ def _compute_missing(
     done = len(cells) - len(todo)
     if progress:
         progress(done, len(cells))
-    # Threads inside a fit only where cells do not already fill the cores.
-    engine = {"device": device, "jobs": 1 if jobs > 1 else 0}
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
     for _ in parallel(delayed(_compute_one)(spec, cell, engine) for cell in todo):
         done += 1
@@ -144,6 +152,4 @@ def _claim(out: Path, spec: ExperimentSpec) -> None:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    aside.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    os.replace(aside, path)
+    write_text(path, json.dumps(value, indent=2) + "\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.experiments.cells import Row
+from datamarket_gym.units.io import write_text
 
 GROUP = (
     "experiment",
@@ -119,8 +119,8 @@ def _with_paper(row: Row) -> Row:
 
 def write_tables(title: str, rows: list[Row], out: Path) -> None:
     """Write ``table.json`` and ``table.md``."""
-    _write(out / "table.json", json.dumps(rows, indent=1) + "\n")
-    _write(out / "table.md", f"# {title}\n\n" + markdown(rows))
+    write_text(out / "table.json", json.dumps(rows, indent=1) + "\n")
+    write_text(out / "table.md", f"# {title}\n\n" + markdown(rows))
 
 
 def markdown(rows: list[Row], metric: str = "gain") -> str:
@@ -166,9 +166,3 @@ def _cell(row: Row) -> str:
     if row["paper"] is not None:
         text += f" (p {row['paper']:g}{' !' if row['within'] is False else ''})"
     return text
-
-
-def _write(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    aside.write_text(text, encoding="utf-8")
-    os.replace(aside, path)

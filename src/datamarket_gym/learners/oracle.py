@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from numpy.typing import NDArray
 from datamarket_gym.errors import SubmissionError, require_choice
 from datamarket_gym.game import CoalitionMemo, Prints
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
-from datamarket_gym.registry import create, written
+from datamarket_gym.learners.disk_memo import DiskMemo
+from datamarket_gym.registry import create, name_of, written
 from datamarket_gym.typing import Codes, Features, Keys, Values
 
 
@@ -37,7 +40,8 @@ class UtilityOracle:
     """Values training rows for any clustering of one or many profiles, remembering every fit.
 
     The memo is keyed by the multiset of training rows, so all mechanisms on one profile (and the
-    untouched coalitions of attacked profiles) share their fits.
+    untouched coalitions of attacked profiles) share their fits. With ``memo`` it is kept in a file
+    and shared with other processes.
     """
 
     def __init__(
@@ -47,14 +51,28 @@ class UtilityOracle:
         utility: Utility | None = None,
         *,
         learner: Learner | None = None,
+        memo: str | Path | None = None,
     ) -> None:
         self.utility = utility or Utility()
         self.learner: Learner = learner or create("learner", self.utility.learner)
         self.features = np.ascontiguousarray(validation_features, dtype=np.float64)
         self.label = np.asarray(validation_label)
         self.classes = np.unique(self.label)
-        self.memo = CoalitionMemo()
-        self._secret = secrets.token_bytes(16)
+        self.memo, self._secret = CoalitionMemo(), secrets.token_bytes(16)
+        if memo is not None:
+            kept = DiskMemo(memo, self.digest)
+            self.memo, self._secret = kept, kept.salt
+
+    @property
+    def digest(self) -> str:
+        """Hash of all that decides utilities: the learner and the validation rows."""
+        settings = {
+            f.name: getattr(self.learner, f.name)
+            for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
+            if f.name not in ("device", "jobs", "progress")  # they change the speed alone
+        }
+        text = repr((name_of(self.learner), settings, self.label.tolist()))
+        return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
 
     @property
     def empty_value(self) -> float:
@@ -117,6 +135,6 @@ def require_learnable(label: NDArray[Any], validation_label: NDArray[Any]) -> No
     unseen = np.flatnonzero(~np.isin(validation_label, classes))
     if len(unseen):
         raise SubmissionError(
-            f"validation label {validation_label[unseen[0]].item()!r} (row {unseen[0]}) is unseen in training; "
-            "drop that row or add units with that label"
+            f"validation label {validation_label[unseen[0]].item()!r} (row {unseen[0]}) is unseen "
+            "in training; drop that row or add units with that label"
         )

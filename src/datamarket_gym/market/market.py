@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,10 @@ class ProviderMarket:
         )
 
     def utility_oracle(
-        self, utility: Utility | None = None, learner: Learner | None = None
+        self,
+        utility: Utility | None = None,
+        learner: Learner | None = None,
+        memo: str | Path | None = None,
     ) -> UtilityOracle:
         """A fresh oracle (with a memo of its own) for this market's validation split."""
         return UtilityOracle(
@@ -131,4 +135,5 @@ class ProviderMarket:
             self.dataset.validation_label,
             utility or self.utility,
             learner=learner,
+            memo=memo,
         )

@@ -47,6 +47,6 @@ class Dataset:
         unseen = np.flatnonzero(~np.isin(self.validation_label, classes))
         if len(unseen):
             raise SubmissionError(
-                f"validation_label, row {unseen[0]}, is {self.validation_label[unseen[0]].item()!r}, a label "
-                "unseen in training; drop that row or add training data for it"
+                f"validation_label, row {unseen[0]}, is {self.validation_label[unseen[0]].item()!r}, "
+                "a label unseen in training; drop that row or add training data for it"
             )

@@ -90,6 +90,14 @@ def write_table(table: pa.Table, path: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file aside, then rename it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside.write_text(text, encoding="utf-8")
+    os.replace(aside, path)
+
+
 def from_table(data: Any, columns: Mapping[str, str] | None = None) -> Submission:
     """A submission from anything pyarrow makes a table of (dict, pandas, polars, Arrow)."""
     table = data if isinstance(data, pa.Table) else pa.table(data)

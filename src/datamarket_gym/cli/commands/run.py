@@ -30,6 +30,9 @@ def command(
     ] = None,
     jobs: Jobs = 0,
     device: Device = "cpu",
+    memo: Annotated[
+        Path | None, typer.Option(help="A file in which fits are kept, for this and later runs.")
+    ] = None,
 ) -> None:
     """Run an experiment, or resume it, and print its table beside the paper's numbers.
 
@@ -38,4 +41,4 @@ def command(
     from datamarket_gym.cli.run import run_and_show
 
     require_choice("--device", device, ("cpu", "cuda", "auto"))
-    run_and_show(experiment, seeds, first_seed, out, only, jobs or os.cpu_count() or 1, device)
+    run_and_show(experiment, seeds, first_seed, out, only, jobs or os.cpu_count() or 1, device, memo)

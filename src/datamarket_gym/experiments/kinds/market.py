@@ -27,7 +27,9 @@ def market_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[s
         if utility.learner in oracles:
             oracle = oracles[utility.learner].counted_from(utility.empty)
         else:
-            oracle = market.utility_oracle(utility.build(), learner_for(utility, engine))
+            oracle = market.utility_oracle(
+                utility.build(), learner_for(utility, engine), engine.get("memo")
+            )
         oracles[utility.learner] = oracle
         labels = {
             "task": task.task,

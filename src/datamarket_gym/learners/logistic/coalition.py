@@ -193,7 +193,8 @@ def solve_part(  # type: ignore[no-untyped-def]
     top = np.zeros((2, kernels.TILE))
     bits = np.zeros(kernels.TILE, dtype=np.int64)
     scale = bits.view(np.float64)
-    scaled = np.zeros((width, room))
+    scaled = np.zeros((width, room), dtype=np.float32)
+    x_short, w_short = np.zeros((wide, room), dtype=np.float32), np.zeros(room, dtype=np.float32)
     vector = np.zeros(max(room, n_val))
     lengths = np.zeros(n_val)
     own = np.zeros((wide, n_val))
@@ -281,9 +282,7 @@ def solve_part(  # type: ignore[no-untyped-def]
         for i in range(n_val):
             lengths[i] = np.sqrt(lengths[i])
 
-        kernels.gradient(
-            x, w, hot, theta, n_classes, wide, full, penalty, p, r, top, bits, scale, g
-        )
+        kernels.gradient(x, w, hot, theta, n_classes, wide, full, penalty, p, r, top, bits, scale, g)
         spent = 1
         since = 0
         pairs = 0
@@ -299,9 +298,7 @@ def solve_part(  # type: ignore[no-untyped-def]
                 ratio = 100.0
                 if eps >= 0.0:
                     kernels.logits(own, theta, n_classes, wide, 0, n_val, z)
-                    hits[b], ratio = judge(
-                        z, n_val, classes, n_classes, truth, lengths, eps, beta
-                    )
+                    hits[b], ratio = judge(z, n_val, classes, n_classes, truth, lengths, eps, beta)
                 if ratio < 1.0:
                     proven[b] = True
                     break
@@ -311,7 +308,10 @@ def solve_part(  # type: ignore[no-untyped-def]
             if spent >= EVALUATIONS:
                 break
             if age >= group or factor_code != codes[b] or since >= REFACTOR:
-                kernels.hessian(x, w, p, n_classes, wide, full, penalty, scaled, factor)
+                for j in range(wide):
+                    x_short[j, :full] = x[j, :full].astype(np.float32)
+                w_short[:full] = w[:full].astype(np.float32)
+                kernels.hessian(x_short, w_short, p, n_classes, wide, full, penalty, scaled, factor)
                 if not kernels.cholesky(factor, dimension):
                     age = group
                     break
@@ -381,5 +381,6 @@ def solve_part(  # type: ignore[no-untyped-def]
                 solution[b, classes[k], d] = shift
             for k in range(n_labels):
                 for j in range(d + 1):
-                    change[b, k, j] = solution[b, k, j] - average[k, j] if known else 0.0
+                    v = solution[b, k, j]
+                    change[b, k, j] = v - average[k, j] if known else 0.0
     return evaluations

@@ -13,7 +13,7 @@ from datamarket_gym.learners.logistic.problem import Problem
 from datamarket_gym.typing import CoalitionMatrix, Codes
 
 _KEPT = 60_000_000  # numbers of the last size's solutions kept for warm starts (480 MB)
-_GROUP = 8  # coalitions that share a factorised Hessian
+_GROUP = 1  # coalitions that share a factorised Hessian
 _log = logging.getLogger(__name__)
 
 

@@ -17,7 +17,7 @@ JIT: dict[str, Any] = {
     "fastmath": {"reassoc", "contract", "nsz", "arcp"},
     "error_model": "numpy",
 }
-TILE = 128
+TILE = 512
 EPS = 2.220446049250313e-16
 
 
@@ -59,8 +59,8 @@ def _collect(x, a, b, r, out):  # type: ignore[no-untyped-def]
 def _collect2(x, a, b, r, t, out, put):  # type: ignore[no-untyped-def]
     x0, x1, x2, x3 = x[0, a:b], x[1, a:b], x[2, a:b], x[3, a:b]
     q, u = r[a:b], t[a:b]
-    s0 = s1 = s2 = s3 = 0.0
-    z0 = z1 = z2 = z3 = 0.0
+    s0 = s1 = s2 = s3 = x.dtype.type(0)
+    z0 = z1 = z2 = z3 = x.dtype.type(0)
     for i in range(len(q)):
         y0, y1, y2, y3 = x0[i], x1[i], x2[i], x3[i]
         s0 += q[i] * y0
@@ -96,7 +96,14 @@ def logits(x, theta, n_classes, d, a, b, out):  # type: ignore[no-untyped-def]
         if n_classes % 2:
             k = n_classes - 1
             _affine(
-                x[j : j + 4], a, b, theta[k, j], theta[k, j + 1], theta[k, j + 2], theta[k, j + 3], out[k]
+                x[j : j + 4],
+                a,
+                b,
+                theta[k, j],
+                theta[k, j + 1],
+                theta[k, j + 2],
+                theta[k, j + 3],
+                out[k],
             )
 
 
@@ -108,8 +115,7 @@ def _exp(z, bits, scale):  # type: ignore[no-untyped-def]
         m = np.floor(v * 1.4426950408889634 + 0.5)
         r = v - m * 6.93145751953125e-1
         r = r - m * 1.42860682030941723212e-6
-        p = 1.6059043836821613e-10
-        p = p * r + 2.08767569878681e-09
+        p = 2.08767569878681e-09
         p = p * r + 2.505210838544172e-08
         p = p * r + 2.755731922398589e-07
         p = p * r + 2.7557319223985893e-06
@@ -179,9 +185,7 @@ def gradient(  # type: ignore[no-untyped-def]
             t = x[j : j + 4, a:b]
             for m in range(pairs):
                 k = 2 * m
-                _collect2(
-                    t, 0, b - a, r[k], r[k + 1], out[k, j : j + 4], out[k + 1, j : j + 4]
-                )
+                _collect2(t, 0, b - a, r[k], r[k + 1], out[k, j : j + 4], out[k + 1, j : j + 4])
             if n_classes % 2:
                 _collect(t, 0, b - a, r[n_classes - 1], out[n_classes - 1, j : j + 4])
 
@@ -190,90 +194,99 @@ def gradient(  # type: ignore[no-untyped-def]
 def hessian(x, w, p, n_classes, d, n, penalty, scaled, out):  # type: ignore[no-untyped-def]
     """Hessian on parameters that sum to zero over classes, the last class eliminated: M = (C-1)(d+1).
 
-    With q = p_C its rows weigh a_kl = [k = l] p_k + q - (p_k - q)(p_l - q).
+    With q = p_C its rows weigh a_kl = [k = l] p_k + q - (p_k - q)(p_l - q). Only upper blocks are
+    written. It serves as preconditioner: x, w and ``scaled`` (d + 1, n) are in single precision.
     """
     width = d + 1
+    zero = np.float32(0.0)
     last = p[n_classes - 1, :n]
-    block = np.zeros((width, width))
+    block = np.zeros((width, width), dtype=np.float32)
     a = scaled[d, :n]
     for k in range(n_classes - 1):
         pk = p[k, :n]
         for m in range(k + 1):
             pm = p[m, :n]
             same = 1.0 if k == m else 0.0
-            total = 0.0
+            total = zero
             for i in range(n):
-                a[i] = w[i] * (same * pk[i] + last[i] - (pk[i] - last[i]) * (pm[i] - last[i]))
+                v = same * pk[i] + last[i] - (pk[i] - last[i]) * (pm[i] - last[i])
+                a[i] = w[i] * np.float32(v)
                 total += a[i]
+            block[:d, :d] = zero
+            block[d, d] = total
             for j in range(d):
                 xj, sj = x[j, :n], scaled[j, :n]
-                total_j = 0.0
+                total_j = zero
                 for i in range(n):
                     sj[i] = a[i] * xj[i]
                     total_j += sj[i]
                 block[d, j] = total_j
-            block[d, d] = total
-            block[:d, :d] = 0.0
-            for c in range(0, n, TILE):
-                e = min(n, c + TILE)
-                for g in range(0, d, 4):
-                    t = x[g : g + 4, c:e]
-                    for j in range(g, d - 1, 2):
-                        _collect2(
-                            t,
-                            0,
-                            e - c,
-                            scaled[j, c:e],
-                            scaled[j + 1, c:e],
-                            block[j, g : g + 4],
-                            block[j + 1, g : g + 4],
-                        )
+            for g in range(0, d, 4):
+                for j in range(g, d - 1, 2):
+                    _collect2(
+                        x[g : g + 4],
+                        0,
+                        n,
+                        scaled[j],
+                        scaled[j + 1],
+                        block[j, g : g + 4],
+                        block[j + 1, g : g + 4],
+                    )
             ridge = penalty * (1.0 + same)
             for j in range(width):
                 for g in range(j + 1):
-                    v = block[j, g]
+                    v = np.float64(block[j, g])
                     if j == g:
-                        v += ridge if j < d else 1e-12 * (total + 1.0)
-                    out[k * width + j, m * width + g] = v
-                    out[k * width + g, m * width + j] = v
+                        v += ridge if j < d else 1e-6 * (total + 1.0)
+                    out[m * width + j, k * width + g] = v
+                    out[m * width + g, k * width + j] = v
 
 
 @njit(**JIT)
 def cholesky(h, size):  # type: ignore[no-untyped-def]
-    """Lower factor in place; false if not positive definite. The diagonal holds reciprocals."""
-    for i in range(size):
-        hi = h[i]
-        for j in range(i):
-            hj = h[j]
-            total = 0.0
-            for m in range(j):
-                total += hi[m] * hj[m]
-            hi[j] = (hi[j] - total) * hj[j]
-        total = 0.0
-        for m in range(i):
-            total += hi[m] * hi[m]
-        pivot = hi[i] - total
-        if not pivot > 1e-14 * abs(hi[i]):
-            return False
-        hi[i] = 1.0 / np.sqrt(pivot)
+    """Upper factor u of h = u'u in place, four pivots at a time; the diagonal holds reciprocals.
+
+    Only the upper triangle is read. False if h is not positive definite.
+    """
+    for k in range(0, size, 4):
+        stop = min(k + 4, size)
+        for i in range(k, stop):
+            row = h[i]
+            for m in range(k, i):
+                v, up = h[m, i], h[m]
+                for j in range(i, size):
+                    row[j] -= v * up[j]
+            pivot = row[i]
+            if not pivot > 0.0:
+                return False
+            inverse = 1.0 / np.sqrt(pivot)
+            row[i] = inverse
+            for j in range(i + 1, size):
+                row[j] *= inverse
+        if stop < size:
+            u0, u1, u2, u3 = h[k], h[k + 1], h[k + 2], h[k + 3]
+            for i in range(stop, size):
+                v0, v1, v2, v3 = u0[i], u1[i], u2[i], u3[i]
+                out, a0, a1, a2, a3 = h[i, i:size], u0[i:size], u1[i:size], u2[i:size], u3[i:size]
+                for j in range(size - i):
+                    out[j] -= v0 * a0[j] + v1 * a1[j] + v2 * a2[j] + v3 * a3[j]
     return True
 
 
 @njit(**JIT)
-def back_substitute(h, size, v):  # type: ignore[no-untyped-def]
-    """Solve h h' u = v in place."""
+def back_substitute(u, size, v):  # type: ignore[no-untyped-def]
+    """Solve u'u x = v in place."""
     for i in range(size):
-        hi = h[i]
-        total = 0.0
-        for m in range(i):
-            total += hi[m] * v[m]
-        v[i] = (v[i] - total) * hi[i]
+        v[i] *= u[i, i]
+        f, row, rest = v[i], u[i, i + 1 : size], v[i + 1 : size]
+        for j in range(len(row)):
+            rest[j] -= f * row[j]
     for i in range(size - 1, -1, -1):
-        hi = h[i]
-        u = v[i] * hi[i]
-        v[i] = u
-        for m in range(i):
-            v[m] -= u * hi[m]
+        row, rest = u[i, i + 1 : size], v[i + 1 : size]
+        total = v[i]
+        for j in range(len(row)):
+            total -= row[j] * rest[j]
+        v[i] = total * u[i, i]
 
 
 @njit(**JIT)
@@ -291,7 +304,7 @@ def standardise(x, w, n, d, mean, inverse):  # type: ignore[no-untyped-def]
             c = v[i] - first
             v[i] = c
             total += w[i] * c
-            differ = max(differ, abs(c))
+            differ += abs(c)
         shift = total / mass
         rest = 0.0
         square = 0.0

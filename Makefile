@@ -1,0 +1,37 @@
+# Everything a fresh machine needs is Python >= 3.11 and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test slow lint lock docs clean
+
+## demo: a small market, honest and attacked, paid two ways
+demo: $(READY)
+	$(BIN)/datamarket demo
+
+## test: linter, type checker and tests
+test: lint
+	$(BIN)/python -m pytest -m "not slow"
+
+## slow: the tests that take minutes (full tables at the paper's seed counts)
+slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+## lock: rewrite requirements.lock (needs uv)
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header -o requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,58 @@
+"""Printing benchmark rows as they come, and saving them with the machine they were measured on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from datamarket_gym.units.io import write_text
+
+Row = dict[str, Any]
+
+
+def show(rows: Iterable[Row], as_json: bool, save: Path | None, settings: dict[str, Any]) -> None:
+    """Print rows (progress on stderr, the result on stdout) and write them to a file if asked."""
+    done: list[Row] = []
+    with Console(stderr=True).status("measuring ...") as status:
+        for row in rows:
+            done.append(row)
+            status.update(f"{row['workload']}: done; measuring ...")
+    if save is not None:
+        write_text(save, json.dumps({"settings": settings, "machine": machine(), "rows": done}, indent=1) + "\n")
+    if as_json:
+        Console(soft_wrap=True).print_json(data=done)
+        return
+    table = Table()
+    for name in done[0]:
+        table.add_column(name.replace("_", " "), justify="left" if name == "workload" else "right")
+    for row in done:
+        table.add_row(*(cell(value) for value in row.values()))
+    Console().print(table)
+
+
+def cell(value: Any) -> str:
+    """A value as a person reads it."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def machine() -> dict[str, Any]:
+    """Where the figures were measured."""
+    names = ("numpy", "scipy", "scikit-learn")
+    return {
+        "cpu": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in names},
+    }

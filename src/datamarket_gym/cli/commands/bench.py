@@ -1,0 +1,61 @@
+"""``datamarket bench``: engine and peers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from datamarket_gym.cli.options import Device
+from datamarket_gym.errors import require_choice
+
+group = typer.Typer(no_args_is_help=True, help="Time the engine, against plain loops and against peers.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")]
+Save = Annotated[Path | None, typer.Option(help="Also write the rows to this JSON file.")]
+
+
+@group.command("engine")
+def engine(
+    full: Annotated[bool, typer.Option("--full", help="All workloads and whole loops (minutes).")] = False,
+    as_json: Json = False,
+    save: Save = None,
+    device: Device = "cpu",
+    jobs: Annotated[int, typer.Option(help="Threads inside a fit; 0 uses every core.", min=0)] = 0,
+) -> None:
+    """Our engine against a plain scikit-learn loop on one core, in one run."""
+    from datamarket_gym.bench.engine import engine_rows
+    from datamarket_gym.bench.show import show
+
+    require_choice("--device", device, ("cpu", "cuda", "auto"))
+    show(engine_rows(full, device, jobs), as_json, save, {"device": device, "full": full})
+
+
+@group.command("peers")
+def peers(
+    envs: Annotated[
+        Path, typer.Option(help="Folder for the peers' own environments; made where missing.")
+    ] = Path("runs/peers"),
+    as_json: Json = False,
+    save: Save = None,
+) -> None:
+    """Our engine against pyDVL, shapiq, OpenDataVal and datascope, side by side in one run."""
+    from datamarket_gym.bench.peers import peer_rows
+    from datamarket_gym.bench.show import show
+
+    show(peer_rows(envs), as_json, save, {})
+
+
+@group.command("page")
+def page(
+    results: Annotated[Path, typer.Argument(help="Folder with the JSON files of --save.")] = Path("docs/benchmarks"),
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/benchmarks.md"),
+) -> None:
+    """Write the benchmark page from saved results."""
+    from datamarket_gym.bench.page import benchmark_page
+    from datamarket_gym.units.io import write_text
+
+    files = sorted(results.glob("*.json"))
+    write_text(out, benchmark_page([json.loads(file.read_text(encoding="utf-8")) for file in files]))

@@ -1,0 +1,183 @@
+r"""When are all validation predictions of a coalition certain? A proof, with the free intercept.
+
+In a coalition's standardised features z, F(U, b) = mu/2 ||U||^2 + C sum_i w_i loss_i(U z_i + b). Let g_U, g_b
+be the gradient at the point reached and (U + D, b + e) the optimum. With A_i = diag(p_i) - p_i p_i' the
+Hessian of loss_i in the logits, h_i = D z_i + e the change of row i's logits and bars for averages
+over the way to the optimum,
+
+    mu D + C sum_i w_i Abar_i h_i z_i' = -g_U,        C sum_i w_i Abar_i h_i = -g_b.             (1)
+
+Suppose no training row's logit differences change by more than r on the way. Products p_k p_l then
+change by factors within exp(+-2rt) at time t, and so do the A_i (Laplacians with edge weights p_k p_l):
+kappa A_i <= Abar_i and |x'(Abar_i - A_i) y| <= eta ||x||_{A_i} ||y||_{A_i}, where kappa = (1 - exp(-2r)) / 2r and
+eta = (exp(2r) - 1) / 2r - 1. Let N = C sum w_i A_i, B = C sum w_i A_i (x) z_i (as a map from D to R^C) and
+E = sum C w_i ||h_i||^2_{A_i}. Multiplying (1) by (D, e) gives mu ||D||^2 + kappa E <= ||g_U|| ||D|| + |g_b'e|, so
+
+    kappa E <= ||g_U||^2 / (4 mu) + sigma,  mu ||D||^2 <= ||g_U|| ||D|| + sigma,  sigma := |g_b'e|.      (2)
+
+The second equation of (1) reads N e + B D + rest = -g_b with |x'N^+ rest| <= eta ||x||_{N^+} E^(1/2). For any
+x orthogonal to 1, therefore,
+
+    |x'e| <= |x'N^+ g_b| + ||B'N^+ x|| ||D|| + eta ||x||_{N^+} E^(1/2).                               (3)
+
+x = g_b in (3), with q = ||g_b||_{N^+} and q_B = ||B'N^+ g_b||, bounds sigma; with E and ||D|| from (2) that is
+sigma <= a + c sigma^(1/2), a = q^2 + q_B ||g_U|| / mu + eta q ||g_U|| / (2 (mu kappa)^(1/2)),
+c = q_B / mu^(1/2) + eta q / kappa^(1/2), hence sigma^(1/2) <= (c + (c^2 + 4a)^(1/2)) / 2. Then (2) bounds ||D|| by
+
+    eps = (||g_U|| + (||g_U||^2 + 4 mu sigma)^(1/2)) / (2 mu),
+
+and x = u_k - u_l in (3) bounds intercept differences: with the largest effective resistance
+R = max ||u_k - u_l||^2_{N^+} and omega = max ||B'N^+(u_k - u_l)||, no logit difference of a row z moves by more than
+
+    (2^(1/2) ||z|| + omega) eps + tau,   tau = R^(1/2) q + eta (R / kappa)^(1/2) (||g_U|| / (2 mu^(1/2)) + sigma^(1/2)).
+
+The supposition follows if this is below r for all training rows: on the curve where the gradient
+shrinks linearly from (g_U, g_b) to 0 the same bounds hold as long as it stays within r of its start;
+being continuous, it cannot leave. B is small in centred features, which is what makes this
+tighter than a bound by ||B|| <= (sum C w_i ||A_i|| ||z_i||^2 ||N||)^(1/2).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from datamarket_gym.learners.logistic.certify import ROUNDING, TIE
+from datamarket_gym.learners.logistic_torch.layout import Slots, Stack
+from datamarket_gym.learners.logistic_torch.sweep import logits, probabilities
+
+RADII = (0.05, 0.5)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """For each coalition: is it certain, its correct predictions, how far the gradient must fall."""
+
+    certain: torch.Tensor  # (G, B) bool
+    correct: torch.Tensor  # (G, B) int64
+    shrink: torch.Tensor  # (G, B): estimated factor on the gradient that would make it certain
+
+
+@dataclass(frozen=True)
+class _Curvature:
+    """N^+ and what (3) needs of B."""
+
+    inverse: torch.Tensor  # (G, B, C, C): N^+
+    coupled: torch.Tensor  # (G, B, C, C): N^+ B B' N^+
+    usable: torch.Tensor  # (G, B) bool: N is far enough from singular
+
+
+def judge(weights: torch.Tensor, gradient: torch.Tensor, stack: Stack, slots: Slots) -> Verdict:
+    """Try to certify the coalitions at parameters (G, B, C, D) with the given gradient there."""
+    bend = _curvature(weights, stack, slots)
+    margin, correct, largest = _margins(weights, stack, slots)
+    reach = _norms(stack.squares, slots).mul_(slots.rows).amax(dim=2).sqrt()
+    norm = _norms(stack.val_squares, slots).sqrt()
+    g_b = gradient[..., -1]
+    g_u = slots.inverse[:, :, None] * (gradient[..., :-1] - slots.mean[:, :, None] * g_b[..., None])
+    entry = ROUNDING * slots.mass  # rounding error of a sum over rows
+    spread = slots.live[..., :-1].sum(dim=(2, 3)) + (slots.mean * slots.inverse).square().sum(dim=2)
+    g_norm = g_u.flatten(2).norm(dim=2) + entry * (spread * stack.n_classes).sqrt()
+    tie = TIE * (1 + largest)
+    certain = torch.zeros_like(slots.mu, dtype=torch.bool)
+    shrink = torch.zeros_like(slots.mu)
+    for radius in RADII:
+        eps, omega, tau = _bounds(bend, g_norm, g_b, entry, slots, radius)
+        error = (math.sqrt(2) * norm + omega[..., None]) * eps[..., None] + tau[..., None]
+        room = radius / ((math.sqrt(2) * reach + omega) * eps + tau)
+        ratio = margin / torch.maximum(error, tie[..., None])
+        sure = torch.minimum(ratio.amin(dim=2), room).nan_to_num(0.0)
+        shrink = torch.maximum(shrink, torch.where(bend.usable, sure, 0.0))
+    certain = shrink > 1
+    return Verdict(certain, correct, shrink)
+
+
+def _curvature(weights: torch.Tensor, stack: Stack, slots: Slots) -> _Curvature:
+    games, size, classes, width = weights.shape
+    p = probabilities(weights, stack, slots)
+    first, second = torch.triu_indices(classes, classes, 1, device=p.device)
+    edges = p[:, :, first] * p[:, :, second]
+    edges *= (slots.rows * stack.weight[:, None])[:, :, None]
+    sums = torch.bmm(edges.view(games, -1, p.shape[3]), stack.x).view(games, size, -1, width)
+    edge = sums[..., -1]
+    pull = sums[..., :-1] - slots.mean[:, :, None] * edge[..., None]
+    pull *= slots.inverse[:, :, None]
+    laplacian = p.new_zeros(games, size, classes, classes)
+    laplacian[:, :, first, second] = laplacian[:, :, second, first] = -edge
+    laplacian -= torch.diag_embed(laplacian.sum(dim=3))
+    coupling = p.new_zeros(games, size, classes, classes, width - 1)
+    coupling[:, :, first, second] = coupling[:, :, second, first] = -pull
+    here = torch.arange(classes, device=p.device)
+    coupling[:, :, here, here] = -coupling.sum(dim=3)
+    flat = coupling.flatten(3)
+    present = slots.present.to(p.dtype)
+    number = present.sum(dim=2)[..., None, None]
+    scale = (laplacian.diagonal(dim1=2, dim2=3).sum(dim=2).clamp_min(1e-300))[..., None, None] / number
+    ones = present[..., None] * present[..., None, :] / number
+    absent = torch.diag_embed(1 - present)
+    inverse, failed = torch.linalg.inv_ex(laplacian / scale + ones + absent)
+    inverse = (inverse - ones - absent) / scale
+    usable = (failed == 0) & (_widest(inverse, slots.present) * scale[..., 0, 0] < 1e12)
+    return _Curvature(inverse, inverse @ (flat @ flat.transpose(2, 3)) @ inverse, usable)
+
+
+def _bounds(
+    bend: _Curvature,
+    g_u: torch.Tensor,
+    g_b: torch.Tensor,
+    entry: torch.Tensor,
+    slots: Slots,
+    radius: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """eps, omega and tau of the module's docstring."""
+    kappa = (1 - math.exp(-2 * radius)) / (2 * radius)
+    eta = (math.exp(2 * radius) - 1) / (2 * radius) - 1
+    mu, classes = slots.mu, g_b.shape[2]
+    resistance = _widest(bend.inverse, slots.present).sqrt()
+    omega = _widest(bend.coupled, slots.present).sqrt()
+    # g_b is off by ``entry`` a class; ||N^+|| and ||B'N^+|| are at most C times R^(1/2) and omega.
+    q = _form(bend.inverse, g_b) + entry * classes * resistance
+    q_b = _form(bend.coupled, g_b) + entry * classes * omega
+    a = q**2 + q_b * g_u / mu + eta * q * g_u / (2 * (mu * kappa).sqrt())
+    c = q_b / mu.sqrt() + eta * q / math.sqrt(kappa)
+    root = (c + (c**2 + 4 * a).sqrt()) / 2
+    eps = (g_u + (g_u**2 + 4 * mu * root**2).sqrt()) / (2 * mu)
+    rest = eta * resistance / math.sqrt(kappa) * (g_u / (2 * mu.sqrt()) + root)
+    return eps, omega, resistance * q + rest
+
+
+def _form(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+    return (vector[..., None] * (matrix @ vector[..., None])).sum(dim=(2, 3)).clamp_min(0.0).sqrt()
+
+
+def _widest(matrix: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """The largest (u_k - u_l)' matrix (u_k - u_l) over pairs of present classes."""
+    diagonal = matrix.diagonal(dim1=2, dim2=3)
+    pairs = diagonal[..., None] + diagonal[..., None, :] - 2 * matrix
+    both = present[..., None] & present[..., None, :]
+    return torch.where(both, pairs, 0.0).amax(dim=(2, 3)).clamp_min(0.0)
+
+
+def _norms(squares: torch.Tensor, slots: Slots) -> torch.Tensor:
+    """||z||^2 of rows, (G, B, rows), from their squares: sum_j (x_j - m_j)^2 / s_j^2."""
+    precision = slots.inverse**2
+    middle = precision * slots.mean
+    parts = torch.cat([precision, -2 * middle, (middle * slots.mean).sum(2, keepdim=True)], dim=2)
+    return torch.bmm(parts, squares.transpose(1, 2)).mul_(1 + 1e-8).clamp_min_(0.0)
+
+
+def _margins(
+    weights: torch.Tensor, stack: Stack, slots: Slots
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Margins (G, B, v), infinite in padding, correct predictions, and the largest logit (G, B)."""
+    score = logits(weights, stack.val)
+    padding = stack.val_label == -2
+    largest = score.abs().amax(dim=2).masked_fill_(padding[:, None], 0.0).amax(dim=2)
+    score.masked_fill_(~slots.present[..., None], -torch.inf)
+    best, chosen = score.max(dim=2)
+    correct = (chosen == stack.val_label[:, None]).sum(dim=2)
+    score.scatter_(2, chosen[:, :, None], -torch.inf)
+    margin = (best - score.amax(dim=2)).masked_fill_(padding[:, None], torch.inf)
+    return margin, correct, largest
