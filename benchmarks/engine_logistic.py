@@ -119,9 +119,7 @@ def reference(game: Game, coalitions: np.ndarray, tol: float | None) -> np.ndarr
 def main() -> None:
     """Run one workload."""
     parser = argparse.ArgumentParser()
-    parser.add_argument(
-        "workload", choices=["synthetic", "weighted", "hard", "text", "images", "units"]
-    )
+    parser.add_argument("workload", choices=["synthetic", "weighted", "hard", "text", "images", "units"])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("DATAMARKET_DATA", ".")))
     parser.add_argument("--reference", type=int, default=100, help="coalitions timed in sklearn")
     parser.add_argument("--jobs", type=int, default=0)

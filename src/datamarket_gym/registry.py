@@ -26,6 +26,7 @@ from datamarket_gym.errors import DataMarketError, ParameterError, UnknownNameEr
 T = TypeVar("T")
 
 HOMES = {
+    "encoder": "datamarket_gym.encoders",
     "partition": "datamarket_gym.tasks",
     "task": "datamarket_gym.tasks",
     "game": "datamarket_gym.tasks",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ from datamarket_gym.units.io import write_text
 Row = dict[str, Any]
 
 
-def show(rows: Iterable[Row], as_json: bool, save: Path | None, settings: dict[str, Any]) -> None:
+def show(rows: Iterable[Row], as_json: bool, save: Path | None, title: str) -> None:
     """Print rows (progress on stderr, the result on stdout) and write them to a file if asked."""
     done: list[Row] = []
     with Console(stderr=True).status("measuring ...") as status:
@@ -26,16 +27,27 @@ def show(rows: Iterable[Row], as_json: bool, save: Path | None, settings: dict[s
             done.append(row)
             status.update(f"{row['workload']}: done; measuring ...")
     if save is not None:
-        write_text(save, json.dumps({"settings": settings, "machine": machine(), "rows": done}, indent=1) + "\n")
+        saved = {"title": title, "command": _command(), "machine": machine(), "rows": done}
+        write_text(save, json.dumps(saved, indent=1) + "\n")
     if as_json:
         Console(soft_wrap=True).print_json(data=done)
         return
     table = Table()
     for name in done[0]:
-        table.add_column(name.replace("_", " "), justify="left" if name == "workload" else "right")
+        wide = name in ("workload", "who", "note")
+        table.add_column(name.replace("_", " "), justify="left" if wide else "right", min_width=7)
     for row in done:
         table.add_row(*(cell(value) for value in row.values()))
     Console().print(table)
+
+
+def _command() -> str:
+    """The command as typed, without the file it saves to."""
+    words = ["datamarket", *sys.argv[1:]]
+    if "--save" in words:
+        at = words.index("--save")
+        words[at : at + 2] = []
+    return " ".join(words)
 
 
 def cell(value: Any) -> str:

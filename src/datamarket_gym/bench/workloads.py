@@ -39,7 +39,10 @@ def synthetic(players: int, seed: int = 0) -> Workload:
     training = TrainingRows(data.features[rows], data.label[rows], player, players, 4)
     validation = ValidationRows(data.validation_features, data.validation_label)
     return Workload(
-        f"synthetic, {players} players x 60 x 24, 4 classes", training, validation, every_coalition(players)
+        f"synthetic, {players} players x 60 x 24, 4 classes",
+        training,
+        validation,
+        every_coalition(players),
     )
 
 
@@ -54,12 +57,17 @@ def hard(seed: int = 0) -> Workload:
         features[mine, player] = 1.0
         features[mine, 20] = 0.5
     rows = replace(easy.rows, features=features, label=label)
-    return Workload("hard: one- and two-class players, wrong labels", rows, easy.validation, easy.coalitions)
+    return Workload(
+        "hard: one- and two-class players, wrong labels", rows, easy.validation, easy.coalitions
+    )
 
 
 def embedded(kind: str, seed: int = 0) -> Workload:
     """Eight players x 100 rows of text (384-d, 4 classes) or image (512-d, 10 classes) embeddings."""
-    file, d, classes = {"text": ("agnews_minilm.npz", 384, 4), "images": ("cifar10_resnet18.npz", 512, 10)}[kind]
+    file, d, classes = {
+        "text": ("agnews_minilm.npz", 384, 4),
+        "images": ("cifar10_resnet18.npz", 512, 10),
+    }[kind]
     rng = keyed_generator(kind, seed)
     path = data_folder() / file
     if path.is_file():
@@ -77,7 +85,9 @@ def embedded(kind: str, seed: int = 0) -> Workload:
         source = "simulated embeddings"
     rows = TrainingRows(features[:800], label[:800], np.repeat(np.arange(8), 100), 8, classes)
     validation = ValidationRows(features[800:], label[800:])
-    return Workload(f"{kind}, 8 x 100 x {d}, {classes} classes ({source})", rows, validation, every_coalition(8))
+    return Workload(
+        f"{kind}, 8 x 100 x {d}, {classes} classes ({source})", rows, validation, every_coalition(8)
+    )
 
 
 def units(permutations: int, seed: int = 0) -> Workload:

@@ -1,6 +1,6 @@
 """Which units are the same: evidence layers, the graph they make, and its clusters."""
 
-from datamarket_gym.evidence import content, hybrids, oracles
+from datamarket_gym.evidence import content, hybrids, noise, oracles
 from datamarket_gym.evidence.base import Edges, EvidenceLayer, View, star
 from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph
 
@@ -13,6 +13,7 @@ __all__ = [
     "View",
     "content",
     "hybrids",
+    "noise",
     "oracles",
     "star",
 ]

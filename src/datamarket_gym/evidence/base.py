@@ -86,6 +86,8 @@ class EvidenceLayer(ABC):
     """Plug point ``evidence``: a frozen dataclass that ties units together."""
 
     needs_oracle: ClassVar[bool] = False
+    needs_content: ClassVar[str] = ""
+    """The raw content it compares ("text" or "image", a metadata column); most layers need none."""
 
     @abstractmethod
     def edges(self, view: View) -> Edges:

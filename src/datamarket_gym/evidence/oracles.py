@@ -1,4 +1,4 @@
-"""Evidence that asks the ground truth: the ideal, and the ideal with controlled errors."""
+"""Evidence that asks the ground truth: who owns a unit, and which unit it derives from."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from datamarket_gym.content import keyed_generator
-from datamarket_gym.errors import require_in
 from datamarket_gym.evidence.base import Edges, EvidenceLayer, View, star
 from datamarket_gym.registry import register
 from datamarket_gym.typing import Codes
@@ -37,41 +35,6 @@ class OracleSource(EvidenceLayer):
         """A star per source unit."""
         source = np.unique(view.truth(self).source, return_inverse=True)[1]
         return star(source, "oracle_source")
-
-
-@register("evidence", "noisy_oracle_latent")
-@dataclass(frozen=True)
-class NoisyOracleLatent(EvidenceLayer):
-    """The latent oracle with errors: true edges are lost, and false ones appear, independently.
-
-    Each pair of nodes with one latent owner loses its edge with probability ``p_fs`` (false split);
-    each pair with different owners gains one with probability ``p_fm`` (false merge).
-    """
-
-    p_fs: float = 0.0
-    p_fm: float = 0.0
-    needs_oracle: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_in("p_fs", self.p_fs, 0.0, 1.0)
-        require_in("p_fm", self.p_fm, 0.0, 1.0)
-
-    def edges(self, view: View) -> Edges:
-        """Kept true edges and false merges between nodes, each carried by the nodes' first units."""
-        _, first = np.unique(view.node, return_index=True)
-        party = latent_party(view, self)[first]
-        left, right = np.triu_indices(len(first), 1)
-        rng = keyed_generator(view.seed, "noisy oracle")
-        luck = rng.uniform(size=len(left))
-        same = party[left] == party[right]
-        kept = np.flatnonzero(same & (luck >= self.p_fs))
-        false = np.flatnonzero(~same & (luck < self.p_fm))
-        return Edges.concat(
-            [
-                Edges.of(first[left[kept]], first[right[kept]], "oracle_latent"),
-                Edges.of(first[left[false]], first[right[false]], "false_merge"),
-            ]
-        )
 
 
 def latent_party(view: View, layer: EvidenceLayer) -> Codes:

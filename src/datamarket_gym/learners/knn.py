@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 from datamarket_gym.errors import require_choice, require_count
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.checks import check_coalitions, check_rows, rows_per_player
-from datamarket_gym.learners.knn_closed_form import MAX_PLAYERS_ANY_LAW, closed_form, is_uniform
+from datamarket_gym.learners.knn_closed_form import (
+    MAX_PLAYERS_ANY_LAW,
+    NearestNeighbourGame,
+    closed_form,
+    is_uniform,
+)
 from datamarket_gym.learners.knn_order import Neighbourhood
 from datamarket_gym.learners.knn_table import Table, selected_tables, sorted_table, table_width
 from datamarket_gym.learners.knn_votes import Ballot, count_votes
@@ -84,7 +89,8 @@ class KnnScorer(Scorer):
         law = semivalue.size_law(len(self._rows_of))
         if len(law) > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
             return None
-        return closed_form(self._near, len(law), law, self._learner.k, empty_value)
+        game = NearestNeighbourGame.of(law, self._learner.k)
+        return closed_form(self._near, len(law), game, empty_value)
 
     def _select(self, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
         """U without the table, for few coalitions or a table too large to keep."""

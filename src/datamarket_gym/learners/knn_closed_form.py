@@ -56,6 +56,12 @@ class NearestNeighbourGame:
             reach = _reach(pair, k)
         return cls(reach / k + extra, float(law[0]), tail)
 
+    @classmethod
+    def over_k(cls, n_players: int, k: int) -> NearestNeighbourGame:
+        """Shapley weights where U divides by k even among fewer rows, as Jia et al. and peers do."""
+        rank = np.arange(1, n_players)
+        return cls(np.minimum(k, rank) / (rank * k), min(k, n_players) / (n_players * k), 0.0)
+
     def values(self, agrees: Values, empty_value: float) -> Values:
         """phi from near to far, given a from near to far."""
         n = len(agrees)
@@ -72,9 +78,10 @@ def is_uniform(law: Values) -> bool:
     return bool(np.allclose(law, 1.0 / len(law), rtol=1e-9, atol=0.0))
 
 
-def closed_form(near: Neighbourhood, n_players: int, law: Values, k: int, empty_value: float) -> Values:
+def closed_form(
+    near: Neighbourhood, n_players: int, game: NearestNeighbourGame, empty_value: float
+) -> Values:
     """Mean over validation rows of the closed form; one row a player, or k = 1."""
-    game = NearestNeighbourGame.of(law, k)
 
     def block(start: int, stop: int) -> Values:
         total = np.zeros(n_players)

@@ -1,7 +1,17 @@
 """The strategic world: providers, what they own, and what an attacker submits instead."""
 
-from datamarket_gym.market import replication, variants
+from datamarket_gym.market import content_images, content_text, replication, variants
 from datamarket_gym.market.attack import Attack, Block, Own
 from datamarket_gym.market.market import MarketState, ProviderMarket
 
-__all__ = ["Attack", "Block", "MarketState", "Own", "ProviderMarket", "replication", "variants"]
+__all__ = [
+    "Attack",
+    "Block",
+    "MarketState",
+    "Own",
+    "ProviderMarket",
+    "content_images",
+    "content_text",
+    "replication",
+    "variants",
+]

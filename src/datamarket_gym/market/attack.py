@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from datamarket_gym.typing import Features
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 
+CONTENT: Mapping[str, str | bytes] = {"text": "", "image": b""}
+"""Metadata columns that hold raw content, and what stands there for none."""
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -23,12 +27,14 @@ class Block:
 
     ``rows`` are honest units (any provider's) from which the block derives, one per unit. Where
     ``features`` or ``label`` are given they replace the originals'. Copies come after originals.
+    ``content`` replaces raw content; new features without it have none, so theirs is left blank.
     """
 
     pseudonym: int
     rows: NDArray[np.int64]
     features: Features | None = None
     label: NDArray[Any] | None = None
+    content: Mapping[str, NDArray[Any]] | None = None
     copy: bool = False
     owner: str | None = None  # who owns generated content; None: the owner of the original
     derived: bool = True  # False: the content has no source unit but itself
@@ -51,6 +57,9 @@ class Own:
 
 class Attack(ABC):
     """Plug point ``attack``: a frozen dataclass that says which blocks the attacker submits."""
+
+    needs_content: ClassVar[str] = ""
+    """The raw content it changes ("text" or "image"); most attacks need none."""
 
     @property
     def label(self) -> str:
@@ -102,4 +111,19 @@ def _submit(honest: Submission, block: Block, identity: str, number: int) -> Sub
         changed["features"] = block.features
     if block.label is not None:
         changed["label"] = block.label
-    return honest.take(block.rows, changed)
+    taken = honest.take(block.rows, changed)
+    return replace(taken, metadata={**taken.metadata, **_content(honest, block)})
+
+
+def _content(honest: Submission, block: Block) -> Mapping[str, NDArray[Any]]:
+    if block.content is not None:
+        return block.content
+    if block.features is None:
+        return {}
+    made = (block.features != honest.features[block.rows]).any(axis=1)
+    blanked = {}
+    for kind in CONTENT.keys() & honest.metadata.keys():
+        column = honest.metadata[kind][block.rows].astype(object)
+        column[made] = CONTENT[kind]
+        blanked[kind] = column
+    return blanked

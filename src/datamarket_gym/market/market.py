@@ -26,12 +26,16 @@ _LEAK = 0.25  # share of the validation split that a curating attacker has seen
 
 @dataclass(frozen=True, eq=False)
 class MarketState:
-    """What an attacker can act on: everyone's honest units, a leaked validation sample, a seed."""
+    """What an attacker can act on: everyone's honest units, a leaked validation sample, a seed.
+
+    ``encoder`` names what embeds changed content, in markets whose units carry any.
+    """
 
     honest: SubmittedProfile
     leaked_features: Features
     leaked_label: NDArray[Any]
     seed: int
+    encoder: str = ""
 
     @property
     def providers(self) -> list[str]:
@@ -108,6 +112,7 @@ class ProviderMarket:
             source=ids,
             batch=np.array([f"{name}/0" for name in owner]),
             time=times,
+            metadata={kind: column[rows] for kind, column in self.dataset.content.items()},
         )
         return SubmittedProfile(submission, GroundTruth(ids, owner, ids, {n: n for n in names}))
 
@@ -121,6 +126,7 @@ class ProviderMarket:
             self.dataset.validation_features[leak],
             self.dataset.validation_label[leak],
             self.seed,
+            self.dataset.encoder,
         )
 
     def utility_oracle(

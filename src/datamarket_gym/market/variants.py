@@ -71,7 +71,7 @@ class StrategicCuration(Attack):
 
     def blocks(self, own: Own) -> list[Block]:
         """A selection of the honest units."""
-        order = np.argsort(-_rewards(own), kind="stable")
+        order = np.argsort(-leaked_rewards(own, own.rows), kind="stable")
         best = max(1, round(self.keep * len(own.rows)))
         others = order[best:][: round(self.rest * (len(own.rows) - best))]
         chosen = np.sort(np.concatenate([order[:best], others]))
@@ -148,9 +148,10 @@ class JunkPadding(Attack):
         return blocks
 
 
-def _rewards(own: Own, neighbours: int = 5) -> NDArray[np.int64]:
-    mine, label = own.honest.features[own.rows], own.honest.label[own.rows]
-    rewards = np.zeros(len(own.rows), dtype=np.int64)
+def leaked_rewards(own: Own, units: NDArray[np.int64], neighbours: int = 5) -> NDArray[np.int64]:
+    """How often each of the units is near a leaked row of its label, less of another."""
+    mine, label = own.honest.features[units], own.honest.label[units]
+    rewards = np.zeros(len(units), dtype=np.int64)
     for row, wanted in zip(own.state.leaked_features, own.state.leaked_label, strict=True):
         near = np.argsort(((mine - row) ** 2).sum(axis=1), kind="stable")[:neighbours]
         rewards[near] += np.where(label[near] == wanted, 1, -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -74,9 +75,16 @@ class Mechanism(BaseModel):
         scores = _by_cluster(by_player, game, grand if self.normalize else None)
         provenance = Provenance(submission, clusters, canonical, self._truth(oracle))
         shares, amount = Allocator(self.allocation).allocate(scores.values, provenance)
-        seconds = time.perf_counter() - started
         return Payments(
-            submission.identities, scores, shares, amount, clusters, canonical, grand, seconds
+            submission.identities,
+            scores,
+            shares,
+            amount,
+            clusters,
+            canonical,
+            grand,
+            time.perf_counter() - started,
+            float(by_player.values.sum()) if self.normalize else None,
         )
 
     def _truth(self, oracle: GroundTruth | None) -> GroundTruth | None:
@@ -96,7 +104,7 @@ def _by_cluster(estimate: Estimate, game: QuotientGame, grand: float | None) -> 
         scaled = normalized(values, grand)
         errors = errors * abs(grand / values.sum())
         values = scaled
-    return Estimate(values[game.player], errors[game.player], estimate.evaluations, estimate.method)
+    return replace(estimate, values=values[game.player], standard_errors=errors[game.player])
 
 
 def mechanism(name: str, **changes: Any) -> Mechanism:

@@ -34,6 +34,7 @@ class Payments:
     canonical: CanonicalUnits
     grand_value: float
     seconds: float
+    raw_total: float | None = None  # what the scores summed to before they were normalised
 
     @cached_property
     def totals(self) -> Values:

@@ -6,12 +6,13 @@ from datamarket_gym.quotient.canonical import (
     Representative,
     canonical_training_set,
 )
-from datamarket_gym.quotient.game import QuotientGame
+from datamarket_gym.quotient.game import QuotientGame, cluster_keys
 
 __all__ = [
     "CanonicalUnits",
     "QuotientGame",
     "Representative",
     "canonical_training_set",
+    "cluster_keys",
     "representatives",
 ]

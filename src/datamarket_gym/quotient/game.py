@@ -25,8 +25,8 @@ class QuotientGame(Game):
 
     def __init__(self, canonical: CanonicalUnits, oracle: UtilityOracle) -> None:
         keys = _weighted(canonical)
-        cluster_keys = _cluster_keys(keys, canonical)
-        by_key = np.argsort(cluster_keys, kind="stable")
+        by_cluster = _cluster_keys(keys, canonical)
+        by_key = np.argsort(by_cluster, kind="stable")
         self.player = np.empty(canonical.n_clusters, dtype=np.int64)
         self.player[by_key] = np.arange(canonical.n_clusters)
         self._canonical, self._oracle = canonical, oracle
@@ -34,7 +34,7 @@ class QuotientGame(Game):
         player = self.player[canonical.cluster[self._rows]]
         super().__init__(
             canonical.n_clusters,
-            keys=cluster_keys[by_key],
+            keys=by_cluster[by_key],
             prints=oracle.prints(keys[self._rows], player, canonical.n_clusters),
             memo=oracle.memo,
             empty_value=oracle.empty_value,
@@ -60,6 +60,11 @@ class QuotientGame(Game):
         if not self._oracle.learner.has_closed_form:
             return None
         return self._scorer.closed_form(semivalue, self.empty_value)
+
+
+def cluster_keys(canonical: CanonicalUnits) -> Keys:
+    """Content key of each cluster's representative: equal keys, equal multisets of training rows."""
+    return _cluster_keys(_weighted(canonical), canonical)
 
 
 def _weighted(canonical: CanonicalUnits) -> Keys:

@@ -27,7 +27,7 @@ class Auto(Estimator):
         """Scores by the best method; ``method`` of the result names it."""
         values = game.closed_form(semivalue)
         if values is not None:
-            return Estimate(values, np.zeros(game.n_players), 0, "closed form")
+            return Estimate(values, np.zeros(game.n_players), 0, "closed form", samples=0)
         return self.choose(game.n_players, semivalue, budget).estimate(game, semivalue, budget, rng)
 
     def choose(self, n_players: int, semivalue: Semivalue, budget: int) -> Estimator:

@@ -114,4 +114,4 @@ class Exact(Estimator):
         """Scores without sampling error; ``budget`` and ``rng`` are not used."""
         before = game.asked
         values = semivalues_from_table(full_table(game), [semivalue])[0]
-        return Estimate(values, np.zeros(game.n_players), game.asked - before, "exact")
+        return Estimate(values, np.zeros(game.n_players), game.asked - before, "exact", samples=0)

@@ -88,7 +88,12 @@ class Permutation(Estimator):
             moments.add(pairs, share.sum(axis=0))
             file.save(moments, rng, done + game.asked - before)
         return Estimate(
-            moments.mean(), moments.standard_errors(), done + game.asked - before, "permutation"
+            moments.mean(),
+            moments.standard_errors(),
+            done + game.asked - before,
+            "permutation",
+            samples=None if self.truncation > 0 else n_samples,  # truncated marginals are biased
+            reach=float(factor.max()),
         )
 
     def _prefix_values(self, game: Game, orders: NDArray[np.int64], grand: float) -> Values:

@@ -67,7 +67,8 @@ class Stratified(Estimator):
                 # the true scores sum to v(all): what is missing is error, borne by the uncertain
                 missing = game.grand_value() - values.sum()
                 values += missing * (errors**2 / (errors**2).sum())
-        return Estimate(values, errors, game.asked - before, "stratified")
+        exact = None if len(sampled) else 0
+        return Estimate(values, errors, game.asked - before, "stratified", exact)
 
 
 def affordable(law: Values, budget: int) -> bool:

@@ -54,7 +54,9 @@ class Subset(Estimator):
             np.ascontiguousarray(marginals.reshape(n_players, n_samples).T),
             np.full(n_players, float(n_samples)),
         )
-        return Estimate(moments.mean(), moments.standard_errors(), game.asked - before, "subset")
+        return Estimate(
+            moments.mean(), moments.standard_errors(), game.asked - before, "subset", n_samples
+        )
 
 
 @register("estimator", "msr")

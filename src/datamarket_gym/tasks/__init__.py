@@ -1,6 +1,6 @@
 """Where data comes from: tasks, partitions and closed-form games."""
 
-from datamarket_gym.tasks import closed_form, partitions, split_game, synthetic
+from datamarket_gym.tasks import closed_form, domains, partitions, split_game, synthetic
 from datamarket_gym.tasks.base import Task, TaskDraw
 from datamarket_gym.tasks.dataset import Dataset
 from datamarket_gym.tasks.synthetic import Synthetic
@@ -11,6 +11,7 @@ __all__ = [
     "Task",
     "TaskDraw",
     "closed_form",
+    "domains",
     "partitions",
     "split_game",
     "synthetic",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,19 @@ from datamarket_gym.units.submission import matrix
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows (features and labels) and the validation rows on which every coalition is scored."""
+    """Rows (features and labels) and the validation rows on which every coalition is scored.
+
+    ``content`` holds the raw content behind the features, where it is known: columns named after
+    its kind ("text" or "image"), embedded by ``encoder``.
+    """
 
     name: str
     features: Features
     label: NDArray[Any]
     validation_features: Features
     validation_label: NDArray[Any]
+    content: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    encoder: str = ""
 
     def __post_init__(self) -> None:
         matrix("features", self.features)
@@ -37,6 +44,12 @@ class Dataset:
                 raise SubmissionError(
                     f"{column} has {len(getattr(self, column))} entries for {len(rows)} rows; "
                     "give one label per row"
+                )
+        for kind, column in self.content.items():
+            if len(column) != len(self.features):
+                raise SubmissionError(
+                    f"content {kind!r} has {len(column)} entries for {len(self.features)} rows; "
+                    "give one per row"
                 )
         classes = np.unique(self.label)
         if len(classes) < 2:

@@ -19,7 +19,9 @@ Save = Annotated[Path | None, typer.Option(help="Also write the rows to this JSO
 
 @group.command("engine")
 def engine(
-    full: Annotated[bool, typer.Option("--full", help="All workloads and whole loops (minutes).")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="All workloads and whole loops (minutes).")
+    ] = False,
     as_json: Json = False,
     save: Save = None,
     device: Device = "cpu",
@@ -30,7 +32,7 @@ def engine(
     from datamarket_gym.bench.show import show
 
     require_choice("--device", device, ("cpu", "cuda", "auto"))
-    show(engine_rows(full, device, jobs), as_json, save, {"device": device, "full": full})
+    show(engine_rows(full, device, jobs), as_json, save, f"The coalition engine on {device}")
 
 
 @group.command("peers")
@@ -45,12 +47,14 @@ def peers(
     from datamarket_gym.bench.peers import peer_rows
     from datamarket_gym.bench.show import show
 
-    show(peer_rows(envs), as_json, save, {})
+    show(peer_rows(envs), as_json, save, "Peers, side by side")
 
 
 @group.command("page")
 def page(
-    results: Annotated[Path, typer.Argument(help="Folder with the JSON files of --save.")] = Path("docs/benchmarks"),
+    results: Annotated[Path, typer.Argument(help="Folder with the JSON files of --save.")] = Path(
+        "docs/benchmarks"
+    ),
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/benchmarks.md"),
 ) -> None:
     """Write the benchmark page from saved results."""

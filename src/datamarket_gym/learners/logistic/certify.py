@@ -24,6 +24,14 @@ lambda and beta = f sqrt(R) (q + s eps), provided they keep every training row's
 strictly within r: along the curve on which the gradient shrinks linearly to zero the bounds hold
 while it stays in that region, so it cannot leave it (the region is convex and the curve continuous).
 
+With many features s is pessimistic, and the coupling B = C sum_i w_i A_i (x) x_i' (a C x Cd matrix) is worth computing. For
+any z, |z' e1'| with e1' = N^+ B D at the averages differs from |z' N^+ B D| at the point reached by at most
+(f - 1)(1 + f) ||z||_{N^+} s ||D||, so with
+
+    kappa(z) = ||B' N^+ z|| + (f - 1)(1 + f) s ||z||_{N^+}
+
+eps = (||g_W|| + kappa(g_b)) / lambda and beta = f sqrt(R) q + max_kl kappa(u_k - u_l) eps hold as well.
+
 Rounding: the computed gradient is off by a few units in the last place of its terms, which is
 added to ||g_W|| and q before they are used.
 """
@@ -39,7 +47,8 @@ ROUNDING = 1e-14
 """Relative rounding error granted to sums over rows (about 45 units in the last place)."""
 TIE = 1e-9
 """Margins below TIE x (1 + largest logit) at full convergence are ties: the lowest class wins."""
-RADII = (0.02, 0.3)
+RADII = (0.002, 0.01, 0.05, 0.15, 0.4)
+_SINGLE = 1e-4  # rounding granted to a coupling in single precision, relative to s ||z||
 
 
 def bounds(
@@ -51,11 +60,13 @@ def bounds(
     reach: Values,
     penalty: Values,
     rounding: Values,
+    coupling: NDArray[np.floating] | None = None,
 ) -> tuple[Values, Values]:
     """The bounds eps and beta of each problem of a batch; infinite where the proof does not apply.
 
     Arguments: ||g_W|| (B,), g_b (B, C), N (B, C, C), present classes (B, C), s (B,), the largest
-    ||x_i|| over training rows (B,), lambda (B,), rounding error of a gradient's entry (B,).
+    ||x_i|| over training rows (B,), lambda (B,), rounding error of a gradient's entry (B,), and
+    optionally B (B, C, C d).
     """
     n_classes = curvature.shape[-1]
     scale = np.maximum(np.trace(curvature, axis1=1, axis2=2), 1e-300) / n_classes
@@ -67,21 +78,36 @@ def bounds(
             inverse = np.linalg.inv(regular)
         except np.linalg.LinAlgError:
             inverse = np.full_like(regular, np.inf)
-        diagonal = np.einsum("bkk->bk", inverse)
-        pairs = diagonal[:, :, None] + diagonal[:, None, :] - 2 * inverse
-        resistance = np.sqrt(np.where(both, np.abs(pairs), 0.0).max(axis=(1, 2)))
+        resistance = np.sqrt(np.where(both, _pairs(inverse), 0.0).max(axis=(1, 2)))
         q = np.sqrt(np.abs(np.einsum("bk,bkl,bl->b", intercept_gradient, inverse, intercept_gradient)))
         # lmax(N^+) <= (C - 1) / 2 times the largest effective resistance
         q += rounding * np.sqrt(n_classes) * resistance
         usable = resistance**2 * scale < 1e12  # beyond, the inverse itself is rounding error
+        if coupling is not None:
+            product = coupling @ coupling.transpose(0, 2, 1)
+            middle = inverse @ product.astype(np.float64) @ inverse
+            through = np.einsum("bk,bkl,bl->b", intercept_gradient, middle, intercept_gradient)
+            through = np.sqrt(np.abs(through))
+            across = np.sqrt(np.where(both, _pairs(middle), 0.0).max(axis=(1, 2)))
         eps, beta = np.full(len(q), np.inf), np.full(len(q), np.inf)
         for radius in reversed(RADII):
             f = np.exp(2 * radius)
             eps_r = (gradient + f * spread * q) / penalty
             beta_r = f * resistance * (q + spread * eps_r)
+            if coupling is not None:
+                slack = ((f - 1) * (1 + f) + _SINGLE) * spread
+                eps_r = np.minimum(eps_r, (gradient + through + slack * q) / penalty)
+                direct = f * resistance * q + (across + slack * resistance) * eps_r
+                beta_r = np.minimum(f * resistance * (q + spread * eps_r), direct)
             ok = usable & (np.sqrt(2) * eps_r * reach + beta_r < radius)
             eps, beta = np.where(ok, eps_r, eps), np.where(ok, beta_r, beta)
     return eps, beta
+
+
+def _pairs(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(u_k - u_l)' M (u_k - u_l) for all pairs of unit vectors."""
+    diagonal = np.einsum("bkk->bk", matrix)
+    return np.abs(diagonal[:, :, None] + diagonal[:, None, :] - 2 * matrix)
 
 
 def row_curvature(probability: NDArray[np.float64], axis: int) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ product, exactly the coalitions that have rows in it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,12 @@ from datamarket_gym.learners.logistic import certify
 from datamarket_gym.learners.logistic.problem import Problem, standards
 from datamarket_gym.typing import CoalitionMatrix, Codes
 
-Array = NDArray[np.floating]
+Array = NDArray[Any]
+"""Numbers in single or double precision."""
 Index = NDArray[np.intp]
 
 _BLOCK = 48  # rows that players are merged up to, so that matrix products are worth it
+_MANY = 65  # features from which the proof's sharper form pays
 _ABSENT = -1e30  # logit of a class the coalition does not have
 
 
@@ -116,6 +119,12 @@ class Chunk:
         mean, inverse = self.std.mean[index][:, None, :], self.std.inverse[index][:, None, :]
         return (gradient[:, :, :-1] - gradient[:, :, -1:] * mean) * inverse
 
+    def _own_coupling(self, coupling: Array, index: Index) -> Array:
+        mean = self.std.mean[index][:, None, None, :].astype(np.float32)
+        inverse = self.std.inverse[index][:, None, None, :].astype(np.float32)
+        own = (coupling[..., :-1] - coupling[..., -1:] * mean) * inverse
+        return own.reshape(*own.shape[:2], -1)
+
     def prove(
         self, theta: Array, gradient: Array, everything: list[Probabilities], index: Index
     ) -> tuple[Codes, NDArray[np.bool_], Array]:
@@ -129,11 +138,15 @@ class Chunk:
         lengths = _squares(layout.rows[np.dtype(np.float64)][:, :-1], mean, inverse)
         curvature = np.zeros((len(index), n_classes, n_classes))
         spread, reach = np.zeros(len(index)), np.zeros(len(index))
+        many = layout.width > _MANY
+        coupling = np.zeros((len(index), n_classes, n_classes, layout.width), np.float32)
         for block in everything:
             inside = np.broadcast_to(block.weight, block.p.shape)[:, 0]
             wp = block.p * block.weight
             curvature[block.here] -= wp @ block.p.transpose(0, 2, 1)
             curvature[block.here[:, None], range(n_classes), range(n_classes)] += wp.sum(axis=2)
+            if many:
+                _add_coupling(coupling, block, layout.rows[np.dtype(np.float32)][block.rows])
             size = lengths[block.here, block.rows]
             bend = certify.row_curvature(block.p, axis=1)
             spread[block.here] += (inside * bend * size).sum(axis=1)
@@ -152,6 +165,7 @@ class Chunk:
             np.sqrt(reach),
             self.penalty[index],
             rounding,
+            self._own_coupling(coupling, index) if many else None,
         )
         logits = _times(theta, layout.validation.T)
         tie = certify.TIE * (1 + np.abs(logits).max(axis=(1, 2)))
@@ -168,6 +182,17 @@ class Chunk:
 def dot(a: Array, b: Array) -> Array:
     """Inner product of each problem's arrays."""
     return np.asarray(np.vecdot(a.reshape(len(a), -1), b.reshape(len(b), -1)))
+
+
+def _add_coupling(coupling: Array, block: Probabilities, x: Array) -> None:
+    """Add sum_i w_i A_i (x) x_i' of a block, in single precision."""
+    p, wp = block.p.astype(np.float32), (block.p * block.weight).astype(np.float32)
+    for k in range(p.shape[1]):
+        pair = -wp[:, : k + 1] * p[:, k : k + 1]
+        pair[:, k] += wp[:, k]
+        part = _times(pair, x)
+        coupling[block.here, k, : k + 1] += part
+        coupling[block.here, :k, k] += part[:, :k]
 
 
 def _times(a: Array, b: Array) -> Array:

@@ -81,7 +81,7 @@ def bounds(p, w, x, n_classes, d, n, g, penalty, mass, small, vector):  # type: 
         for j in range(d):
             size += g[k, j] * g[k, j]
     size = np.sqrt(size) + rounding * np.sqrt(d * n_classes)
-    for radius in (0.02, 0.3):
+    for radius in (0.01, 0.05, 0.15, 0.4):
         f = np.exp(2.0 * radius)
         eps = (size + f * spread * q) / penalty
         beta = f * resistance * (q + spread * eps)

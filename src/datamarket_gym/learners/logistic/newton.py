@@ -1,9 +1,10 @@
 """Newton's method for a chunk of coalitions in lockstep, each step solved by preconditioned CG.
 
-Gradients and proofs are in double precision. Hessian products only shape the step, so with many features they are
-in single precision. Preconditioner: with few parameters the inverse Hessian of every coalition at its start; else, for
-each class k, (sum_i h_ik x_i x_i' + ridge)^-1 with h_ik = w_i p_ik (1 - p_ik), both averaged over the chunk.
-The line search looks at slopes only: a step is kept unless it passed the minimum by too much (F is convex).
+Gradients and proofs are in double precision. Hessian products only shape the step, so with many
+features they are in single precision. Preconditioner: with few parameters the inverse Hessian of
+every coalition at its start; else, for each class k, (sum_i h_ik x_i x_i' + ridge)^-1 with
+h_ik = w_i p_ik (1 - p_ik), both averaged over the chunk. The line search looks at slopes only: a
+step is kept unless it passed the minimum by too much (F is convex).
 """
 
 from __future__ import annotations
@@ -27,28 +28,36 @@ def solve(chunk: Chunk, start: Array) -> tuple[Array, Codes, NDArray[np.bool_]]:
     if not len(index):
         return theta, hits, proven
     gradient, everything = chunk.evaluate(theta[index], index)
-    target = np.full(len(index), 0.05 / np.sqrt(theta.shape[2]))
-    inverse, built, fresh = None, 0, np.inf
-    for outer in range(_OUTER):
+    target = np.full(len(index), 0.02 / np.sqrt(theta.shape[2]))
+    inverse: Array | None = None
+    fresh = np.inf
+    last = 5 * chunk.norm(gradient, index)
+    for _ in range(_OUTER):
         norm = chunk.norm(gradient, index)
         ready = np.flatnonzero(norm <= target)
         if len(ready):
             part = _pick(everything, ready)
             good, sure, ratio = chunk.prove(theta[index[ready]], gradient[ready], part, index[ready])
             hits[index[ready]], proven[index[ready]] = good, sure
-            target[ready] = norm[ready] * np.clip(0.7 / ratio, 0.003, 0.7)
+            target[ready] = norm[ready] * np.clip(0.7 / ratio, 0.1, 0.7)
         floor = 1e-13 * chunk.layout.C * chunk.std.mass[index]
         open_ = np.flatnonzero(~proven[index] & (norm > floor))
         if not len(open_):
             break
         if len(open_) < len(index):
-            index, gradient, target, norm = (a[open_] for a in (index, gradient, target, norm))
+            index, gradient, target, norm, last = (
+                a[open_] for a in (index, gradient, target, norm, last)
+            )
             everything = _pick(everything, open_)
         # far from the optimum the curvature still changes: build the preconditioner anew
-        if inverse is None or (np.median(norm) < 0.05 * fresh and built < 3 and outer > 1):
+        if inverse is None or (fresh > 20 and np.median(norm) < 0.05 * fresh):
             inverse = _inverse(chunk, everything, index)
-            built, fresh = built + 1, float(np.median(norm))
-        tolerance = np.clip(0.3 * target / norm, 1e-4, 0.05)
+            fresh = float(np.median(norm))
+        # no more accuracy than the last step's reduction suggests, nor than a proof needs
+        tolerance = np.maximum(
+            np.clip(0.5 * norm / last, 0.01, 0.2), np.minimum(0.3 * target / norm, 0.3)
+        )
+        last = norm
         step = _conjugate(chunk, everything, gradient, index, inverse, tolerance)
         theta, gradient, everything = _line(chunk, theta, gradient, step, index)
     return theta, hits, proven

@@ -154,7 +154,8 @@ def standardise(features: Features, weight: Values, validation: Features) -> tup
     centred = features - mean
     shift = weight @ centred / mass
     variance = weight @ centred**2 / mass - shift**2
-    scale = np.where(_nearly_constant(variance, mean, mass), 1.0, np.sqrt(variance))
+    scale = np.sqrt(np.maximum(variance, 0.0))
+    scale[_nearly_constant(variance, mean, mass)] = 1.0
     return (centred - shift) / scale, (validation - mean - shift) / scale
 
 

@@ -1,9 +1,10 @@
 """Warm starts: a coalition's solution is close to those of its subsets with one player less.
 
 Coalitions are solved in order of size. For a coalition S with the solved subsets S-i, let
-M(S) = mean_i W(S-i). The start is M(S) + a mean_i [W(S-i) - M(S-i)], which with a = 1 is the linear
-extrapolation 2 mean_i W(S-i) - mean_ij W(S-ij); a is the share of S's subsets that are in the batch, because a
-single predecessor says nothing about the next player. Only the last size is kept.
+M(S) = mean_i W(S-i). The start is M(S) + a mean_i [W(S-i) - M(S-i)], which with a = 1 is the
+linear extrapolation 2 mean_i W(S-i) - mean_ij W(S-ij); a is the share of S's subsets that are in
+the batch, because a single predecessor says nothing about the next player. Only the last size is
+kept.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from datamarket_gym.learners.logistic_torch.anchor import Anchor, anchor
 from datamarket_gym.learners.logistic_torch.layout import Slots, Stack, gather, slots
 from datamarket_gym.typing import CoalitionMatrix, Codes
 
-FIRST_GOAL = 0.01  # decrement at which a coalition is judged first
+FIRST_GOAL = 1e-3  # decrement at which a coalition is judged first
 _MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
 _ROUNDING_LEVEL = 1e-13  # decrement, times the root of the mass, below which nothing is gained
 _MAX_SWEEPS = 1000

@@ -30,7 +30,7 @@ class Stack:
     """The rows of G games, padded to common numbers of rows n, validation rows v and players K."""
 
     x: torch.Tensor  # (G, n, d + 1), last column one; zero in padding
-    label: torch.Tensor  # (G, n) int32
+    label: torch.Tensor  # (G, n) int64
     weight: torch.Tensor  # (G, n), C times the weight; zero in padding
     player: torch.Tensor  # (G, n) int64
     squares: torch.Tensor  # (G, n, 2d + 1): x^2, x, 1
@@ -62,6 +62,7 @@ class Slots:
 
     origin: torch.Tensor  # (G, B) int64: row of the game's coalition matrix
     rows: torch.Tensor  # (G, B, n) uint8: the coalition's rows
+    bits: torch.Tensor  # (G, B, ceil(n / 64)) int64: the same, one bit a row
     present: torch.Tensor  # (G, B, C) bool
     penalty: torch.Tensor  # (G, B, d + 1): mu s_j^2, one where constant, zero for the intercept
     mean: torch.Tensor  # (G, B, d)
@@ -96,7 +97,7 @@ def stack(problems: Sequence[Problem], C: float, device: torch.device) -> Stack:
     k = max(p.n_players for p in problems)
     host = {
         "x": np.zeros((len(problems), n, d + 1)),
-        "label": np.zeros((len(problems), n), dtype=np.int32),
+        "label": np.zeros((len(problems), n), dtype=np.int64),
         "weight": np.zeros((len(problems), n)),
         "player": np.zeros((len(problems), n), dtype=np.int64),
         "val": np.zeros((len(problems), v, d + 1)),
@@ -163,6 +164,7 @@ def slots(
         Slots(
             origin=where,
             rows=rows,
+            bits=_bits(rows),
             present=present,
             penalty=penalty,
             mean=mean,
@@ -173,6 +175,13 @@ def slots(
         ),
         careful,
     )
+
+
+def _bits(rows: torch.Tensor) -> torch.Tensor:
+    padded = torch.nn.functional.pad(rows, (0, -rows.shape[2] % 64)).unflatten(2, (-1, 8, 8))
+    weight = (1 << torch.arange(8, device=rows.device)).to(torch.uint8)
+    # Bytes 0 to 7 of a word are its bits 0 to 63 on every machine torch runs on (little-endian).
+    return (padded * weight).sum(dim=4, dtype=torch.uint8).view(torch.int64)[..., 0]
 
 
 def _constant(stack: Stack, rows: torch.Tensor, suspect: torch.Tensor) -> torch.Tensor:

@@ -34,7 +34,7 @@ def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
         if kernels.AVAILABLE:
             return kernels.gradient(weights, stack, slots)
     residual = probabilities(weights, stack, slots)
-    hot = torch.nn.functional.one_hot(stack.label.long(), stack.n_classes)
+    hot = torch.nn.functional.one_hot(stack.label, stack.n_classes)
     residual -= hot.transpose(1, 2)[:, None]
     residual *= (slots.rows * stack.weight[:, None])[:, :, None]
     return finish(residual, weights, stack, slots)

@@ -1,0 +1,110 @@
+"""The latent oracle with controlled errors, drawn pair by pair or for whole providers, evenly or not.
+
+A true edge (two nodes of one owner) is lost with probability p_fs, a false one appears with p_fm.
+``pairs`` says what errs: "node" draws false merges for every pair of nodes of different owners;
+"owner" draws one for every pair of *owners* and then ties all their nodes, so that a provider does
+not attract more errors by using more names. The second reading reproduces the published noise grid.
+
+``prone`` correlates errors with what they correlate with in practice. A pair's probability is p
+times a proneness that averages one over the pairs of its kind (cut at probability one):
+
+- "even": one for all;
+- "size": in proportion to the product of the two sides' unit counts for false merges (more units,
+  more chances of a wrong edge), to its inverse for false splits;
+- "density": twice the rank (in 0..1) of the largest cosine similarity between the two sides for
+  false merges (dense neighbourhoods merge), of its opposite for false splits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from datamarket_gym.content import keyed_generator
+from datamarket_gym.errors import require_choice, require_in
+from datamarket_gym.evidence.base import Edges, EvidenceLayer, View
+from datamarket_gym.evidence.oracles import latent_party
+from datamarket_gym.registry import register
+from datamarket_gym.typing import Codes, Values
+
+
+@register("evidence", "noisy_oracle_latent")
+@dataclass(frozen=True)
+class NoisyOracleLatent(EvidenceLayer):
+    """The latent oracle with errors: true edges are lost with ``p_fs``, false ones appear with ``p_fm``."""
+
+    p_fs: float = 0.0
+    p_fm: float = 0.0
+    pairs: str = "node"
+    prone: str = "even"
+    needs_oracle: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_in("p_fs", self.p_fs, 0.0, 1.0)
+        require_in("p_fm", self.p_fm, 0.0, 1.0)
+        require_choice("pairs", self.pairs, ("node", "owner"))
+        require_choice("prone", self.prone, ("even", "size", "density"))
+
+    def edges(self, view: View) -> Edges:
+        """Kept true edges and false merges between nodes, each carried by the nodes' first units."""
+        _, first = np.unique(view.node, return_index=True)
+        unit_party = latent_party(view, self)
+        party = unit_party[first]
+        left, right = np.triu_indices(len(first), 1)
+        rng = keyed_generator(view.seed, "noisy oracle")
+        luck = rng.uniform(size=len(left))
+        same = party[left] == party[right]
+        lost = np.zeros(len(left), dtype=bool)
+        merged = np.zeros(len(left), dtype=bool)
+        true, false = np.flatnonzero(same), np.flatnonzero(~same)
+        prone = self._proneness(view, view.node, left[true], right[true])[0]
+        lost[true] = luck[true] < self.p_fs * prone
+        if self.pairs == "node":
+            prone = self._proneness(view, view.node, left[false], right[false])[1]
+            merged[false] = luck[false] < self.p_fm * prone
+        else:
+            n = int(party.max()) + 1
+            a, b = np.triu_indices(n, 1)
+            prone = self._proneness(view, unit_party, a, b)[1]
+            tied = np.zeros((n, n), dtype=bool)
+            tied[a, b] = rng.uniform(size=len(a)) < self.p_fm * prone
+            merged[false] = (tied | tied.T)[party[left[false]], party[right[false]]]
+        kept, wrong = np.flatnonzero(same & ~lost), np.flatnonzero(merged)
+        return Edges.concat(
+            [
+                Edges.of(first[left[kept]], first[right[kept]], "oracle_latent"),
+                Edges.of(first[left[wrong]], first[right[wrong]], "false_merge"),
+            ]
+        )
+
+    def _proneness(self, view: View, side: Codes, a: Codes, b: Codes) -> tuple[Values, Values]:
+        """How prone each pair of sides (a[i], b[i]) is to a false split and to a false merge."""
+        if self.prone == "even" or not len(a):
+            return np.ones(len(a)), np.ones(len(a))
+        if self.prone == "size":
+            size = np.bincount(side).astype(float)
+            product = size[a] * size[b]
+            return (1 / product) / (1 / product).mean(), product / product.mean()
+        rank = (_ranks(_closeness(view, side)[a, b]) + 0.5) / len(a)
+        return 2 * (1 - rank), 2 * rank
+
+
+def _closeness(view: View, side: Codes) -> Values:
+    """Largest cosine similarity between the units of any two sides."""
+    vectors = view.submission.vectors
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(float).tiny)
+    order = np.argsort(side, kind="stable")
+    starts = np.searchsorted(side[order], np.arange(int(side.max()) + 1))
+    largest = np.maximum.reduceat(unit[order] @ unit[order].T, starts, axis=0)
+    closeness: Values = np.maximum.reduceat(largest, starts, axis=1)
+    return closeness
+
+
+def _ranks(values: Values) -> Values:
+    """0-based ranks; equal values share their mean rank."""
+    from scipy.stats import rankdata
+
+    ranks: Values = rankdata(values) - 1.0
+    return ranks

@@ -1,0 +1,74 @@
+"""What the theorems guarantee about a concrete run, and what they do not."""
+
+from datamarket_gym.guarantees.bounds import (
+    Eta,
+    empirical_bernstein,
+    eta_of,
+    hoeffding,
+    normalized_bound,
+    probabilistic_miss,
+    sample_size,
+    sample_size_mean_absolute,
+    theorem_bound,
+)
+from datamarket_gym.guarantees.certificate import Certificate, Condition, Terms
+from datamarket_gym.guarantees.certify import certify
+from datamarket_gym.guarantees.composition import group_values
+from datamarket_gym.guarantees.costs import best_split, marginal_benefit, net_gain_bound, stopping_k
+from datamarket_gym.guarantees.fairness import Fairness, fairness_bound, game_distance
+from datamarket_gym.guarantees.leakage import Comparison, Leakage, NoMatchingError, decompose
+from datamarket_gym.guarantees.paid import Paid
+from datamarket_gym.guarantees.precedence import Precedence, cluster_precedence
+from datamarket_gym.guarantees.priority import priority_values
+from datamarket_gym.guarantees.split_gain import (
+    SplitGain,
+    profitable_splits,
+    shapley_split_gain,
+    split_gain,
+)
+from datamarket_gym.guarantees.stability import (
+    Neutrality,
+    Stability,
+    neutrality,
+    quotient_stability,
+)
+
+__all__ = [
+    "Certificate",
+    "Comparison",
+    "Condition",
+    "Eta",
+    "Fairness",
+    "Leakage",
+    "Neutrality",
+    "NoMatchingError",
+    "Paid",
+    "Precedence",
+    "SplitGain",
+    "Stability",
+    "Terms",
+    "best_split",
+    "certify",
+    "cluster_precedence",
+    "decompose",
+    "empirical_bernstein",
+    "eta_of",
+    "fairness_bound",
+    "game_distance",
+    "group_values",
+    "hoeffding",
+    "marginal_benefit",
+    "neutrality",
+    "net_gain_bound",
+    "normalized_bound",
+    "priority_values",
+    "probabilistic_miss",
+    "profitable_splits",
+    "quotient_stability",
+    "sample_size",
+    "sample_size_mean_absolute",
+    "shapley_split_gain",
+    "split_gain",
+    "stopping_k",
+    "theorem_bound",
+]

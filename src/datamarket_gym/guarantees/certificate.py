@@ -1,0 +1,136 @@
+"""Certificate: what the theorems say about one manipulation of one run, in a form that can be filed.
+
+A certificate holds every term of the bound with its value, what was measured, and which conditions
+held; reading one back from JSON checks that its claim follows from its terms. It speaks of one honest
+and one manipulated profile, not of manipulations that were not tried.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from datamarket_gym.guarantees.words import paragraph
+from datamarket_gym.payments.mechanism import Mechanism
+
+Claim = Literal["exact", "certain", "probable", "expected", "none"]
+
+
+class Frozen(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Condition(Frozen):
+    """A condition of a theorem, whether it held here, and why or why not."""
+
+    name: str
+    held: bool
+    why: str
+
+
+class Terms(Frozen):
+    """The terms of Theorem 3, from the scores of this run."""
+
+    allocation: float  # A
+    escape: float  # L
+    drift: float  # D
+    eta: float
+    n_clusters: int  # K', manipulated
+    error_of_terms: float  # by how much A + L + D of the true scores may exceed the above
+    matching: list[tuple[int, int]]  # (manipulated, honest) clusters
+    escaped: list[int]
+    normalized: float | None = None  # the lemma's bound, where payments are rescaled
+
+    @property
+    def raw_bound(self) -> float:
+        """B = A + L + D + 2 K' eta, with A, L and D at the largest their errors allow."""
+        leak = self.allocation + self.escape + self.drift + self.error_of_terms
+        return leak + 2 * self.n_clusters * self.eta
+
+    @property
+    def bound(self) -> float:
+        """The bound of the payments as they were made."""
+        return self.raw_bound if self.normalized is None else self.normalized
+
+
+class Certificate(Frozen):
+    """A manipulation, what it gained, and what the theorems guarantee about it.
+
+    ``claim``: "exact" (Theorem 2: the gain is zero), "certain" (Theorem 3 with exact scores),
+    "probable" (Theorem 3 with probability 1 - delta), "expected" (of the expected gain), or "none".
+    """
+
+    provider: str
+    attack: str
+    identities: list[str]
+    mechanism: Mechanism
+    honest_payment: float
+    attacked_payment: float
+    grand_value: float
+    claim: Claim
+    terms: Terms | None
+    eta_method: str
+    delta: float
+    rounding: float  # how far amounts may be off through the grid on which money is divided
+    conditions: list[Condition]
+
+    @property
+    def gain(self) -> float:
+        """The measured additive gain."""
+        return self.attacked_payment - self.honest_payment
+
+    @property
+    def multiplier(self) -> float | None:
+        """The measured multiplicative gain; None where the honest payment is not positive."""
+        return self.attacked_payment / self.honest_payment if self.honest_payment > 0 else None
+
+    @property
+    def bound(self) -> float | None:
+        """What the theorem bounds the gain by; None where it does not apply."""
+        if self.claim == "none":
+            return None
+        return 0.0 if self.claim == "exact" else self.terms.bound if self.terms else None
+
+    @property
+    def obeys(self) -> bool | None:
+        """Whether the measured gain is within the bound; None where there is none."""
+        return None if self.bound is None else abs(self.gain) <= self.bound + self.rounding
+
+    @property
+    def words(self) -> str:
+        """The certificate in a paragraph of plain words."""
+        return paragraph(self)
+
+    def held(self, name: str) -> bool:
+        """Whether a condition held."""
+        return next(c.held for c in self.conditions if c.name == name)
+
+    @model_validator(mode="after")
+    def _claims_no_more_than_it_may(self) -> Certificate:
+        names = {condition.name for condition in self.conditions if condition.held}
+        if self.claim == "exact" and not {"quotient_stable", "neutral", "exact_scores"} <= names:
+            raise ValueError("claims Theorem 2 without quotient stability, neutrality and exact scores")
+        if self.claim not in ("none", "exact"):
+            if self.terms is None or "matching" not in names:
+                raise ValueError("claims Theorem 3 without an admissible matching")
+            wanted = {"exact": "certain", "mean_absolute": "expected"}.get(self.eta_method, "probable")
+            if self.claim != wanted:
+                raise ValueError(f"error bars by {self.eta_method!r} support {wanted!r}, no more")
+        if self.terms is not None:
+            _check_matching(self.terms)
+            if self.eta_method == "exact" and self.terms.eta:
+                raise ValueError("exact scores have no error bars")
+        return self
+
+
+def _check_matching(terms: Terms) -> None:
+    new, old = [k for k, _ in terms.matching], [h for _, h in terms.matching]
+    if len(set(new)) < len(new) or len(set(old)) < len(old):
+        raise ValueError("the matching uses a cluster twice")
+    if set(new) & set(terms.escaped):
+        raise ValueError("a cluster is matched and escaped at once")
+    if min(terms.allocation, terms.escape, terms.drift, terms.eta, terms.error_of_terms) < 0:
+        raise ValueError("a term is negative")
