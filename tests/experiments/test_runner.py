@@ -121,7 +121,8 @@ def test_ratio_of_means_and_near_zero_seeds():
         },
     ]
     found = {r["metric"]: r["value"] for r in summarise(results)}
-    assert found["gain"] == 51.0
+    assert found["gain"] == 2.0  # of the seed whose honest payment is clearly above zero
+    assert found["gain_every_seed"] == 51.0
     assert found["gain_ratio_of_means"] == pytest.approx(2.1 / 1.001)
     assert found["near_zero_seeds"] == 1.0
 

@@ -32,7 +32,6 @@ MEASURES = (
     "utility", "mixed_components", "clusters", "evaluations", "near_zero",
 )  # fmt: skip
 AVERAGED = (
-    "gain",
     "gain_additive",
     "oracle_l1",
     "rank_stability",
@@ -40,7 +39,6 @@ AVERAGED = (
     "mixed_components",
     "clusters",
 )
-KEYS = ("experiment", "task", "attack", "mechanism", "granularity", "representative", "metric")
 
 
 def summarise(results: Iterable[Row]) -> list[Row]:
@@ -60,23 +58,28 @@ def summarise(results: Iterable[Row]) -> list[Row]:
 
 def _metrics(rows: list[Row]) -> Iterable[tuple[str, float | None, float | None, int]]:
     seeds = len({row["seed"] for row in rows})
-    for name in AVERAGED:
-        if name in rows[0]:
-            values = np.array([row[name] for row in rows], dtype=float)
-            values = values[~np.isnan(values)]
-            if len(values):
-                yield name, float(values.mean()), _se(values), seeds
+    # A gain is a ratio: where the honest payment is not clearly above zero it means nothing.
+    clear = [row for row in rows if not row.get("near_zero")]
+    yield from _mean("gain", clear, "gain", seeds)
+    yield from _mean("gain_every_seed", rows, "gain", seeds)
     honest = np.array([row["honest_payment"] for row in rows])
     attacked = np.array([row["attacked_payment"] for row in rows])
     if honest.sum():
-        yield (
-            "gain_ratio_of_means",
-            float(attacked.sum() / honest.sum()),
-            _ratio_se(attacked, honest),
-            seeds,
-        )
+        ratio = float(attacked.sum() / honest.sum())
+        yield "gain_ratio_of_means", ratio, _ratio_se(attacked, honest), seeds
+    for name in AVERAGED:
+        yield from _mean(name, rows, name, seeds)
     if "near_zero" in rows[0]:
-        yield "near_zero_seeds", float(sum(row["near_zero"] for row in rows)), None, seeds
+        yield "near_zero_seeds", float(len(rows) - len(clear)), None, seeds
+
+
+def _mean(
+    metric: str, rows: list[Row], column: str, seeds: int
+) -> Iterable[tuple[str, float | None, float | None, int]]:
+    values = np.array([row.get(column, np.nan) for row in rows], dtype=float)
+    values = values[~np.isnan(values)]
+    if len(values):
+        yield metric, float(values.mean()), _se(values), seeds
 
 
 def _se(values: np.ndarray) -> float:
@@ -142,7 +145,25 @@ def markdown(rows: list[Row], metric: str = "gain") -> str:
         "Mean ± standard error over seeds; (p ...) is the paper's value, "
         "! marks a difference beyond the stated tolerance.\n"
     )
+    text.append(_left_out(rows))
     return "\n".join(text)
+
+
+def _left_out(rows: list[Row]) -> str:
+    """Which mechanisms had seeds whose honest payment is too near zero to divide by."""
+    counts: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        if row["metric"] == "near_zero_seeds" and row["value"]:
+            most = max(int(row["value"]), counts.get(row["mechanism"], (0, 0))[0])
+            counts[row["mechanism"]] = (most, row["seeds"])
+    if not counts:
+        return ""
+    listed = ", ".join(f"{name} {n} of {seeds}" for name, (n, seeds) in counts.items())
+    return (
+        "Left out of the gains, because the honest payment is not clearly above zero there "
+        f"(seeds at most): {listed}. `table.json` also has `gain_every_seed`, "
+        "`gain_ratio_of_means` and `gain_additive`.\n"
+    )
 
 
 def _grid(block: list[Row]) -> str:

@@ -1,6 +1,6 @@
 """The strategic world: providers, what they own, and what an attacker submits instead."""
 
-from datamarket_gym.market import content_images, content_text, replication, variants
+from datamarket_gym.market import content_images, content_text, poisoning, replication, variants
 from datamarket_gym.market.attack import Attack, Block, Own
 from datamarket_gym.market.market import MarketState, ProviderMarket
 
@@ -12,6 +12,7 @@ __all__ = [
     "ProviderMarket",
     "content_images",
     "content_text",
+    "poisoning",
     "replication",
     "variants",
 ]

@@ -12,7 +12,7 @@ from datamarket_gym.typing import Values
 from datamarket_gym.units.truth import SubmittedProfile
 
 NEAR_ZERO = 0.01
-"""An honest payment below this is too near zero for a multiplicative gain to mean anything."""
+"""An honest payment below this is not clearly above zero: a multiplicative gain means nothing."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Metrics:
             mixed_components=mixed_component_fraction(payments.clusters, profile),
             clusters=payments.clusters.n_clusters,
             evaluations=payments.scores.evaluations,
-            near_zero=abs(honest) < NEAR_ZERO,
+            near_zero=honest < NEAR_ZERO,
             runtime=payments.seconds,
         )
 

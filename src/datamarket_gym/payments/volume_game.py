@@ -36,7 +36,6 @@ class VolumeGame(Game):
         self._sum = np.zeros((*self._count.shape, features.shape[1]))
         np.add.at(self._count, (player, cube), 1.0)
         np.add.at(self._sum, (player, cube), features)
-        self._all = 0.0
         self._all = float(self._log_volumes(np.ones((1, n_players), dtype=bool))[0])
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:

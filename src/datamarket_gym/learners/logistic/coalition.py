@@ -189,7 +189,7 @@ def solve_part(  # type: ignore[no-untyped-def]
     y = np.zeros(room, dtype=np.int64)
     hot = np.zeros((n_max, room))
     p = np.zeros((n_max, room))
-    r = np.zeros((n_max, kernels.TILE))
+    r = np.zeros((n_max, room))
     top = np.zeros((2, kernels.TILE))
     bits = np.zeros(kernels.TILE, dtype=np.int64)
     scale = bits.view(np.float64)

@@ -175,19 +175,21 @@ def gradient(  # type: ignore[no-untyped-def]
         softmax(p, n_classes, a, b, top, bits, scale)
         v = w[a:b]
         for k in range(n_classes):
-            q, h, s = p[k, a:b], hot[k, a:b], r[k, : b - a]
+            q, h, s = p[k, a:b], hot[k, a:b], r[k, a:b]
             total = 0.0
             for i in range(len(q)):
                 s[i] = v[i] * (q[i] - h[i])
                 total += s[i]
             out[k, d] += total
+        # slices along rows only: a slice of columns would no longer be contiguous
         for j in range(0, d, 4):
-            t = x[j : j + 4, a:b]
+            t = x[j : j + 4]
             for m in range(pairs):
                 k = 2 * m
-                _collect2(t, 0, b - a, r[k], r[k + 1], out[k, j : j + 4], out[k + 1, j : j + 4])
+                _collect2(t, a, b, r[k], r[k + 1], out[k, j : j + 4], out[k + 1, j : j + 4])
             if n_classes % 2:
-                _collect(t, 0, b - a, r[n_classes - 1], out[n_classes - 1, j : j + 4])
+                k = n_classes - 1
+                _collect(t, a, b, r[k], out[k, j : j + 4])
 
 
 @njit(**JIT)

@@ -62,7 +62,8 @@ class Engine:
 
     def _chunks(self, sizes: Sequence[int]) -> Iterator[list[NDArray[np.int64]]]:
         stack, classes = self.stack, self.stack.n_classes
-        vectors = (2 * descent.MEMORY + 10) * classes * stack.width
+        parameters = classes * stack.width
+        vectors = (2 * descent.pairs(parameters) + 10) * parameters
         cells = 3 * classes * max(stack.x.shape[1], stack.val.shape[1]) + vectors
         step = max(1, _CELLS[stack.x.device.type] // (cells * len(sizes)))
         for start in range(0, max(sizes), step):

@@ -20,6 +20,7 @@ except ImportError:
     AVAILABLE = False
 
 FEW = 64  # features and intercept up to which logits stay on chip
+TILE = (16, 32, 2)  # columns (coalitions x classes), rows and warps of a program on chip
 MANY_CLASSES = 16  # beyond, padding classes to a power of two wastes too much
 
 
@@ -52,9 +53,10 @@ def _gradient_on_chip(weights, stack, slots):
     weights = weights.contiguous()
     games, size, classes, width = weights.shape
     padded = triton.next_power_of_2(max(classes, 2))
-    columns = max(32, padded)
+    columns, rows, warps = TILE
+    together = max(1, columns // padded)
     out = torch.empty_like(weights)
-    _on_chip[(triton.cdiv(size, columns // padded), games)](
+    _on_chip[(triton.cdiv(size, together), games)](
         weights,
         out,
         stack.x,
@@ -71,16 +73,16 @@ def _gradient_on_chip(weights, stack, slots):
         WIDTH_PADDED=max(16, triton.next_power_of_2(width)),
         CLASSES=classes,
         PADDED=padded,
-        TOGETHER=columns // padded,
-        ROWS=32,
-        num_warps=4,
+        TOGETHER=together,
+        ROWS=rows,
+        num_warps=warps,
     )
     return out
 
 
 def advance(state, gradient, scaled):
     """See `descent.advance`."""
-    from datamarket_gym.learners.logistic_torch.descent import LONGEST, MEMORY, SHORTEST, UPHILL
+    from datamarket_gym.learners.logistic_torch.descent import LONGEST, SHORTEST, UPHILL
 
     games, size, n = state.point.shape
     block = min(256, triton.next_power_of_2(n))
@@ -101,12 +103,12 @@ def advance(state, gradient, scaled):
         gradient,
         scaled,
         n,
-        MEMORY=MEMORY,
+        MEMORY=state.steps.shape[2],
         UPHILL=UPHILL,
         SHORTEST=SHORTEST,
         LONGEST=LONGEST,
         BLOCK=block,
-        num_warps=4,
+        num_warps=1 if block <= 128 else 4,
     )
 
 
