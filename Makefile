@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow lint lock docs clean
+.PHONY: demo test slow lint lock docs clean real-data holdout predict-theta content
 
 ## demo: a small market, honest and attacked, paid two ways
 demo: $(READY)
@@ -22,6 +22,13 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+## real-data: CIFAR-10 and AG News (needs the data, see docs/real-domains.md)
+## holdout: STL-10, held out, and IMDB, the calibration domain
+## predict-theta: the admissible threshold of each domain, before any attack
+## content: attacks on texts and images, embedded again (needs torch; minutes per domain)
+real-data holdout predict-theta content: $(READY)
+	$(BIN)/datamarket suite $@
 
 ## lock: rewrite requirements.lock (needs uv)
 lock:

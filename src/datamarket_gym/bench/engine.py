@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,21 @@ from datamarket_gym.bench.workloads import Workload, embedded, hard, synthetic, 
 from datamarket_gym.content import keyed_generator
 from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn
-from datamarket_gym.learners.logistic import Logistic
+from datamarket_gym.learners.logistic import Logistic, LogisticScorer
 from datamarket_gym.learners.ridge import Ridge
 from datamarket_gym.semivalues import Banzhaf, Beta, Shapley, semivalues_from_table
 from datamarket_gym.typing import CoalitionMatrix, Values
 
 Row = dict[str, Any]
-DEFAULT, CONVERGED = {}, {"tol": 1e-8, "max_iter": 20_000}
+DEFAULT: dict[str, Any] = {}
+CONVERGED: dict[str, Any] = {"tol": 1e-8, "max_iter": 20_000}
 
 
 def engine_rows(full: bool, device: str, jobs: int) -> Iterator[Row]:
     """One row per workload, as it is done."""
     learner = Logistic(device=device, jobs=jobs)
-    learner.scorer(*_rows(synthetic(4))).utility(synthetic(4).coalitions)  # compile first
+    if device == "cpu" and find_spec("numba"):  # compile first
+        LogisticScorer(*_rows(synthetic(4)), backend="compiled").utility(synthetic(4).coalitions)
     part = 10**9 if full else 120
     yield compare(synthetic(12), learner, part, logistic_loop)
     yield compare(hard(), learner, part, logistic_loop)

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from datamarket_gym.content import keyed_generator
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn_closed_form import NearestNeighbourGame, closed_form
 from datamarket_gym.learners.knn_order import Neighbourhood
-from datamarket_gym.learners.logistic import Logistic
+from datamarket_gym.learners.logistic import Logistic, LogisticScorer
 from datamarket_gym.semivalues import Shapley, semivalues_from_table
 from datamarket_gym.typing import Values
 
@@ -81,10 +82,10 @@ def _task(units: int, validation: int) -> dict[str, Any]:
 
 def _exact(arrays: dict[str, Any]) -> tuple[float, int, Values]:
     work = synthetic(8)
-    learner = Logistic()
-    learner.scorer(work.rows, work.validation).utility(work.coalitions[:3])  # compile first
+    if find_spec("numba"):  # compile first
+        LogisticScorer(work.rows, work.validation, backend="compiled").utility(work.coalitions[:3])
     started = time.perf_counter()
-    table = np.r_[0.0, learner.scorer(work.rows, work.validation).utility(work.coalitions)]
+    table = np.r_[0.0, Logistic().scorer(work.rows, work.validation).utility(work.coalitions)]
     values = semivalues_from_table(table, [Shapley()])[0]
     return time.perf_counter() - started, len(work.coalitions), values
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 Jobs = Annotated[int, typer.Option(help="Processes to use; 0 uses every core.", min=0)]
 Device = Annotated[str, typer.Option(help="Where models are fitted: cpu, cuda or auto.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder with data sets and weights; also DATAMARKET_DATA. See docs/real-domains.md."
+    ),
+]

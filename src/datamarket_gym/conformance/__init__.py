@@ -6,6 +6,7 @@ Each raises `ConformanceError` with the first broken promise, and returns None w
     check_attack(MyAttack())
 """
 
+from datamarket_gym.conformance.encoders import check_encoder
 from datamarket_gym.conformance.markets import check_attack, check_partition, check_task
 from datamarket_gym.conformance.mechanisms import (
     check_allocation,
@@ -24,6 +25,7 @@ from datamarket_gym.conformance.valuation import (
 CHECKERS = {
     "allocation": check_allocation,
     "attack": check_attack,
+    "encoder": check_encoder,
     "estimator": check_estimator,
     "evidence": check_evidence,
     "game": check_game,

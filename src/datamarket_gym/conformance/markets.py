@@ -14,7 +14,7 @@ from datamarket_gym.units.truth import SubmittedProfile
 def check_attack(attack: Attack) -> None:
     """Any provider can attack; others' units stay as they were; the truth covers every unit."""
     check_written("attack", attack)
-    state = small_market().state
+    state = small_market(attack.needs_content).state
     before = state.honest.submission.features.copy()
     for provider in range(len(state.providers)):
         first, again = attack.apply(provider, state), attack.apply(provider, state)

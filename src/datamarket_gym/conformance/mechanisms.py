@@ -10,6 +10,8 @@ from datamarket_gym.conformance.promise import check_written, promise, small_mar
 from datamarket_gym.evidence.base import EvidenceLayer
 from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph
 from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.market.content_images import ImageVariants
+from datamarket_gym.market.content_text import TextVariants
 from datamarket_gym.market.replication import NearDuplicates
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.payments.shares import Allocation, Provenance
@@ -20,9 +22,10 @@ from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 
 
-def _attacked() -> SubmittedProfile:
+def _attacked(content: str = "") -> SubmittedProfile:
     """A profile with exact copies, near copies and honest units."""
-    return NearDuplicates(sigma=1e-3).apply(0, small_market().state)
+    attack = {"text": TextVariants("typos"), "image": ImageVariants("jpeg")}.get(content)
+    return (attack or NearDuplicates(sigma=1e-3)).apply(0, small_market(content).state)
 
 
 def _partition_of(label: Codes) -> set[frozenset[int]]:
@@ -37,7 +40,7 @@ def _shuffled(submission: Submission) -> tuple[Submission, Codes]:
 def check_evidence(layer: EvidenceLayer) -> None:
     """Edges are between units of the submission; clusters do not depend on row order or names."""
     check_written("evidence", layer)
-    profile = _attacked()
+    profile = _attacked(layer.needs_content)
     truth = profile.truth if layer.needs_oracle else None
     for granularity in GRANULARITIES:
         found = EvidenceGraph.build(profile.submission, layer, granularity=granularity, truth=truth)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from datamarket_gym.conformance.samples import with_content
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.registry import create, written
@@ -30,6 +31,8 @@ def check_written(kind: str, component: Any) -> None:
 
 
 @cache
-def small_market() -> ProviderMarket:
-    """Four providers with ten units each."""
-    return ProviderMarket.from_task(Synthetic(n_providers=4, per_provider=10, validation=40), seed=7)
+def small_market(content: str = "") -> ProviderMarket:
+    """Four providers with ten units each; ``content`` ("text" or "image") lets units carry some."""
+    draw = Synthetic(n_providers=4, per_provider=10, validation=40).draw(7)
+    dataset = with_content(draw.dataset, content) if content else draw.dataset
+    return ProviderMarket(dataset, draw.provider_partition, seed=7)

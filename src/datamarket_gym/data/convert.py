@@ -1,4 +1,4 @@
-"""From the hub's files to ours: texts as gzipped CSV, images as one blob with offsets, weights as npz."""
+"""From the hub's files to ours: texts as gzipped CSV, images as a blob with offsets, weights as npz."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def weights(parts: Sequence[Path], target: Path) -> None:
             "reading downloaded weights needs safetensors; install datamarket-gym[text]"
         ) from error
     with target.open("wb") as out:
-        np.savez(out, **load_file(parts[0]))  # type: ignore[arg-type]
+        np.savez(out, **load_file(parts[0]))
 
 
 def as_is(parts: Sequence[Path], target: Path) -> None:

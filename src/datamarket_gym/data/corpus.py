@@ -7,6 +7,7 @@ import gzip
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,5 +64,5 @@ def _images(path: Path) -> Corpus:
         blob, offsets = file["blob"].tobytes(), file["offsets"].tolist()
         label, split = file["labels"].astype(np.int64), file["split"] == 0
     content = np.empty(len(label), dtype=object)
-    content[:] = [blob[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
+    content[:] = [blob[a:b] for a, b in pairwise(offsets)]
     return Corpus("image", content, label, split)

@@ -45,9 +45,7 @@ SOURCES = {
     "imdb.csv.gz": Source("datasets/stanfordnlp/imdb", _splits("plain_text"), convert.texts),
     "cifar10.npz": Source("datasets/uoft-cs/cifar10", _splits("plain_text"), convert.images),
     "stl10.npz": Source("datasets/tanganke/stl10", _splits("data"), convert.images),
-    "resnet18_imagenet.npz": Source(
-        "timm/resnet18.tv_in1k", ("model.safetensors",), convert.weights
-    ),
+    "resnet18_imagenet.npz": Source("timm/resnet18.tv_in1k", ("model.safetensors",), convert.weights),
     "minilm/model.safetensors": Source(
         "sentence-transformers/all-MiniLM-L6-v2", ("model.safetensors",), convert.as_is
     ),

@@ -33,8 +33,9 @@ def folders() -> list[Path]:
 
 
 def find(name: str) -> Path | None:
-    """The first folder's file of that name, or None."""
-    return next((folder / name for folder in folders() if (folder / name).is_file()), None)
+    """The first folder's file of that name, or None; absolute, so that it can name what was read."""
+    found = next((folder / name for folder in folders() if (folder / name).is_file()), None)
+    return None if found is None else found.resolve()
 
 
 def data_file(name: str) -> Path:
@@ -46,5 +47,13 @@ def data_file(name: str) -> Path:
 
     if name not in SOURCES:
         looked = ", ".join(str(folder) for folder in folders())
-        raise DataMarketError(f"there is no {name!r} in {looked}; put it there or name its folder by --data")
+        raise DataMarketError(
+            f"there is no {name!r} in {looked}; put it there or name its folder by --data"
+        )
     return obtain(name, cache_folder())
+
+
+def use_folder(named: Path | None) -> None:
+    """Look in this folder first, in this process and in those it starts."""
+    if named is not None:
+        os.environ["DATAMARKET_DATA"] = str(named)

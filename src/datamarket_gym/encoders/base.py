@@ -6,8 +6,10 @@ order of summation (batches, threads, devices) is then almost always gone.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,12 +60,29 @@ class Encoder(ABC):
         for at in range(0, len(items), self.batch):
             some = items[at : at + self.batch]
             prepared = [self.prepare(item, at + i) for i, item in enumerate(some)]
-            parts.append(self.forward(prepared).astype(np.float16).astype(np.float64))
+            with idle_threads():
+                vectors = self.forward(prepared)
+            parts.append(vectors.astype(np.float16).astype(np.float64))
             if progress:
                 progress(min(at + self.batch, len(items)), len(items))
         if not parts:
             raise DataMarketError("there is nothing to embed; give at least one item")
         return np.concatenate(parts)
+
+
+@contextmanager
+def idle_threads() -> Iterator[None]:
+    """As many threads as there are idle cores, and never more than are allowed already.
+
+    Matrix products that share busy cores wait for one another: ten times slower than one thread.
+    """
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    idle = max(1, round((os.cpu_count() or 1) - busy))
+    allowed = max((library["num_threads"] for library in threadpool_info()), default=1)
+    with threadpool_limits(min(idle, allowed)):
+        yield
 
 
 def require_text(item: Any, row: int) -> str:

@@ -24,7 +24,9 @@ def open_image(item: Any, row: int = 0) -> Any:
     try:
         image = Image.open(io.BytesIO(item))
         if image.width * image.height > LARGEST:
-            raise ContentError(row, f"the image has {image.width} x {image.height} pixels; scale it down")
+            raise ContentError(
+                row, f"the image has {image.width} x {image.height} pixels; scale it down"
+            )
         return image.convert("RGB")
     except UnidentifiedImageError as error:
         raise ContentError(row, f"{len(item)} bytes that are no image; remove the unit") from error
@@ -34,9 +36,10 @@ def open_image(item: Any, row: int = 0) -> Any:
 
 def resized(item: Any, row: int, size: int) -> NDArray[np.float32]:
     """Pixels in [0, 1], shape (3, size, size), resized by Pillow's bilinear filter."""
+    image = open_image(item, row)
     from PIL import Image
 
-    image = open_image(item, row).resize((size, size), Image.Resampling.BILINEAR)
+    image = image.resize((size, size), Image.Resampling.BILINEAR)
     return np.asarray(image, dtype=np.float32).transpose(2, 0, 1) / np.float32(255)
 
 

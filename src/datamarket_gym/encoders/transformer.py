@@ -22,9 +22,7 @@ _EPSILON = 1e-12
 _HIDDEN = np.float32(-1e9)  # added to the attention scores of padding
 
 
-def sentence_vectors(
-    weights: Weights, ids: Sequence[Sequence[int]], on: Backend
-) -> NDArray[np.float32]:
+def sentence_vectors(weights: Weights, ids: Sequence[Sequence[int]], on: Backend) -> NDArray[np.float32]:
     """Unit vectors of token sequences, padded to the longest of them."""
     longest = max(len(tokens) for tokens in ids)
     padded = np.zeros((len(ids), longest), dtype=np.int64)
@@ -58,7 +56,11 @@ def _layer(weights: Weights, at: str, x: Any, hidden: Any, on: Backend) -> Any:
     share = on.exp(scores - _highest(scores))
     share = share / share.sum(-1, keepdims=True)
     mixed = (share @ value).swapaxes(1, 2).reshape(x.shape)
-    x = _normed(weights, f"{attention}.output.LayerNorm", x + _linear(weights, f"{attention}.output.dense", mixed))
+    x = _normed(
+        weights,
+        f"{attention}.output.LayerNorm",
+        x + _linear(weights, f"{attention}.output.dense", mixed),
+    )
     inner = _linear(weights, f"{at}.intermediate.dense", x)
     inner = inner * (on.erf(inner / math.sqrt(2)) + 1) / 2
     return _normed(weights, f"{at}.output.LayerNorm", x + _linear(weights, f"{at}.output.dense", inner))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,19 +81,40 @@ def similar_pairs(unit: Features, theta: float) -> tuple[Codes, Codes, NDArray[n
     Candidates come from float32 products; each is then decided by one float64 dot product of the
     two rows, so the answer does not depend on blocks, BLAS or the order of rows.
     """
+    from threadpoolctl import threadpool_limits
+
     short = unit.astype(np.float32)
-    lefts, rights, scores = [], [], []
-    for a in range(0, len(unit), _BLOCK):
-        for b in range(a, len(unit), _BLOCK):
-            near = short[a : a + _BLOCK] @ short[b : b + _BLOCK].T >= theta - _SLACK
-            left, right = np.nonzero(np.triu(near, 1) if a == b else near)
-            left, right = left + a, right + b
-            score = np.einsum("ij,ij->i", unit[left], unit[right])
-            keep = score >= theta
-            lefts.append(left[keep])
-            rights.append(right[keep])
-            scores.append(np.minimum(score[keep], 1.0))
+
+    def band(a: int) -> tuple[Codes, Codes, NDArray[np.float64]]:
+        return _pairs_of_band(unit, short, a, theta)
+
+    starts = range(0, len(unit), _BLOCK)
+    # Bands of blocks on all cores, collected in order: the pairs are those of one thread.
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(_cores()) as pool:
+        parts = list(pool.map(band, starts))
+    lefts, rights, scores = zip(*parts, strict=True)
     return np.concatenate(lefts), np.concatenate(rights), np.concatenate(scores)
+
+
+def _pairs_of_band(
+    unit: Features, short: NDArray[np.float32], a: int, theta: float
+) -> tuple[Codes, Codes, NDArray[np.float64]]:
+    """Pairs whose first member is in the block of rows from ``a`` on."""
+    lefts, rights, scores = [], [], []
+    for b in range(a, len(unit), _BLOCK):
+        near = short[a : a + _BLOCK] @ short[b : b + _BLOCK].T >= theta - _SLACK
+        left, right = np.nonzero(np.triu(near, 1) if a == b else near)
+        left, right = left + a, right + b
+        score = np.einsum("ij,ij->i", unit[left], unit[right])
+        keep = score >= theta
+        lefts.append(left[keep])
+        rights.append(right[keep])
+        scores.append(np.minimum(score[keep], 1.0))
+    return np.concatenate(lefts), np.concatenate(rights), np.concatenate(scores)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _normalised(vectors: Features) -> Features:
@@ -105,7 +129,10 @@ def _normalised(vectors: Features) -> Features:
 
 
 def _distinct(unit: Features) -> tuple[Features, Codes, Codes]:
-    # Rows as raw bytes: exact copies are found without comparing pairs.
-    raw = np.ascontiguousarray(unit + 0.0).view(np.dtype((np.void, unit.shape[1] * 8))).ravel()
-    _, first, group = np.unique(raw, return_index=True, return_inverse=True)
-    return unit[first], first.astype(np.int64), group.astype(np.int64)
+    """One of each of the distinct rows, its place, and for every row which of them it is."""
+    # By hash, a row at a time: exact copies are found without comparing pairs or copying the matrix.
+    keys = np.array([hashlib.sha256((row + 0.0).tobytes()).digest() for row in unit], dtype="S32")
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    # In order of rows, which are gathered faster so, and where blocks of one source stay together.
+    order = np.argsort(first)
+    return unit[first[order]], first[order].astype(np.int64), np.argsort(order)[group].astype(np.int64)

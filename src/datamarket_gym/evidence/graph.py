@@ -62,7 +62,7 @@ class EvidenceGraph:
         node = _nodes(submission, granularity)
         view = View(submission, granularity, node, seed, truth if layer.needs_oracle else None)
         edges = layer.edges(view)
-        return Clusters(_components(node, edges), edges, granularity)
+        return Clusters(components(node, edges), edges, granularity)
 
 
 def _layer(oracle: str | EvidenceLayer, threshold: float | None) -> EvidenceLayer:
@@ -92,7 +92,8 @@ def _nodes(submission: Submission, granularity: str) -> Codes:
             raise ParameterError("granularity", granularity, f"choose one of {GRANULARITIES}")
 
 
-def _components(node: Codes, edges: Edges) -> Codes:
+def components(node: Codes, edges: Edges) -> Codes:
+    """The connected component of each unit, where ``node`` says which units are tied anyway."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -1,7 +1,7 @@
 """MinHash evidence: texts that share most of their word n-grams.
 
-Candidates come from locality-sensitive hashing of MinHash signatures (rensa); each is then decided by the
-exact Jaccard similarity of the two sets of n-grams, so a hash collision ties nothing. The hash
+Candidates come from locality-sensitive hashing of MinHash signatures (rensa); each is then decided by
+the exact Jaccard similarity of the two sets of n-grams, so a hash collision ties nothing. The hash
 functions are drawn from the mechanism's seed: who does not know it cannot steer a text past them.
 """
 
@@ -31,9 +31,9 @@ _WORD = re.compile(r"\w+")
 @register("evidence", "minhash")
 @dataclass(frozen=True)
 class MinHash(EvidenceLayer):
-    """Ties texts whose sets of ``words``-word n-grams have Jaccard similarity of at least ``jaccard``."""
+    """Ties texts whose sets of ``words``-word n-grams have Jaccard similarity >= ``jaccard``."""
 
-    jaccard: float = 0.4
+    jaccard: float = 0.3
     words: int = 2
     needs_content: ClassVar[str] = "text"
 
@@ -71,9 +71,7 @@ def similar_sets(
     return found[:, 0].astype(np.int64), found[:, 1].astype(np.int64), found[:, 2]
 
 
-def _candidates(
-    sets: Sequence[frozenset[str]], jaccard: float, seed: int
-) -> Iterator[tuple[int, int]]:
+def _candidates(sets: Sequence[frozenset[str]], jaccard: float, seed: int) -> Iterator[tuple[int, int]]:
     try:
         from rensa import RMinHash, RMinHashLSH
     except ImportError as error:

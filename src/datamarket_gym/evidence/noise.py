@@ -33,7 +33,7 @@ from datamarket_gym.typing import Codes, Values
 @register("evidence", "noisy_oracle_latent")
 @dataclass(frozen=True)
 class NoisyOracleLatent(EvidenceLayer):
-    """The latent oracle with errors: true edges are lost with ``p_fs``, false ones appear with ``p_fm``."""
+    """The latent oracle with errors: true edges lost with ``p_fs``, false ones made with ``p_fm``."""
 
     p_fs: float = 0.0
     p_fm: float = 0.0

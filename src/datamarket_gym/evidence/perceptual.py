@@ -1,8 +1,8 @@
 """Perceptual hashes: images that look alike, whatever their files hold.
 
 Two 64-bit hashes per image: dHash (is each pixel of a 9 x 8 thumbnail brighter than its neighbour) and
-pHash (signs of the low frequencies of a 32 x 32 thumbnail). Two images are tied when the hashes together differ
-in at most ``bits`` of 128 bits; a hash also matches the other image's mirror image.
+pHash (signs of the low frequencies of a 32 x 32 thumbnail). Two images are tied when the hashes
+together differ in at most ``bits`` of 128 bits; a hash also matches the other image's mirror image.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Hashes = NDArray[np.uint64]
 class Perceptual(EvidenceLayer):
     """Ties images whose dHash and pHash differ in at most ``bits`` of 128 bits, mirrored or not."""
 
-    bits: int = 24
+    bits: int = 28
     needs_content: ClassVar[str] = "image"
 
     def __post_init__(self) -> None:

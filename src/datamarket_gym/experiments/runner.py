@@ -8,7 +8,6 @@ with the same bytes. Seconds are kept apart, in ``timings.json``: no two runs sh
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import time
@@ -23,7 +22,8 @@ import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.experiments.cells import Row, compute
+from datamarket_gym.experiments.cells import Row, compute, prepare
+from datamarket_gym.experiments.machine import machine
 from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.experiments.tables import summarise, write_tables
 from datamarket_gym.units.io import write_table, write_text
@@ -59,6 +59,9 @@ def run_experiment(
     cells = _cells(spec, parts)
     if not (out / "results.parquet").exists():
         parts.mkdir(exist_ok=True)
+        prepare(spec, out)
+        started = None if any(cell.file.exists() for cell in cells) else time.perf_counter()
+        jobs = min(jobs, len(cells))
         # Threads inside a fit only where cells do not already fill the cores.
         engine = {"device": device, "jobs": 1 if jobs > 1 else 0, "memo": memo}
         _compute_missing(spec, cells, jobs, engine, progress)
@@ -66,10 +69,13 @@ def run_experiment(
             [pq.read_table(cell.file) for cell in cells], promote_options="permissive"
         )
         write_table(results, out / "results.parquet")
-        _write_json(out / "timings.json", _timings(cells))
+        wall = None if started is None else round(time.perf_counter() - started, 3)
+        timings = {**_timings(cells), "wall_seconds": wall, "jobs": jobs, "machine": machine(device)}
+        _write_json(out / "timings.json", timings)
         shutil.rmtree(parts)
-    rows = summarise(pq.read_table(out / "results.parquet").to_pylist())
-    write_tables(spec.title, rows, out)
+    results = pq.read_table(out / "results.parquet").to_pylist()
+    rows = summarise(results, spec.pooled, spec.ranges)
+    write_tables(spec, rows, out)
     return rows
 
 
@@ -119,7 +125,6 @@ def _timings(cells: list[Cell]) -> dict[str, Any]:
     return {
         "cells": len(cells),
         "cell_seconds": round(sum(seconds), 3),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from importlib import resources
@@ -46,10 +47,12 @@ class UtilityEntry(Forbidding):
 class MechanismEntry(Forbidding):
     """A mechanism, or a family of them: lists and ``sweep`` values are multiplied out.
 
-    ``{axis}`` in the name or in ``changes`` is replaced by each value of ``sweep.axis``.
+    ``{axis}`` in the name or in ``changes`` is replaced by each value of ``sweep.axis``. Tables print
+    ``label`` where it is given, so that a family keeps one name.
     """
 
     name: str
+    label: str = ""
     granularity: list[str] = ["identity"]
     representative: list[str] = ["identity"]
     changes: dict[str, Any] = {}
@@ -65,14 +68,50 @@ class MechanismEntry(Forbidding):
                 for key, value in self.changes.items()
             }
             changes |= {"granularity": granularity, "representative": representative}
-            yield mechanism(self.name.format(**axes), **changes), axes
+            found = mechanism(self.name.format(**axes), **changes)
+            yield found.model_copy(update={"name": self.label or found.name}), axes
+
+
+Where = dict[str, float | int | str | list[float | int | str]]
+
+
+class Layout(Forbidding):
+    """One printed table: a metric, what goes down and across, and which rows it shows.
+
+    ``down`` left out is the attack and every axis. Whatever else varies splits the table in several,
+    but for the labels in ``merge``.
+    """
+
+    metric: str = "gain"
+    down: list[str] = []
+    across: str = "mechanism"
+    merge: list[str] = []
+    where: Where = {}
+
+
+class Ranges(Forbidding):
+    """Lowest and highest gain over the cells of some axes, among the rows of ``where``."""
+
+    over: list[str]
+    where: Where = {}
 
 
 class ExperimentSpec(Forbidding):
-    """One experiment. ``kind`` names the function that computes a cell (one task, one seed)."""
+    """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
+
+    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges`` and
+    ``tables`` say how results are shown; they do not decide them. ``device`` "cuda" marks an
+    experiment that a suite leaves out on a CPU.
+    """
 
     name: str
     title: str
+    about: str = ""
+    suite: str = ""
+    device: Literal["any", "cuda"] = "any"
+    pooled: list[str] = []
+    ranges: Ranges | None = None
+    tables: list[Layout] = []
     kind: str = "market"
     seeds: int = Field(default=50, ge=1)
     first_seed: int = Field(default=0, ge=0)
@@ -87,7 +126,8 @@ class ExperimentSpec(Forbidding):
     @property
     def digest(self) -> str:
         """Hash of all that decides the results."""
-        text = json.dumps(self.model_dump(), sort_keys=True)
+        shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables"}
+        text = json.dumps(self.model_dump(exclude=shown), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
@@ -111,6 +151,13 @@ def parse_spec(text: str, origin: str) -> ExperimentSpec:
 def builtin_specs() -> dict[str, ExperimentSpec]:
     """The experiments that come with the package."""
     folder = resources.files("datamarket_gym.experiments") / "specs"
-    found = sorted((f for f in folder.iterdir() if f.name.endswith(".toml")), key=lambda f: f.name)
+    found = [f for f in folder.iterdir() if f.name.endswith(".toml")]
     specs = [parse_spec(f.read_text(encoding="utf-8"), f.name) for f in found]
-    return {spec.name: spec for spec in specs}
+    return {spec.name: spec for spec in sorted(specs, key=_natural)}
+
+
+def _natural(spec: ExperimentSpec) -> list[tuple[int, str]]:
+    """s2 before s10, and numbered experiments before named ones."""
+    named = re.match(r"s\d", spec.name) is None
+    parts = re.split(r"(\d+)", spec.name)
+    return [(int(named), ""), *((int(p), "") if p.isdigit() else (0, p) for p in parts)]

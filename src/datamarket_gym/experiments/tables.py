@@ -1,4 +1,4 @@
-"""From tidy results to tables: means over seeds beside the paper's numbers."""
+"""From tidy results to summary rows: means over seeds, each beside the paper's number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -15,45 +15,43 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.experiments.cells import Row
+from datamarket_gym.experiments.markdown import matches, render
+from datamarket_gym.experiments.spec import ExperimentSpec, Ranges
 from datamarket_gym.units.io import write_text
 
-GROUP = (
-    "experiment",
-    "task",
-    "learner",
-    "empty",
-    "attack",
-    "mechanism",
-    "granularity",
-    "representative",
-)
-MEASURES = (
-    "honest_payment", "attacked_payment", "gain", "gain_additive", "oracle_l1", "rank_stability",
-    "utility", "mixed_components", "clusters", "evaluations", "near_zero",
-)  # fmt: skip
 AVERAGED = (
-    "gain_additive",
-    "oracle_l1",
-    "rank_stability",
-    "utility",
-    "mixed_components",
-    "clusters",
-)
+    "gain_additive", "oracle_l1", "rank_stability", "utility", "mixed_components", "clusters",
+    "l1_exact", "l1_reference", "asked",
+    "delta", "fairness_loss", "bound_used", "bound_broken", "proxy_broken",
+    "hidden_harm", "paid_total", "attacker_paid", "harm_done",
+    "net_gain", "net_gain_fresh",
+    "honest_cost", "caught", "measured",
+)  # fmt: skip
+MEASURES = ("gain", *AVERAGED, "honest_payment", "attacked_payment", "evaluations", "near_zero")
+NOTE = "best_attack"  # of the seed with the largest net gain; it names no group
 
 
-def summarise(results: Iterable[Row]) -> list[Row]:
+def summarise(
+    results: Iterable[Row], pooled: Sequence[str] = (), ranges: Ranges | None = None
+) -> list[Row]:
     """Long-format rows (one per cell and metric), each with the paper's value where it has one."""
     groups: dict[tuple[tuple[str, Any], ...], list[Row]] = defaultdict(list)
     for row in results:
-        labels = {k: v for k, v in row.items() if k not in MEASURES and k != "seed" and v is not None}
+        labels = {k: v for k, v in row.items() if k not in (*MEASURES, "seed", NOTE) and v is not None}
         groups[tuple(labels.items())].append(row)
-        if "n" in labels and row["experiment"] == "s1":  # S1's table averages over n
-            groups[tuple((k, v) for k, v in labels.items() if k != "n")].append(row)
-    return [
-        _with_paper({**dict(labels), "metric": metric, "value": value, "se": se, "seeds": seeds})
-        for labels, rows in groups.items()
-        for metric, value, se, seeds in _metrics(rows)
+        if any(axis in labels for axis in pooled):
+            groups[tuple((k, v) for k, v in labels.items() if k not in pooled)].append(row)
+    rows = [
+        {**dict(labels), "metric": metric, "value": value, "se": se, "seeds": seeds, **_note(of_group)}
+        for labels, of_group in groups.items()
+        for metric, value, se, seeds in _metrics(of_group)
     ]
+    return [with_paper(row) for row in [*rows, *_ranges(rows, ranges)]]
+
+
+def _note(rows: list[Row]) -> Row:
+    found = [row for row in rows if row.get(NOTE)]
+    return {NOTE: max(found, key=lambda row: row["net_gain"])[NOTE]} if found else {}
 
 
 def _metrics(rows: list[Row]) -> Iterable[tuple[str, float | None, float | None, int]]:
@@ -82,6 +80,31 @@ def _mean(
         yield metric, float(values.mean()), _se(values), seeds
 
 
+def _ranges(rows: list[Row], ranges: Ranges | None) -> list[Row]:
+    """The lowest and the highest gain of each kind of cell over the axes of ``ranges``."""
+    if ranges is None:
+        return []
+    groups: dict[tuple[tuple[str, Any], ...], list[Row]] = defaultdict(list)
+    numbers = ("value", "se", "seeds", "task", *ranges.over)
+    for row in rows:
+        if row["metric"] == "gain" and matches(row, ranges.where):
+            groups[tuple((k, v) for k, v in row.items() if k not in numbers)].append(row)
+    return [
+        {
+            **dict(labels),
+            **({"attack": row["attack"]} if "attack" in ranges.over else {}),
+            "task": "all",
+            "metric": name,
+            **{k: row[k] for k in ("value", "se", "seeds")},
+        }
+        for labels, cells in groups.items()
+        for name, row in (
+            ("gain_lowest", min(cells, key=lambda r: r["value"])),
+            ("gain_highest", max(cells, key=lambda r: r["value"])),
+        )
+    ]
+
+
 def _se(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
 
@@ -97,93 +120,31 @@ def _ratio_se(attacked: np.ndarray, honest: np.ndarray) -> float | None:
 
 
 @cache
-def paper_values() -> tuple[Row, ...]:
-    """The paper's numbers with our tolerances, from all files of the folder ``paper``."""
+def paper_values() -> dict[str, tuple[Row, ...]]:
+    """The paper's numbers with our tolerances by experiment, from all files of the folder ``paper``."""
     folder = resources.files("datamarket_gym.experiments") / "paper"
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
-    return tuple(
-        entry for file in files for entry in tomllib.loads(file.read_text(encoding="utf-8"))["value"]
-    )
+    found: dict[str, list[Row]] = defaultdict(list)
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        for entry in tomllib.loads(file.read_text(encoding="utf-8"))["value"]:
+            found[entry["experiment"]].append(entry)
+    return {experiment: tuple(entries) for experiment, entries in found.items()}
 
 
-def _with_paper(row: Row) -> Row:
-    ignored = {"value", "se", "seeds", "learner", "empty"}
-    for entry in paper_values():
-        wanted = {k: v for k, v in entry.items() if k not in ("paper", "tolerance")}
+def with_paper(row: Row) -> Row:
+    """The row with the paper's value, our tolerance and whether we are within it."""
+    ignored = {"value", "se", "seeds", "learner", "empty", "granularity", "representative", "task"}
+    for entry in paper_values().get(row["experiment"], ()):
+        wanted = {k: v for k, v in entry.items() if k not in ("paper", "tolerance", "why")}
         wanted = {"empty": row.get("empty") and "none", **wanted}  # the paper counts from zero
-        if all(row.get(k) == v for k, v in wanted.items()) and not (
-            set(row) - set(wanted) - ignored - {"granularity", "representative", "task"}
-        ):
+        if all(row.get(k) == v for k, v in wanted.items()) and not set(row) - set(wanted) - ignored:
             paper, tolerance = entry["paper"], entry.get("tolerance")
-            within = None if tolerance is None else abs(row["value"] - paper) <= tolerance
+            # a hair of slack: 1.0 + 0.1 - 1.1 is not 0 in binary
+            within = None if tolerance is None else abs(row["value"] - paper) <= tolerance + 1e-9
             return {**row, "paper": paper, "tolerance": tolerance, "within": within}
     return {**row, "paper": None, "tolerance": None, "within": None}
 
 
-def write_tables(title: str, rows: list[Row], out: Path) -> None:
+def write_tables(spec: ExperimentSpec, rows: list[Row], out: Path) -> None:
     """Write ``table.json`` and ``table.md``."""
     write_text(out / "table.json", json.dumps(rows, indent=1) + "\n")
-    write_text(out / "table.md", f"# {title}\n\n" + markdown(rows))
-
-
-def markdown(rows: list[Row], metric: str = "gain") -> str:
-    """One table per task, utility and representative: attacks (and axes) down, mechanisms across."""
-    shown = [row for row in rows if row["metric"] == metric]
-    blocks: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in shown:
-        blocks[
-            tuple(row.get(k) for k in ("task", "learner", "empty", "granularity", "representative"))
-        ].append(row)
-    text = []
-    for (task, learner, empty, granularity, representative), block in blocks.items():
-        where = f"{task}, {granularity} granularity, `{representative}` representative"
-        if learner:
-            where += f", {learner}, U(empty) = {empty}"
-        text.append(f"## {metric.replace('_', ' ').capitalize()}: {where}\n")
-        text.append(_grid(block))
-    text.append(
-        "Mean ± standard error over seeds; (p ...) is the paper's value, "
-        "! marks a difference beyond the stated tolerance.\n"
-    )
-    text.append(_left_out(rows))
-    return "\n".join(text)
-
-
-def _left_out(rows: list[Row]) -> str:
-    """Which mechanisms had seeds whose honest payment is too near zero to divide by."""
-    counts: dict[str, tuple[int, int]] = {}
-    for row in rows:
-        if row["metric"] == "near_zero_seeds" and row["value"]:
-            most = max(int(row["value"]), counts.get(row["mechanism"], (0, 0))[0])
-            counts[row["mechanism"]] = (most, row["seeds"])
-    if not counts:
-        return ""
-    listed = ", ".join(f"{name} {n} of {seeds}" for name, (n, seeds) in counts.items())
-    return (
-        "Left out of the gains, because the honest payment is not clearly above zero there "
-        f"(seeds at most): {listed}. `table.json` also has `gain_every_seed`, "
-        "`gain_ratio_of_means` and `gain_additive`.\n"
-    )
-
-
-def _grid(block: list[Row]) -> str:
-    across = list(dict.fromkeys(row["mechanism"] for row in block))
-    down = list(dict.fromkeys(_attack_and_axes(row) for row in block))
-    cells = {(_attack_and_axes(row), row["mechanism"]): _cell(row) for row in block}
-    lines = ["| attack | " + " | ".join(across) + " |", "|---" * (len(across) + 1) + "|"]
-    lines += ["| " + " | ".join([d, *(cells.get((d, a), "") for a in across)]) + " |" for d in down]
-    return "\n".join(lines) + "\n"
-
-
-def _attack_and_axes(row: Row) -> str:
-    fixed = {*GROUP, "metric", "value", "se", "seeds", "paper", "tolerance", "within", "k"}
-    return ", ".join([row["attack"], *(f"{k}={v}" for k, v in row.items() if k not in fixed)])
-
-
-def _cell(row: Row) -> str:
-    text = f"{row['value']:.3f}"
-    if row["se"] and row["se"] >= 0.0005:
-        text += f" ± {row['se']:.3f}"
-    if row["paper"] is not None:
-        text += f" (p {row['paper']:g}{' !' if row['within'] is False else ''})"
-    return text
+    write_text(out / "table.md", f"# {spec.title}\n\n" + render(rows, spec.tables))

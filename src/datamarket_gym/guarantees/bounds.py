@@ -4,10 +4,11 @@ Theorem 3: |gain| <= B = A + L + D + 2 K' eta when every honest and manipulated 
 Uniformly over c = K + K' scores that are means of R i.i.d. samples of range w, with probability 1 - d:
 
     Hoeffding           eta = w sqrt(ln(2c/d) / (2R))
-    empirical Bernstein eta = max se sqrt(2 ln(4c/d)) + 7 w ln(4c/d) / (3 (R - 1))   (Maurer, Pontil 2009)
+    empirical Bernstein eta = max se sqrt(2 ln(4c/d)) + 7 w ln(4c/d) / (3 (R - 1))
 
-and in expectation, E|error| <= sd: eta = max se, which bounds the *expected* gain alone. A marginal
-contribution of utilities in [0, V] lies in [-V, V], so w = 2V; in a monotone game w = V.
+(Maurer and Pontil 2009), and in expectation, E|error| <= sd: eta = max se, which bounds the *expected*
+gain alone. A marginal contribution of utilities in [0, V] lies in [-V, V], so w = 2V; in a monotone
+game w = V.
 """
 
 from __future__ import annotations

@@ -100,6 +100,17 @@ class Certificate(Frozen):
         return None if self.bound is None else abs(self.gain) <= self.bound + self.rounding
 
     @property
+    def summary(self) -> str:
+        """What is guaranteed, in a few words."""
+        if self.bound is None:
+            return "nothing: no admissible matching"
+        if self.claim == "exact":
+            return "no gain (exact)"
+        most = self.honest_payment + self.bound
+        times = f", times {most / self.honest_payment:.2f}" if self.honest_payment > 0 else ""
+        return f"at most +{self.bound:.4f}{times} ({self.claim})"
+
+    @property
     def words(self) -> str:
         """The certificate in a paragraph of plain words."""
         return paragraph(self)

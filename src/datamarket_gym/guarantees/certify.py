@@ -1,4 +1,4 @@
-"""certify: check the theorems' conditions on an honest and a manipulated run, and write down the rest."""
+"""certify: check the theorems' conditions on an honest and a manipulated run, and write it all down."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from datamarket_gym.errors import DataMarketError, ParameterError, require_count
 from datamarket_gym.guarantees.bounds import Eta, eta_of, normalized_bound
-from datamarket_gym.guarantees.certificate import Certificate, Claim, Condition, Terms
+from datamarket_gym.guarantees.certificate import Certificate, Condition, Terms
+from datamarket_gym.guarantees.conditions import bounded_marginals, claim_of, neutral
 from datamarket_gym.guarantees.leakage import Comparison, Leakage, NoMatchingError, decompose
 from datamarket_gym.guarantees.merging import merged_clusters
 from datamarket_gym.guarantees.paid import Paid, require_from_submission, require_same_market
 from datamarket_gym.guarantees.split_gain import size_law
-from datamarket_gym.guarantees.stability import Stability, neutrality, quotient_stability
+from datamarket_gym.guarantees.stability import quotient_stability
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.registry import create
 from datamarket_gym.semivalues.base import Estimate
@@ -68,14 +69,14 @@ def certify(
             held=stability.stable,
             why="; ".join(stability.reasons) or "clusters and representatives are unchanged",
         ),
-        _neutral(sides, stability, leakage),
+        neutral(sides, stability, leakage),
         Condition(
             name="exact_scores",
             held=bars.method == "exact",
             why=f"scores by {after.method}",
         ),
         Condition(name="matching", held=leakage is not None, why=why),
-        _assumed(bars, value_range, monotone),
+        bounded_marginals(bars, value_range, monotone),
     ]
     terms = None if leakage is None else _terms(leakage, bars, honest, attacked, mechanism, provider)
     return Certificate(
@@ -86,7 +87,7 @@ def certify(
         honest_payment=honest.total(provider),
         attacked_payment=attacked.total(provider),
         grand_value=honest.payments.grand_value,
-        claim=_claim(conditions, terms, bars),
+        claim=claim_of(conditions, terms, bars),
         terms=terms,
         eta_method=bars.method,
         delta=0.0 if bars.method in ("exact", "mean_absolute") else delta / comparisons,
@@ -131,30 +132,6 @@ def _leakage(honest: Paid, attacked: Paid, sides: Comparison) -> tuple[Leakage |
     )
 
 
-def _neutral(sides: Comparison, stability: Stability, leakage: Leakage | None) -> Condition:
-    if stability.pairing is not None:
-        found = neutrality(sides.honest_share[stability.pairing], sides.share)
-        worst = float(abs(found.gap).max())
-        why = f"over all clusters the provider's share changed by at most {worst:.3g}"
-        return Condition(name="neutral", held=found.neutral, why=why)
-    if leakage is None:
-        why = "clusters do not correspond, so shares cannot be compared"
-        return Condition(name="neutral", held=False, why=why)
-    found = neutrality(sides.honest_share[leakage.partner], sides.share[leakage.matched])
-    worst = float(abs(found.gap).max()) if len(found.gap) else 0.0
-    why = f"over the matched clusters the provider's share changed by at most {worst:.3g}"
-    return Condition(name="neutral", held=found.neutral, why=why)
-
-
-def _assumed(bars: Eta, value_range: float, monotone: bool) -> Condition:
-    if bars.method in ("exact", "mean_absolute"):
-        why = "exact scores need no range" if bars.method == "exact" else "not needed in expectation"
-    else:
-        why = f"values lie within a range of {value_range:g}"
-        why += ", and no unit can lower them (assumed, not checked)" if monotone else ""
-    return Condition(name="bounded_marginals", held=True, why=why)
-
-
 def _terms(
     leakage: Leakage,
     bars: Eta,
@@ -184,17 +161,6 @@ def _terms(
         (honest.payments.grand_value, attacked.payments.grand_value),
     )
     return terms.model_copy(update={"normalized": lemma})
-
-
-def _claim(conditions: list[Condition], terms: Terms | None, bars: Eta) -> Claim:
-    held = {condition.name for condition in conditions if condition.held}
-    if {"quotient_stable", "neutral", "exact_scores"} <= held:
-        return "exact"
-    if terms is None:
-        return "none"
-    if bars.method == "exact":
-        return "certain"
-    return "expected" if bars.in_expectation else "probable"
 
 
 def _rounding(paid: Paid) -> float:

@@ -50,8 +50,8 @@ class Fairness:
         if self.exact:
             return "Delta is the largest distance over all coalitions, so the bound 2 Delta holds."
         return (
-            f"Delta is at least {self.distance:.4g} (the largest distance over {self.coalitions} sampled "
-            "coalitions). This is a lower bound of Delta: it does not bound the fairness loss."
+            f"Delta is at least {self.distance:.4g}, the largest distance in {self.coalitions} sampled "
+            "coalitions. This is a lower bound of Delta: it does not bound the fairness loss."
         )
 
 
@@ -77,9 +77,7 @@ def fairness_bound(
     games = [QuotientGame(units, utility) for units in (merged, quotient)]
     # Both games number their players by content, which differs: view them by cluster.
     views = [OrderedView(game, game.player) for game in games]
-    return game_distance(
-        views[0], views[1], mechanism, exact_players=exact_players, samples=samples
-    )
+    return game_distance(views[0], views[1], mechanism, exact_players=exact_players, samples=samples)
 
 
 def game_distance(

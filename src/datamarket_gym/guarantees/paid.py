@@ -57,9 +57,7 @@ class Paid:
         """Share of each cluster that the provider's identities hold together, in [0, 1]."""
         shares = self.payments.shares
         mine = self._controlled(provider)[shares.identity]
-        held = np.bincount(
-            shares.cluster[mine], weights=shares.share[mine], minlength=self.n_clusters
-        )
+        held = np.bincount(shares.cluster[mine], weights=shares.share[mine], minlength=self.n_clusters)
         return np.minimum(held, 1.0)
 
     def containing(self, provider: str) -> NDArray[np.bool_]:
@@ -140,4 +138,4 @@ def _same_partition(a: Codes, b: Codes) -> bool:
 def _by_pair(shares: Shares, paid: Paid) -> tuple[Codes, Values]:
     pair = shares.cluster * len(paid.payments.identities) + shares.identity
     pairs, where = np.unique(pair, return_inverse=True)
-    return pairs, np.bincount(where, weights=shares.share)
+    return pairs, np.bincount(where, weights=shares.share).astype(np.float64)

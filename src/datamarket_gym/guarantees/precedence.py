@@ -67,7 +67,9 @@ def cluster_precedence(
         for name in (child, *above):
             if name not in row:
                 raise ParameterError(
-                    "lineage", name, "dangling: no submitted unit has this id; drop it or submit the unit"
+                    "lineage",
+                    name,
+                    "dangling: no submitted unit has this id; drop it or submit the unit",
                 )
         mine = int(clusters.label[row[child]])
         parents[mine] |= {int(clusters.label[row[p]]) for p in above} - {mine}

@@ -86,9 +86,7 @@ def _exact(
     members = [(s[:, None] >> np.arange(n, dtype=np.uint64)) & np.uint64(1) == 1 for s in layers]
     worth = [ask(game, m) for m in members]
     scale = [m @ weights for m in members]
-    steps = [
-        [(*_addable(layers[size], i, precedence), i) for i in range(n)] for size in range(n)
-    ]
+    steps = [[(*_addable(layers[size], i, precedence), i) for i in range(n)] for size in range(n)]
     forward, backward = [np.ones(1)], [np.ones(1)]
     for size in range(n):
         total = np.zeros(len(layers[size + 1]))
@@ -116,9 +114,7 @@ def _exact(
     return Estimate(values, np.zeros(n), game.asked - before, "pasv exact", samples=0)
 
 
-def _sampled(
-    game: Game, precedence: Precedence, weights: Values, samples: int, seed: int
-) -> Estimate:
+def _sampled(game: Game, precedence: Precedence, weights: Values, samples: int, seed: int) -> Estimate:
     n, before = game.n_players, game.asked
     rng = keyed_generator(seed, "pasv", n)
     order = np.tile(_any_order(precedence), (_CHAINS, 1))

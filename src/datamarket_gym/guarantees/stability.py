@@ -57,8 +57,8 @@ def quotient_stability(honest: Paid, attacked: Paid) -> Stability:
         return Stability(
             None,
             (
-                f"{new.total()} of {attacked.n_clusters} manipulated clusters have a representative that "
-                f"no honest cluster has, and {gone.total()} of {honest.n_clusters} honest "
+                f"{new.total()} of {attacked.n_clusters} manipulated clusters have a representative "
+                f"that no honest cluster has, and {gone.total()} of {honest.n_clusters} honest "
                 "representatives are gone",
             ),
         )

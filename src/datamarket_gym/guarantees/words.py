@@ -17,7 +17,8 @@ def _measured(c: Certificate) -> str:
     names = "one name" if len(c.identities) == 1 else f"{len(c.identities)} names"
     change = f"from {c.honest_payment:.4f} to {c.attacked_payment:.4f}"
     times = "" if c.multiplier is None else f" (times {c.multiplier:.3f})"
-    return f"{c.provider} played {c.attack} under {names}; {c.mechanism.id} changed its pay {change}{times}."
+    what = f"{c.provider} played {c.attack} under {names}"
+    return f"{what}; {c.mechanism.id} changed its pay {change}{times}."
 
 
 def _guaranteed(c: Certificate) -> str:
@@ -60,5 +61,7 @@ def _limits(c: Certificate) -> str:
     if c.claim == "expected":
         text += " The error bars are themselves estimates."
     if c.claim == "probable":
-        text += " The probability is that of the sampling of coalitions, for a manipulation fixed before."
+        text += (
+            " The probability is that of the sampling of coalitions, for a manipulation fixed before."
+        )
     return text

@@ -50,6 +50,12 @@ class Scorer(ABC):
         """Exact semivalues of v(T) = U(T) - empty_value, v(empty) = 0, where a formula is known."""
         return None
 
+    def closed_form_by_group(
+        self, semivalue: Semivalue, empty_value: float, group: Codes
+    ) -> Values | None:
+        """The closed form on each group of validation rows alone, shape (groups, n_players)."""
+        return None
+
 
 class Learner(ABC):
     """Plug point ``learner``: a frozen dataclass with the learner's parameters."""

@@ -24,13 +24,14 @@ from datamarket_gym.learners.knn_closed_form import (
     MAX_PLAYERS_ANY_LAW,
     NearestNeighbourGame,
     closed_form,
+    closed_form_by_group,
     is_uniform,
 )
 from datamarket_gym.learners.knn_order import Neighbourhood
 from datamarket_gym.learners.knn_table import Table, selected_tables, sorted_table, table_width
 from datamarket_gym.learners.knn_votes import Ballot, count_votes
 from datamarket_gym.registry import register
-from datamarket_gym.typing import CoalitionMatrix, Values
+from datamarket_gym.typing import CoalitionMatrix, Codes, Values
 
 if TYPE_CHECKING:
     from datamarket_gym.semivalues.base import Semivalue
@@ -82,6 +83,19 @@ class KnnScorer(Scorer):
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Exact semivalues for single rows of equal weight and a soft vote, or for k = 1."""
+        game = self._game(semivalue)
+        return None if game is None else closed_form(self._near, len(self._rows_of), game, empty_value)
+
+    def closed_form_by_group(
+        self, semivalue: Semivalue, empty_value: float, group: Codes
+    ) -> Values | None:
+        """The same on each group of validation rows alone."""
+        game = self._game(semivalue)
+        if game is None:
+            return None
+        return closed_form_by_group(self._near, len(self._rows_of), game, empty_value, group)
+
+    def _game(self, semivalue: Semivalue) -> NearestNeighbourGame | None:
         single = (self._rows_of == 1).all() and self._near.equal_weights
         nearest_only = self._learner.k == 1 and (self._rows_of >= 1).all()
         if not nearest_only and not (single and self._learner.vote == "soft"):
@@ -89,8 +103,7 @@ class KnnScorer(Scorer):
         law = semivalue.size_law(len(self._rows_of))
         if len(law) > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
             return None
-        game = NearestNeighbourGame.of(law, self._learner.k)
-        return closed_form(self._near, len(law), game, empty_value)
+        return NearestNeighbourGame.of(law, self._learner.k)
 
     def _select(self, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
         """U without the table, for few coalitions or a table too large to keep."""

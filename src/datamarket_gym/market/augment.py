@@ -56,10 +56,10 @@ def jpeg(image: Any, strength: int, rng: np.random.Generator) -> Any:
 
 
 def blur(image: Any, strength: int, rng: np.random.Generator) -> Any:
-    """Gaussian blur of radius 1, 2 or 4 percent of the width."""
+    """Gaussian blur of radius 2, 4 or 8 percent of the width."""
     from PIL import ImageFilter
 
-    return image.filter(ImageFilter.GaussianBlur((0.01, 0.02, 0.04)[strength - 1] * image.width))
+    return image.filter(ImageFilter.GaussianBlur((0.02, 0.04, 0.08)[strength - 1] * image.width))
 
 
 def noise(image: Any, strength: int, rng: np.random.Generator) -> Any:
@@ -80,7 +80,9 @@ def rotate(image: Any, strength: int, rng: np.random.Generator) -> Any:
     radians = np.deg2rad(abs(angle))
     keep = 1 / (np.cos(radians) + np.sin(radians))  # the square that fits into the turned square
     x, y = (1 - keep) / 2 * image.width, (1 - keep) / 2 * image.height
-    return _back(turned.crop((round(x), round(y), round(image.width - x), round(image.height - y))), image)
+    return _back(
+        turned.crop((round(x), round(y), round(image.width - x), round(image.height - y))), image
+    )
 
 
 def mixed(image: Any, strength: int, rng: np.random.Generator) -> Any:

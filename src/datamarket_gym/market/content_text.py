@@ -17,8 +17,8 @@ from datamarket_gym.registry import register
 class TextVariants(Attack):
     """Copies half of its texts, paraphrased by rule, into each of two further identities.
 
-    ``how`` is a rule (synonyms, numbers, reorder, casing, typos, truncate, concat) or ``mixed``, several of
-    them at once; ``strength`` is 1 (hardly visible), 2 or 3 (what a reader would notice).
+    ``how`` is a rule (synonyms, numbers, reorder, casing, typos, truncate, concat) or ``mixed``,
+    several of them at once; ``strength`` is 1 (hardly visible), 2 or 3 (a reader would notice).
     """
 
     how: str = "synonyms"

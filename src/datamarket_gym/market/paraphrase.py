@@ -103,7 +103,6 @@ def mixed(text: str, others: Sequence[str], strength: int, rng: np.random.Genera
 
 
 RULES: dict[str, Rule] = {
-    rule.__name__: rule
-    for rule in (synonyms, numbers, reorder, casing, typos, truncate, concat, mixed)
+    rule.__name__: rule for rule in (synonyms, numbers, reorder, casing, typos, truncate, concat, mixed)
 }
 """All rules by name."""

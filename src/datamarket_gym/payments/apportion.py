@@ -34,11 +34,14 @@ def exact_amounts(scores: Values, group: Codes, share: Values) -> Values:
     order. So a cluster's parts add up to its score whoever they went to, and a provider's total does
     not depend on the number of names it was collected under. A score moves by at most T / 2^49.
     """
+    grid = grid_of(scores)
+    whole = np.round(scores / grid).astype(np.int64)
+    amounts: Values = apportion(whole, group, share).astype(np.float64) * grid
+    return amounts
+
+
+def grid_of(scores: Values) -> float:
+    """The step T / 2^48 of the grid on which these scores are divided."""
     # Sorted, so that the grid is the same whatever the order of clusters.
     total = float(np.sort(np.abs(scores)).sum())
-    if total == 0.0:
-        return np.zeros(len(group))
-    grid = 2.0 ** (float(np.frexp(total)[1]) - _BITS)
-    whole = np.round(scores / grid).astype(np.int64)
-    amounts: Values = apportion(whole, group, share) * grid
-    return amounts
+    return float(2.0 ** (float(np.frexp(total)[1]) - _BITS))

@@ -156,7 +156,7 @@ _preset(
 _preset(
     "recommended",
     "Units play; hash and cosine evidence; the earliest unit represents and owns its cluster.",
-    evidence="hybrid_hash_cosine@0.97",
+    evidence="hybrid_hash_cosine@0.9",
     granularity="unit",
     representative="capped",
     allocation="count_canonical",

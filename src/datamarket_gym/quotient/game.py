@@ -17,7 +17,7 @@ from datamarket_gym.learners.base import Scorer
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.quotient.canonical import CanonicalUnits
 from datamarket_gym.semivalues.base import Semivalue
-from datamarket_gym.typing import CoalitionMatrix, Keys, Values
+from datamarket_gym.typing import CoalitionMatrix, Codes, Keys, Values
 
 
 class QuotientGame(Game):
@@ -60,6 +60,12 @@ class QuotientGame(Game):
         if not self._oracle.learner.has_closed_form:
             return None
         return self._scorer.closed_form(semivalue, self.empty_value)
+
+    def closed_form_by_group(self, semivalue: Semivalue, group: Codes) -> Values | None:
+        """The learner's formula on each group of validation rows alone, shape (groups, players)."""
+        if not self._oracle.learner.has_closed_form:
+            return None
+        return self._scorer.closed_form_by_group(semivalue, self.empty_value, group)
 
 
 def cluster_keys(canonical: CanonicalUnits) -> Keys:

@@ -39,7 +39,7 @@ class Estimate:
     standard_errors: Values  # (K,)
     evaluations: int  # coalitions the game was asked for
     method: str  # the estimator that was really used, for example "exact" or "permutation"
-    samples: int | None = None  # i.i.d. samples of which a score is the mean; 0: exact; None: no such mean
+    samples: int | None = None  # i.i.d. samples a score is the mean of; 0: exact; None: no such mean
     reach: float = 1.0  # a sample is at most this many times a marginal contribution
 
     @property

@@ -45,10 +45,10 @@ class Dataset:
                     f"{column} has {len(getattr(self, column))} entries for {len(rows)} rows; "
                     "give one label per row"
                 )
-        for kind, column in self.content.items():
-            if len(column) != len(self.features):
+        for kind, items in self.content.items():
+            if len(items) != len(self.features):
                 raise SubmissionError(
-                    f"content {kind!r} has {len(column)} entries for {len(self.features)} rows; "
+                    f"content {kind!r} has {len(items)} entries for {len(self.features)} rows; "
                     "give one per row"
                 )
         classes = np.unique(self.label)

@@ -8,15 +8,16 @@ drawn classes, training rows that nobody holds fill it up.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data import Domain, Embeddings, domain, find, load_corpus, load_embeddings
+from datamarket_gym.data import DOMAINS, Domain, Embeddings, find, load_corpus, load_embeddings
 from datamarket_gym.errors import DataMarketError, require_count
 from datamarket_gym.registry import create, register
 from datamarket_gym.tasks.base import Task, TaskDraw
@@ -37,27 +38,31 @@ class DomainTask(Task):
     partition: str = ""
     content: bool = False
 
-    name: ClassVar[str]
-    default_partition: ClassVar[str]
-
     def __post_init__(self) -> None:
         for field in ("n_providers", "per_provider", "validation"):
             require_count(field, getattr(self, field))
         create("partition", self.dealt_by)
 
     @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """The public data set."""
+
+    @property
     def dealt_by(self) -> str:
         """The partition, written: the domain's own unless another was named."""
-        return self.partition or self.default_partition
+        own = "class_stratified" if self.domain.kind == "image" else "iid"
+        return self.partition or own
 
     def pool(self) -> Embeddings:
         """Embeddings and labels of the training split, from which providers are dealt."""
-        return _embeddings(self.name).training()
+        return _embeddings(self.domain).training()
 
     def draw(self, seed: int) -> TaskDraw:
         """Classes, providers' rows and validation rows for one seed."""
-        everything = _embeddings(self.name)
-        assert everything.label is not None and everything.train is not None
+        everything = _embeddings(self.domain)
+        assert everything.label is not None
+        assert everything.train is not None
         rng = np.random.default_rng(np.random.SeedSequence([seed, _STREAM]))
         code = self._classes(everything.label, rng)
         dealt, held_out = self._rows(code, everything.train, rng)
@@ -65,25 +70,25 @@ class DomainTask(Task):
         ends = np.cumsum([0, *(len(part) for part in dealt)])
         content = {}
         if self.content:
-            corpus = load_corpus(self.name)
+            corpus = load_corpus(self.domain.name)
             content = {corpus.kind: corpus.content[rows]}
         dataset = Dataset(
-            self.name,
+            self.domain.name,
             everything.vectors[rows],
             everything.label[rows],
             everything.vectors[held_out],
             everything.label[held_out],
             content,
-            domain(self.name).encoder,
+            self.domain.encoder,
         )
-        parts = [np.arange(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+        parts = [np.arange(a, b) for a, b in pairwise(ends)]
         return TaskDraw(dataset, parts)
 
     def _classes(self, label: Codes, rng: np.random.Generator) -> Codes:
         """Position of each row's class among those drawn, -1 for classes left out."""
-        classes = len(domain(self.name).classes)
+        classes = len(self.domain.classes)
         drawn = rng.permutation(classes)
-        if domain(self.name).kind == "image":
+        if self.domain.kind == "image":
             drawn = drawn[: min(max(2, self.n_providers), classes)]
         position = np.full(classes, -1)
         position[drawn] = np.arange(len(drawn))
@@ -101,8 +106,8 @@ class DomainTask(Task):
         both = np.concatenate([test, rng.permutation(spare)[: self.validation - len(test)]])
         if len(both) < self.validation:
             raise DataMarketError(
-                f"{self.name} has {len(both)} rows left for validation, {self.validation} are asked "
-                "for; ask for fewer, or for fewer units per provider"
+                f"{self.domain.title} has {len(both)} rows left for validation, but {self.validation} "
+                "are asked for; ask for fewer, or for fewer units per provider"
             )
         return dealt, both[np.isin(code[both], held)]
 
@@ -112,8 +117,10 @@ class DomainTask(Task):
 class Cifar10(DomainTask):
     """CIFAR-10 under a frozen ResNet-18; one class per provider."""
 
-    name: ClassVar[str] = "cifar10"
-    default_partition: ClassVar[str] = "class_stratified"
+    @property
+    def domain(self) -> Domain:
+        """CIFAR-10."""
+        return DOMAINS["cifar10"]
 
 
 @register("task", "stl10")
@@ -121,8 +128,10 @@ class Cifar10(DomainTask):
 class Stl10(DomainTask):
     """STL-10 under a frozen ResNet-18; one class per provider."""
 
-    name: ClassVar[str] = "stl10"
-    default_partition: ClassVar[str] = "class_stratified"
+    @property
+    def domain(self) -> Domain:
+        """STL-10."""
+        return DOMAINS["stl10"]
 
 
 @register("task", "agnews")
@@ -130,8 +139,10 @@ class Stl10(DomainTask):
 class AgNews(DomainTask):
     """AG News under frozen MiniLM-L6-v2; a random partition."""
 
-    name: ClassVar[str] = "agnews"
-    default_partition: ClassVar[str] = "iid"
+    @property
+    def domain(self) -> Domain:
+        """AG News."""
+        return DOMAINS["agnews"]
 
 
 @register("task", "imdb")
@@ -139,8 +150,10 @@ class AgNews(DomainTask):
 class Imdb(DomainTask):
     """IMDB reviews under frozen MiniLM-L6-v2; a random partition."""
 
-    name: ClassVar[str] = "imdb"
-    default_partition: ClassVar[str] = "iid"
+    @property
+    def domain(self) -> Domain:
+        """IMDB."""
+        return DOMAINS["imdb"]
 
 
 def embeddings_path(which: Domain) -> Path:
@@ -154,8 +167,8 @@ def embeddings_path(which: Domain) -> Path:
     return found
 
 
-def _embeddings(name: str) -> Embeddings:
-    return _read(embeddings_path(domain(name)))
+def _embeddings(which: Domain) -> Embeddings:
+    return _read(embeddings_path(which))
 
 
 @lru_cache(maxsize=4)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from datamarket_gym.cli.options import Device, Jobs
+from datamarket_gym.cli.options import Data, Device, Jobs
 from datamarket_gym.errors import require_choice
 
 
@@ -33,12 +33,15 @@ def command(
     memo: Annotated[
         Path | None, typer.Option(help="A file in which fits are kept, for this and later runs.")
     ] = None,
+    data: Data = None,
 ) -> None:
     """Run an experiment, or resume it, and print its table beside the paper's numbers.
 
     Writes results.parquet, table.json, table.md, manifest.json and timings.json.
     """
     from datamarket_gym.cli.run import run_and_show
+    from datamarket_gym.data.locate import use_folder
 
+    use_folder(data)
     require_choice("--device", device, ("cpu", "cuda", "auto"))
     run_and_show(experiment, seeds, first_seed, out, only, jobs or os.cpu_count() or 1, device, memo)

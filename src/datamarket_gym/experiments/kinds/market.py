@@ -1,64 +1,76 @@
-"""The kind of most experiments: every attack against every mechanism on one draw of a market."""
+"""The kind of most experiments: every attack against every mechanism on one draw of a market.
+
+Options: ``draws`` repeats mechanisms whose evidence is random and averages within the seed;
+``batch`` cuts every identity's submission into batches of that many units.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
-from datamarket_gym.experiments.cells import Row, kind, learner_for, selected
+import numpy as np
+
+from datamarket_gym.experiments.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
+from datamarket_gym.experiments.tables import MEASURES
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.market import Attack, ProviderMarket
+from datamarket_gym.market import ProviderMarket
 from datamarket_gym.metrics import Metrics
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.payments.payments import Payments
 from datamarket_gym.registry import create
+from datamarket_gym.units.truth import SubmittedProfile
+
+Extra = Callable[[Mechanism, ProviderMarket, SubmittedProfile, UtilityOracle], Row]
+_STRIDE = 1_000_003  # between the mechanism seeds of draws, so that those of two markets differ
 
 
 @kind("market")
 def market_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
-    """Every attack against every mechanism on one draw of the market.
+    """Every attack against every mechanism on one draw of the market."""
+    return measured(spec, task, seed, engine)
 
-    Utilities that differ only in what they count from share one memo of fits.
-    """
+
+def measured(
+    spec: ExperimentSpec,
+    task: TaskEntry,
+    seed: int,
+    engine: dict[str, Any],
+    extra: Extra = lambda *_: {},
+) -> list[Row]:
+    """The rows of a cell, each with what ``extra`` measures on the paid profile."""
     market = ProviderMarket.from_task(create("task", task.task), seed)
-    oracles: dict[str, UtilityOracle] = {}
     rows: list[Row] = []
-    for utility in spec.utilities:
-        if utility.learner in oracles:
-            oracle = oracles[utility.learner].counted_from(utility.empty)
-        else:
-            oracle = market.utility_oracle(
-                utility.build(), learner_for(utility, engine), engine.get("memo")
-            )
-        oracles[utility.learner] = oracle
-        labels = {
-            "task": task.task,
-            "learner": utility.learner,
-            "empty": utility.empty,
-            **task.axes,
-        }
-        rows += [{**row, **labels} for row in _attacks(spec, market, oracle)]
-    return [{"experiment": spec.name, "seed": seed, **row} for row in rows]
+    for labels, oracle in oracles_of(spec, task, market, engine):
+        for draw in range(spec.options.get("draws", 1)):
+            found = _attacks(spec, market, oracle, seed + _STRIDE * draw, extra)
+            rows += [{"experiment": spec.name, "seed": seed, **row, **labels} for row in found]
+    return _averaged(rows)
 
 
-def _attacks(spec: ExperimentSpec, market: ProviderMarket, oracle: UtilityOracle) -> list[Row]:
+def _attacks(
+    spec: ExperimentSpec, market: ProviderMarket, oracle: UtilityOracle, seed: int, extra: Extra
+) -> list[Row]:
     mechanisms = [
-        (m.model_copy(update={"seed": market.seed}), axes)
+        (m.model_copy(update={"seed": seed}), axes)
         for entry in spec.mechanisms
         for m, axes in entry.expand()
     ]
-    honest = [m.pay(market.honest.submission, oracle, market.honest.truth) for m, _ in mechanisms]
+    batch = spec.options.get("batch")
+    untouched = _batched(market.honest, batch)
+    honest = [m.pay(untouched.submission, oracle, untouched.truth) for m, _ in mechanisms]
     rows: list[Row] = []
-    for written_attack in spec.attacks:
-        attack: Attack = create("attack", written_attack)
+    for label, attack in attacks_of(spec):
         chosen = [
             (m, axes, reference)
             for (m, axes), reference in zip(mechanisms, honest, strict=True)
-            if selected(spec.only, attack.label, m.name)
+            if selected(spec.only, label, m.name)
         ]
         if not chosen:
             continue
-        profile = attack.apply(spec.provider, market.state)
+        profile = _batched(attack.apply(spec.provider, market.state), batch)
         ideal: dict[str, Payments] = {}
         for m, axes, reference in chosen:
             paid = m.pay(profile.submission, oracle, profile.truth)
@@ -68,12 +80,13 @@ def _attacks(spec: ExperimentSpec, market: ProviderMarket, oracle: UtilityOracle
             report = Metrics.evaluate(paid, profile, reference, ideal[latent.model_dump_json()])
             rows.append(
                 {
-                    "attack": attack.label,
+                    "attack": label,
                     "mechanism": m.name,
                     "granularity": m.granularity,
                     "representative": m.representative,
                     **axes,
                     **report.as_row(),
+                    **extra(m, market, profile, oracle),
                 }
             )
     return rows
@@ -84,3 +97,35 @@ def _under_oracle(m: Mechanism) -> Mechanism:
     return m.model_copy(
         update={"name": "", "evidence": "oracle_latent", "allocation": "equal_submitted"}
     )
+
+
+def _batched(profile: SubmittedProfile, size: int | None) -> SubmittedProfile:
+    """The profile with every identity's units, in the order submitted, in batches of ``size``."""
+    if size is None:
+        return profile
+    submission = profile.submission
+    place = np.zeros(len(submission), dtype=np.int64)
+    for code in range(len(submission.identities)):
+        mine = np.flatnonzero(submission.identity_codes == code)
+        place[mine] = np.arange(len(mine)) // size
+    batch = np.char.add(np.char.add(submission.identity, "/"), place.astype(str))
+    rebatched = submission.take(np.arange(len(submission)), {"batch": batch})
+    return SubmittedProfile(rebatched, profile.truth, profile.attacker, profile.attack)
+
+
+def _averaged(rows: list[Row]) -> list[Row]:
+    """One row per cell of the tables: the mean over draws, gains over those that define one."""
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(item for item in row.items() if item[0] not in MEASURES)].append(row)
+    if all(len(group) == 1 for group in groups.values()):
+        return rows
+    return [_mean(group) for group in groups.values()]
+
+
+def _mean(rows: list[Row]) -> Row:
+    clear = [row for row in rows if not row["near_zero"]]
+    mean = {n: float(np.mean([row[n] for row in rows])) for n in rows[0] if n in MEASURES}
+    mean["gain"] = float(np.mean([row["gain"] for row in clear or rows]))
+    mean["near_zero"] = float(not clear)
+    return {**rows[0], **mean}

@@ -24,9 +24,9 @@ lambda and beta = f sqrt(R) (q + s eps), provided they keep every training row's
 strictly within r: along the curve on which the gradient shrinks linearly to zero the bounds hold
 while it stays in that region, so it cannot leave it (the region is convex and the curve continuous).
 
-With many features s is pessimistic, and the coupling B = C sum_i w_i A_i (x) x_i' (a C x Cd matrix) is worth computing. For
-any z, |z' e1'| with e1' = N^+ B D at the averages differs from |z' N^+ B D| at the point reached by at most
-(f - 1)(1 + f) ||z||_{N^+} s ||D||, so with
+With many features s is pessimistic, and the coupling B = C sum_i w_i A_i (x) x_i' (with C rows and
+C d columns) is worth computing. For any z, z' N^+ B D at the averages (which is -z' e1) differs from its
+value at the point reached by at most (f - 1)(1 + f) ||z||_{N^+} s ||D||, so with
 
     kappa(z) = ||B' N^+ z|| + (f - 1)(1 + f) s ||z||_{N^+}
 
@@ -48,6 +48,7 @@ ROUNDING = 1e-14
 TIE = 1e-9
 """Margins below TIE x (1 + largest logit) at full convergence are ties: the lowest class wins."""
 RADII = (0.002, 0.01, 0.05, 0.15, 0.4)
+"""The values of r that are tried; the smallest that works gives the sharpest bounds."""
 _SINGLE = 1e-4  # rounding granted to a coupling in single precision, relative to s ||z||
 
 

@@ -1,7 +1,7 @@
 """The calculus of a chunk of coalitions that share ``Problem.shared``: all on matrix products.
 
-Parameters of problem b are theta[b] (C, d + 1), the last column being the intercept. A block of rows meets, in one
-product, exactly the coalitions that have rows in it.
+Parameters of problem b are theta[b] (C, d + 1), the last column being the intercept. A block of
+rows meets, in one product, exactly the coalitions that have rows in it.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Probabilities:
     rows: slice
     here: Index
     p: Array
+    wp: Array  # (b, C, n): weight times p
     weight: Array  # (n,), or (b, 1, n) where a block holds several players
 
 
@@ -67,6 +68,8 @@ class Chunk:
         self.ridge = np.hstack([self.penalty[:, None] * scale**2, 0 * ones])[:, None, :]
         self.live = np.hstack([live, ones])[:, None, :] * self.std.present[:, :, None]
         self.absent = np.where(self.std.present, 0.0, _ABSENT)[:, :, None]
+        # where all rows are saturated an intercept has no curvature: keep steps finite
+        self.damping = 1e-7 * layout.C * self.std.mass
         self.count = 0
 
     def evaluate(self, theta: Array, index: Index) -> tuple[Array, list[Probabilities]]:
@@ -93,7 +96,7 @@ class Chunk:
             residual = p - layout.hot[kind][:, rows]
             residual *= weight
             gradient[here] += _times(residual, x)
-            everything.append(Probabilities(rows, here, p, weight))
+            everything.append(Probabilities(rows, here, p, p * weight, weight))
         return gradient * self.live[index].astype(kind), everything
 
     def product(self, everything: list[Probabilities], v: Array, index: Index) -> Array:
@@ -101,12 +104,12 @@ class Chunk:
         kind = v.dtype
         out = v * self.ridge[index].astype(kind)
         out[:, :, -1] += v[:, :, -1].mean(axis=1, keepdims=True)
+        out[:, :, -1] += v[:, :, -1] * self.damping[index, None].astype(kind)
         for block in everything:
             x = self.layout.rows[kind][block.rows]
             u = _times(v[block.here], x.T)
-            u -= (u * block.p).sum(axis=1, keepdims=True)
-            u *= block.p
-            u *= block.weight
+            u -= np.einsum("bkn,bkn->bn", u, block.p)[:, None]
+            u *= block.wp
             out[block.here] += _times(u, x)
         return out * self.live[index].astype(kind)
 
@@ -142,9 +145,9 @@ class Chunk:
         coupling = np.zeros((len(index), n_classes, n_classes, layout.width), np.float32)
         for block in everything:
             inside = np.broadcast_to(block.weight, block.p.shape)[:, 0]
-            wp = block.p * block.weight
-            curvature[block.here] -= wp @ block.p.transpose(0, 2, 1)
-            curvature[block.here[:, None], range(n_classes), range(n_classes)] += wp.sum(axis=2)
+            curvature[block.here] -= block.wp @ block.p.transpose(0, 2, 1)
+            totals = block.wp.sum(axis=2)
+            curvature[block.here[:, None], range(n_classes), range(n_classes)] += totals
             if many:
                 _add_coupling(coupling, block, layout.rows[np.dtype(np.float32)][block.rows])
             size = lengths[block.here, block.rows]
@@ -186,7 +189,7 @@ def dot(a: Array, b: Array) -> Array:
 
 def _add_coupling(coupling: Array, block: Probabilities, x: Array) -> None:
     """Add sum_i w_i A_i (x) x_i' of a block, in single precision."""
-    p, wp = block.p.astype(np.float32), (block.p * block.weight).astype(np.float32)
+    p, wp = block.p.astype(np.float32), block.wp.astype(np.float32)
     for k in range(p.shape[1]):
         pair = -wp[:, : k + 1] * p[:, k : k + 1]
         pair[:, k] += wp[:, k]

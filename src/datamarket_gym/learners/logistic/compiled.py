@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.learners.logistic import warm
+from datamarket_gym.learners.logistic.engine import kernels_are_compiled
 from datamarket_gym.learners.logistic.problem import Problem
 from datamarket_gym.typing import CoalitionMatrix, Codes
 
-_KEPT = 60_000_000  # numbers of the last size's solutions kept for warm starts (480 MB)
-_GROUP = 1  # coalitions that share a factorised Hessian
+_KEPT = 20_000_000  # numbers of the last size's solutions kept for warm starts (480 MB with trends)
 _log = logging.getLogger(__name__)
 
 
@@ -21,72 +22,84 @@ class Compiled:
     """The engine for few parameters."""
 
     def __init__(self, problem: Problem, C: float, jobs: int) -> None:
-        from datamarket_gym.learners.logistic import coalition
-
-        self.problem, self.jobs, self._kernel = problem, jobs, coalition.solve_part
+        self.problem, self.jobs = problem, jobs
+        self.shape = (problem.n_classes, problem.features.shape[1] + 1)
+        self.bits = 1 << np.arange(problem.n_classes, dtype=np.int64)
         self.features = np.ascontiguousarray(problem.features.T)
         self.validation = np.ascontiguousarray(problem.validation.T)
         self.weight = C * problem.weight
-        self.shape = (problem.n_classes, problem.features.shape[1] + 1)
-        self.anchor: NDArray[np.float64] | None = None
+        self._rows: Any = None
 
     def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
         """See `engine.Engine`."""
+        from datamarket_gym.learners.logistic import coalition
+
+        if self._rows is None:
+            self._start()
         correct = np.zeros(len(coalitions), dtype=np.int64)
         proven = np.zeros(len(coalitions), dtype=bool)
         gradients = 0
-        if self.anchor is None:
-            self.anchor = self._grand()
-        bit = 1 << np.arange(self.problem.n_classes, dtype=np.int64)
-        classes = (coalitions @ self.problem.classes.astype(np.float32)) > 0
-        codes = classes @ bit
+        codes = self._codes(coalitions)
         ladder = warm.Ladder(coalitions.shape[1])
-        solution = trend = np.zeros((0, *self.shape))
-        old = np.zeros(0, dtype=np.int64)
+        solution, trend, old = self._space(0), self._trends(0), codes[:0]
         with ThreadPoolExecutor(self.jobs) as pool:
             for rows in warm.by_size(coalitions):
                 members, code = coalitions[rows], codes[rows]
                 subset, found = ladder.subsets(members, int(members[0].sum()))
                 if not len(solution):
                     subset, found = subset[:, :0], found[:, :0]
-                keep = len(rows) * int(np.prod(self.shape)) <= _KEPT
-                new = np.zeros((len(rows) if keep else 0, *self.shape))
-                change = np.zeros_like(new)
+                kept = len(rows) if len(rows) * int(np.prod(self.shape)) <= _KEPT else 0
+                new, change = self._space(kept), self._trends(kept)
                 hits, sure = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
-
-                def work(part: slice) -> int:
-                    return self._run(
-                        members[part], subset[part], found[part], code[part],  # noqa: B023
-                        solution, trend, old,  # noqa: B023
-                        new[part], change[part], hits[part], sure[part],  # noqa: B023
-                    )  # fmt: skip
-
                 step = int(np.clip(len(rows) // (4 * self.jobs), 8, 64))
-                parts = [slice(a, a + step) for a in range(0, len(rows), step)]
-                gradients += sum(pool.map(work, parts))
+                tasks = []
+                for a in range(0, len(rows), step):
+                    at = slice(a, a + step)
+                    level = coalition.Level(
+                        members[at], subset[at], found[at], code[at], solution, trend, old
+                    )
+                    answers = coalition.Answers(new[at], change[at], hits[at], sure[at])
+                    tasks.append(pool.submit(_solve_part, self._rows, level, answers))
+                gradients += sum(task.result() for task in tasks)
                 correct[rows], proven[rows] = hits, sure
                 solution, trend, old = new, change, code
         return correct, proven, gradients
 
-    def _grand(self) -> NDArray[np.float64]:
-        """A rough solution of the grand coalition: the start where there is no better one."""
-        if not self._kernel.signatures:
-            _log.info("compiling the logistic kernels (once; later runs load them from the cache)")
-        everyone = np.ones((1, self.problem.n_players), dtype=bool)
-        code = np.array([(1 << np.flatnonzero(self.problem.classes.any(axis=0))).sum()])
-        empty = np.zeros((0, *self.shape))
-        out, none = np.zeros((1, *self.shape)), np.zeros((1, 0))
-        self.anchor = np.zeros(self.shape)
-        self._run(
-            everyone, none.astype(np.intp), none.astype(bool), code, empty, empty,
-            np.zeros(0, dtype=np.int64), out, out.copy(), np.zeros(1, np.int64), np.zeros(1, bool),
-        )  # fmt: skip
-        return np.asarray(out[0])
+    def _start(self) -> None:
+        """Compile if need be; solve the grand coalition, the start where there is no better one."""
+        from datamarket_gym.learners.logistic import coalition
 
-    def _run(self, members, subset, found, code, before, trend, old, new, change, hits, sure):  # type: ignore[no-untyped-def]  # noqa: E501
+        if not coalition.solve_part.signatures and not kernels_are_compiled():
+            _log.warning("compiling the logistic kernels, once on this machine: about half a minute")
         problem = self.problem
-        return self._kernel(
+        self._rows = coalition.Rows(
             self.features, problem.label, self.weight, problem.start, self.validation,
-            problem.validation_label, problem.n_classes, problem.centre, problem.spread, _GROUP,
-            members, subset, found, code, before, trend, old, self.anchor, new, change, hits, sure,
+            problem.validation_label, problem.n_classes, problem.centre, problem.spread,
+            np.zeros(self.shape),
         )  # fmt: skip
+        everyone = np.ones((1, problem.n_players), dtype=bool)
+        code, none = self._codes(everyone), np.zeros((1, 0), dtype=bool)
+        level = coalition.Level(
+            everyone, none.astype(np.intp), none, code, self._space(0), self._trends(0), code[:0]
+        )
+        solution = self._space(1)
+        answers = coalition.Answers(solution, self._trends(1), np.zeros(1, np.int64), np.zeros(1, bool))
+        _solve_part(self._rows, level, answers)
+        self._rows = self._rows._replace(anchor=solution[0])
+
+    def _codes(self, coalitions: CoalitionMatrix) -> Codes:
+        """The classes of each coalition as bits."""
+        return np.asarray(warm.present(coalitions, self.problem.classes) @ self.bits)
+
+    def _space(self, n: int) -> NDArray[np.float64]:
+        return np.zeros((n, *self.shape))
+
+    def _trends(self, n: int) -> NDArray[np.float64]:
+        return np.zeros((n, 2, *self.shape))
+
+
+def _solve_part(rows: Any, level: Any, answers: Any) -> int:
+    from datamarket_gym.learners.logistic import coalition, kernels
+
+    bits = np.zeros(kernels.TILE, dtype=np.int64)
+    return int(coalition.solve_part(rows, level, answers, bits, bits.view(np.float64)))

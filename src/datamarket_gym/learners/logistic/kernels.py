@@ -1,7 +1,7 @@
-"""Compiled arithmetic of one coalition: its rows lie feature by feature, (d, n), so that loops run over rows.
+"""Compiled arithmetic of one coalition: rows lie feature by feature, (d, n), so loops run over rows.
 
-d is padded to a multiple of 4 and n to a multiple of 8 with zero rows of weight zero. Rows are worked off in
-tiles that stay in the first-level cache. Reductions may be reassociated, nothing else is relaxed.
+d is padded to a multiple of 4 and n to a multiple of 8 with zero rows of weight zero. Rows are worked
+off in tiles that stay in the cache. Reductions may be reassociated, nothing else is relaxed.
 """
 
 from __future__ import annotations

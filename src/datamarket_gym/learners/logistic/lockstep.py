@@ -75,7 +75,7 @@ class Lockstep:
         start = np.repeat(self._anchor[None], len(part), axis=0)
         mean = start
         if len(level.solution) and level.found.size:
-            known = level.found[part].any(axis=1)[:, None, None]
+            known = np.asarray(level.found[part].any(axis=1))[:, None, None]
             guess, average = warm.extrapolate(
                 level.solution,
                 level.trend,
@@ -85,7 +85,10 @@ class Lockstep:
             )
             start, mean = np.where(known, guess, start), np.where(known, average, start)
         chunk = Chunk(self.layout, members)
-        theta, hits, proven = newton.solve(chunk, start)
+        # a problem that runs away is not proven, and `alone` solves it
+        with np.errstate(over="ignore", invalid="ignore"):
+            theta, hits, proven = newton.solve(chunk, start)
+        theta[~np.isfinite(theta).all(axis=(1, 2))] = self._anchor
         if mean is start:
             mean = theta
         return theta, theta - mean, hits, proven, chunk.count

@@ -9,6 +9,8 @@ step is kept unless it passed the minimum by too much (F is convex).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,10 +30,11 @@ def solve(chunk: Chunk, start: Array) -> tuple[Array, Codes, NDArray[np.bool_]]:
     if not len(index):
         return theta, hits, proven
     gradient, everything = chunk.evaluate(theta[index], index)
-    target = np.full(len(index), 0.02 / np.sqrt(theta.shape[2]))
+    target = np.full(len(index), 0.1 / theta.shape[2])
     inverse: Array | None = None
     fresh = np.inf
-    last = 5 * chunk.norm(gradient, index)
+    last = chunk.norm(gradient, index)
+    tolerance = np.zeros(len(index))
     for _ in range(_OUTER):
         norm = chunk.norm(gradient, index)
         ready = np.flatnonzero(norm <= target)
@@ -45,18 +48,17 @@ def solve(chunk: Chunk, start: Array) -> tuple[Array, Codes, NDArray[np.bool_]]:
         if not len(open_):
             break
         if len(open_) < len(index):
-            index, gradient, target, norm, last = (
-                a[open_] for a in (index, gradient, target, norm, last)
-            )
+            index, gradient, target = index[open_], gradient[open_], target[open_]
+            norm, last, tolerance = norm[open_], last[open_], tolerance[open_]
             everything = _pick(everything, open_)
         # far from the optimum the curvature still changes: build the preconditioner anew
         if inverse is None or (fresh > 20 and np.median(norm) < 0.05 * fresh):
             inverse = _inverse(chunk, everything, index)
             fresh = float(np.median(norm))
-        # no more accuracy than the last step's reduction suggests, nor than a proof needs
-        tolerance = np.maximum(
-            np.clip(0.5 * norm / last, 0.01, 0.2), np.minimum(0.3 * target / norm, 0.3)
-        )
+        # what the last step left beyond its tolerance is curvature that changed: it shrinks
+        # quadratically, and solving more accurately than that (or than a proof needs) is wasted
+        bent = np.maximum(norm / last - tolerance, 0.0) * norm / last
+        tolerance = np.maximum(np.clip(bent, 1e-3, 0.1), np.minimum(0.5 * target / norm, 0.3))
         last = norm
         step = _conjugate(chunk, everything, gradient, index, inverse, tolerance)
         theta, gradient, everything = _line(chunk, theta, gradient, step, index)
@@ -67,9 +69,10 @@ def _line(
     chunk: Chunk, theta: Array, gradient: Array, step: Array, index: Index
 ) -> tuple[Array, Array, list[Probabilities]]:
     slope = dot(gradient, step)
+    step = np.where(slope > 0, -1.0, 1.0)[:, None, None] * step  # uphill only by rounding
     length = np.ones(len(index))
     base = theta[index]
-    for _ in range(12):
+    for _ in range(40):
         trial = base + length[:, None, None] * step
         new, everything = chunk.evaluate(trial, index)
         ahead = dot(new, step)
@@ -77,7 +80,7 @@ def _line(
         if not far.any():
             break
         # the secant through both slopes says where to try again
-        secant = np.abs(slope) / np.maximum(np.abs(slope) + ahead, 1e-300)
+        secant = np.abs(slope) / np.where(far, np.abs(slope) + ahead, 1.0)
         length = np.where(far, length * np.clip(secant, 0.1, 0.7), length)
     theta[index] = trial
     return theta, new, everything
@@ -91,13 +94,16 @@ def _conjugate(
     inverse: Array,
     tolerance: Array,
 ) -> Array:
-    kind = np.float64 if _dense(gradient) else np.float32
+    kind: Any = np.float64 if _dense(gradient) else np.float32
     if kind == np.float32:
         everything = [
-            Probabilities(e.rows, e.here, e.p.astype(kind), e.weight.astype(kind)) for e in everything
+            Probabilities(e.rows, e.here, e.p.astype(kind), e.wp.astype(kind), e.weight)
+            for e in everything
         ]
+    out = np.zeros(gradient.shape)
+    where = np.arange(len(index))  # problems still moving, as positions in ``index``
     live = chunk.live[index].astype(kind)
-    r = (-gradient).astype(kind)
+    r: Array = (-gradient).astype(kind)
     goal = tolerance**2 * dot(r, r)
     step = np.zeros_like(r)
     z = _apply(inverse, r, index) * live
@@ -105,18 +111,24 @@ def _conjugate(
     for _ in range(_INNER):
         product = chunk.product(everything, direction, index)
         curvature = dot(direction, product)
-        moving = (dot(r, r) > goal) & (curvature > 0)
-        alpha = np.where(moving, rz / np.where(curvature > 0, curvature, 1), 0).astype(kind)
-        chunk.count += int(moving.sum())
+        alpha = np.where(curvature > 0, rz / np.where(curvature > 0, curvature, 1), 0).astype(kind)
+        chunk.count += len(index)
         step += alpha[:, None, None] * direction
-        r -= alpha[:, None, None] * product
-        if not (dot(r, r) > goal).any() or not moving.any():
-            break
+        r = r - alpha[:, None, None] * product
+        moving = np.flatnonzero((dot(r, r) > goal) & (curvature > 0))
+        if len(moving) < len(index):
+            out[where] = step
+            if not len(moving):
+                break
+            everything = _pick(everything, moving)
+            where, index, live, r, goal, step, direction, rz = (
+                a[moving] for a in (where, index, live, r, goal, step, direction, rz)
+            )
         z = _apply(inverse, r, index) * live
         rz, last = dot(r, z), rz
-        beta = np.where(moving, rz / np.where(last > 0, last, 1), 0).astype(kind)
-        direction = z + beta[:, None, None] * direction
-    return step.astype(np.float64)
+        direction = z + (rz / np.maximum(last, 1e-38)).astype(kind)[:, None, None] * direction
+    out[where] = step
+    return out
 
 
 def _dense(theta: Array) -> bool:
@@ -134,18 +146,24 @@ def _inverse(chunk: Chunk, everything: list[Probabilities], index: Index) -> Arr
     n_classes, width = chunk.layout.problem.n_classes, chunk.layout.width
     if n_classes * width <= _DENSE:
         return _inverse_of_each(chunk, everything, index)
+    from scipy.linalg.blas import ssyrk
+    from scipy.linalg.lapack import spotrf, spotri
+
     kind = np.dtype(np.float32)
     rows = chunk.layout.rows[kind]
     h = np.zeros((n_classes, len(rows)))
     for block in everything:
-        h[:, block.rows] += (block.p * (1 - block.p) * block.weight).sum(axis=0)
+        h[:, block.rows] += (block.wp * (1 - block.p)).sum(axis=0)
     h /= len(index)
     ridge = chunk.ridge[index, 0].mean(axis=0)
     out = np.empty((n_classes, width, width), dtype=kind)
     for k in range(n_classes):
-        matrix = (rows * h[k][:, None].astype(kind)).T @ rows
+        scaled = rows * np.sqrt(h[k])[:, None].astype(kind)
+        matrix = ssyrk(1.0, scaled.T)  # upper triangle
         matrix[range(width), range(width)] += ridge + 1e-4 * max(1.0, h[k].sum())
-        out[k] = np.linalg.inv(matrix)
+        factor, info = spotrf(matrix, overwrite_a=True)
+        half = spotri(factor, overwrite_c=True)[0] if info == 0 else np.diag(1 / np.diag(matrix))
+        out[k] = np.triu(half) + np.triu(half, 1).T
     return out
 
 
@@ -155,9 +173,9 @@ def _inverse_of_each(chunk: Chunk, everything: list[Probabilities], index: Index
     size = n_classes * width
     hessian = np.zeros((len(index), n_classes, width, n_classes, width))
     for block in everything:
-        x = chunk.layout.rows[kind][block.rows]
+        x: Array = chunk.layout.rows[kind][block.rows]
         outer = (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
-        wp = block.p * block.weight
+        wp = block.wp
         for k in range(n_classes):
             pair = -wp[:, : k + 1] * block.p[:, k : k + 1]
             pair[:, k] += wp[:, k]
@@ -166,6 +184,7 @@ def _inverse_of_each(chunk: Chunk, everything: list[Probabilities], index: Index
     for k in range(n_classes):
         hessian[:, :k, :, k] = hessian[:, k, :, :k].transpose(0, 2, 1, 3)
     hessian[:, :, -1, :, -1] += 1 / n_classes
+    hessian[:, range(n_classes), -1, range(n_classes), -1] += chunk.damping[index, None]
     flat = hessian.reshape(len(index), size, size)
     diagonal = np.arange(size)
     ridge = np.broadcast_to(chunk.ridge[index], (len(index), n_classes, width))
@@ -184,5 +203,5 @@ def _pick(everything: list[Probabilities], chosen: Index) -> list[Probabilities]
         _, at, new = np.intersect1d(e.here, chosen, assume_unique=True, return_indices=True)
         if len(at):
             weight = e.weight if e.weight.ndim == 1 else e.weight[at]
-            out.append(Probabilities(e.rows, new, e.p[at], weight))
+            out.append(Probabilities(e.rows, new, e.p[at], e.wp[at], weight))
     return out

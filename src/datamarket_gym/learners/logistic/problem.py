@@ -105,7 +105,7 @@ def prepare(rows: TrainingRows, validation: ValidationRows) -> Problem:
         spread=spread,
         shared=shared,
         shared_validation=(val - centre) / spread,
-        mass=np.bincount(player, weights=weight, minlength=rows.n_players),
+        mass=np.bincount(player, weights=weight, minlength=rows.n_players).astype(np.float64),
         moment1=moment1,
         moment2=moment2,
         lowest=lowest,

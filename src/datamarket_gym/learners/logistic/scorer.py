@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.errors import ParameterError, require_choice, require_count, require_in
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
-from datamarket_gym.learners.logistic import alone, engine
+from datamarket_gym.learners.logistic import alone, engine, warm
 from datamarket_gym.learners.logistic.problem import prepare
 from datamarket_gym.registry import register
 from datamarket_gym.typing import CoalitionMatrix, Codes, Values
@@ -64,7 +64,7 @@ class LogisticScorer(Scorer):
                 f"{coalitions.dtype} array of shape {coalitions.shape}",
                 f"pass a boolean matrix of shape (B, {problem.n_players})",
             )
-        present = (coalitions @ problem.classes.astype(np.float32)) > 0
+        present = warm.present(coalitions, problem.classes)
         count = present.sum(axis=1)
         if (count == 0).any():
             players = np.flatnonzero(coalitions[int((count == 0).argmax())]).tolist()
@@ -126,7 +126,7 @@ class Logistic(Learner):
             try:
                 from datamarket_gym.learners.logistic_torch import TorchLogisticScorer
 
-                scorer: Scorer = TorchLogisticScorer(rows, validation, self.C, self.device)
+                scorer: Scorer = TorchLogisticScorer(rows, validation, self.C, "cuda")
                 return scorer
             except (ImportError, RuntimeError) as error:
                 warnings.warn(

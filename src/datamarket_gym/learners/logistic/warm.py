@@ -9,12 +9,35 @@ kept.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.typing import CoalitionMatrix
 
 Params = NDArray[np.float64]
+
+
+_ALL = 64  # players up to which all subsets are listed
+_FEW = 8
+_CELLS = 4_000_000  # of the coalition matrix widened at a time
+
+
+def slabs(n: int, width: int) -> Iterator[slice]:
+    """Runs of rows of an (n, width) matrix that are small enough to be copied."""
+    step = max(1, _CELLS // max(width, 1))
+    for start in range(0, n, step):
+        yield slice(start, start + step)
+
+
+def present(coalitions: CoalitionMatrix, classes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The classes (B, C) of each coalition, given those (K, C) of each player."""
+    out = np.empty((len(coalitions), classes.shape[1]), dtype=bool)
+    has = classes.astype(np.float32)
+    for part in slabs(*coalitions.shape):
+        out[part] = (coalitions[part] @ has) > 0
+    return out
 
 
 def by_size(coalitions: CoalitionMatrix) -> list[NDArray[np.intp]]:
@@ -33,23 +56,37 @@ class Ladder:
     def __init__(self, n_players: int) -> None:
         rng = np.random.default_rng(0)
         self._player = rng.integers(0, 2**63, n_players, dtype=np.uint64)
-        self._next = self._last = (np.empty(0, np.uint64), -1, np.empty(0, np.intp))
+        self._table, self._order = np.empty(0, np.uint64), np.empty(0, np.intp)
+        self._size = -1
 
     def subsets(
         self, coalitions: CoalitionMatrix, size: int
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """For each coalition of a size, positions (b, K) of its subsets among the last size's."""
-        prints = coalitions.astype(np.uint64) @ self._player
-        order = np.argsort(prints)
-        self._last, self._next = self._next, (prints[order], size, order)
-        table, last, where = self._last
-        if last != size - 1 or not len(table):
-            empty = np.zeros((len(coalitions), 0))
-            return empty.astype(np.intp), empty.astype(bool)
-        wanted = prints[:, None] - self._player
-        at = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
-        found = coalitions & (table[at] == wanted)
-        return where[at], found
+        """Positions (b, m) of each coalition's subsets among the last size's, and which are there.
+
+        With many players only the first few that are found are listed.
+        """
+        b, n_players = coalitions.shape
+        columns = n_players if n_players <= _ALL else _FEW
+        if self._size != size - 1:
+            columns = 0
+        prints = np.empty(b, dtype=np.uint64)
+        subset, found = np.zeros((b, columns), dtype=np.intp), np.zeros((b, columns), dtype=bool)
+        for part in slabs(b, n_players):
+            members = coalitions[part]
+            prints[part] = members.astype(np.uint64) @ self._player
+            if not columns:
+                continue
+            wanted = prints[part, None] - self._player
+            at = np.minimum(np.searchsorted(self._table, wanted), len(self._table) - 1)
+            hit = members & (self._table[at] == wanted)
+            if columns < n_players:
+                first = np.argsort(~hit, axis=1, kind="stable")[:, :columns]
+                at, hit = np.take_along_axis(at, first, 1), np.take_along_axis(hit, first, 1)
+            subset[part], found[part] = self._order[at], hit
+        self._order = np.argsort(prints)
+        self._table, self._size = prints[self._order], size
+        return subset, found
 
 
 def extrapolate(

@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -48,7 +49,9 @@ from datamarket_gym.learners.logistic.certify import ROUNDING, TIE
 from datamarket_gym.learners.logistic_torch.layout import Slots, Stack
 from datamarket_gym.learners.logistic_torch.sweep import logits, probabilities
 
-RADII = (0.05, 0.5)
+RADIUS = 0.3  # r: smaller makes eta smaller, which hardly matters, and certainty rarer
+_CONDITION = 1e9  # of N; beyond, rounding in its inverse would need more than _SLACK
+_SLACK = 1e-3
 
 
 @dataclass(frozen=True)
@@ -81,46 +84,58 @@ def judge(weights: torch.Tensor, gradient: torch.Tensor, stack: Stack, slots: Sl
     spread = slots.live[..., :-1].sum(dim=(2, 3)) + (slots.mean * slots.inverse).square().sum(dim=2)
     g_norm = g_u.flatten(2).norm(dim=2) + entry * (spread * stack.n_classes).sqrt()
     tie = TIE * (1 + largest)
-    certain = torch.zeros_like(slots.mu, dtype=torch.bool)
-    shrink = torch.zeros_like(slots.mu)
-    for radius in RADII:
-        eps, omega, tau = _bounds(bend, g_norm, g_b, entry, slots, radius)
-        error = (math.sqrt(2) * norm + omega[..., None]) * eps[..., None] + tau[..., None]
-        room = radius / ((math.sqrt(2) * reach + omega) * eps + tau)
-        ratio = margin / torch.maximum(error, tie[..., None])
-        sure = torch.minimum(ratio.amin(dim=2), room).nan_to_num(0.0)
-        shrink = torch.maximum(shrink, torch.where(bend.usable, sure, 0.0))
-    certain = shrink > 1
-    return Verdict(certain, correct, shrink)
+    eps, omega, tau = _bounds(bend, g_norm, g_b, entry, slots)
+    error = (math.sqrt(2) * norm + omega[..., None]) * eps[..., None] + tau[..., None]
+    room = RADIUS / ((math.sqrt(2) * reach + omega) * eps + tau)
+    ratio = (margin / torch.maximum(error, tie[..., None])).amin(dim=2)
+    shrink = torch.minimum(ratio, room).nan_to_num(0.0) * bend.usable
+    return Verdict(shrink > 1, correct, shrink)
 
 
 def _curvature(weights: torch.Tensor, stack: Stack, slots: Slots) -> _Curvature:
-    games, size, classes, width = weights.shape
+    """N = A'VA and B B' = A'(AA' o TT')A for edge weights V, edge vectors T and incidence A."""
+    classes = stack.n_classes
+    first, second, incidence = _graph(classes, weights.device, weights.dtype)
+    sums = _edge_sums(weights, stack, slots, first, second)
+    edge = sums[..., -1]
+    pull = (sums[..., :-1] - slots.mean[:, :, None] * edge[..., None]) * slots.inverse[:, :, None]
+    square = (pull @ pull.transpose(2, 3)) * (incidence @ incidence.T)
+    square = incidence.T @ square @ incidence
+    laplacian = (incidence.T * edge[..., None, :]) @ incidence
+    present = slots.present.to(sums.dtype)
+    number = present.sum(dim=2)[..., None, None]
+    scale = (2 * edge.sum(dim=2).clamp_min(1e-300))[..., None, None] / number
+    ones = present[..., None] * present[..., None, :] / number
+    offset = ones + torch.diag_embed(1 - present)
+    inverse = (torch.linalg.inv_ex(laplacian / scale + offset)[0] - offset) / scale
+    usable = _widest(inverse, slots.present) * scale[..., 0, 0] < _CONDITION
+    return _Curvature(inverse, inverse @ square @ inverse, usable)
+
+
+@cache
+def _graph(
+    classes: int, device: torch.device, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Pairs of classes k < l, and the matrix with rows u_k - u_l."""
+    first, second = torch.triu_indices(classes, classes, 1, device=device)
+    unit = torch.eye(classes, device=device, dtype=dtype)
+    return first, second, unit[first] - unit[second]
+
+
+def _edge_sums(
+    weights: torch.Tensor, stack: Stack, slots: Slots, first: torch.Tensor, second: torch.Tensor
+) -> torch.Tensor:
+    """Sums of C w p_k p_l x over a coalition's rows for pairs of classes, (G, B, pairs, D)."""
+    games, size, _, width = weights.shape
+    if weights.is_cuda:
+        from datamarket_gym.learners.logistic_torch import kernels
+
+        if kernels.on_chip(stack):
+            return kernels.edge_sums(weights, stack, slots)[:, :, first, second]
     p = probabilities(weights, stack, slots)
-    first, second = torch.triu_indices(classes, classes, 1, device=p.device)
     edges = p[:, :, first] * p[:, :, second]
     edges *= (slots.rows * stack.weight[:, None])[:, :, None]
-    sums = torch.bmm(edges.view(games, -1, p.shape[3]), stack.x).view(games, size, -1, width)
-    edge = sums[..., -1]
-    pull = sums[..., :-1] - slots.mean[:, :, None] * edge[..., None]
-    pull *= slots.inverse[:, :, None]
-    laplacian = p.new_zeros(games, size, classes, classes)
-    laplacian[:, :, first, second] = laplacian[:, :, second, first] = -edge
-    laplacian -= torch.diag_embed(laplacian.sum(dim=3))
-    coupling = p.new_zeros(games, size, classes, classes, width - 1)
-    coupling[:, :, first, second] = coupling[:, :, second, first] = -pull
-    here = torch.arange(classes, device=p.device)
-    coupling[:, :, here, here] = -coupling.sum(dim=3)
-    flat = coupling.flatten(3)
-    present = slots.present.to(p.dtype)
-    number = present.sum(dim=2)[..., None, None]
-    scale = (laplacian.diagonal(dim1=2, dim2=3).sum(dim=2).clamp_min(1e-300))[..., None, None] / number
-    ones = present[..., None] * present[..., None, :] / number
-    absent = torch.diag_embed(1 - present)
-    inverse, failed = torch.linalg.inv_ex(laplacian / scale + ones + absent)
-    inverse = (inverse - ones - absent) / scale
-    usable = (failed == 0) & (_widest(inverse, slots.present) * scale[..., 0, 0] < 1e12)
-    return _Curvature(inverse, inverse @ (flat @ flat.transpose(2, 3)) @ inverse, usable)
+    return torch.bmm(edges.view(games, -1, p.shape[3]), stack.x).view(games, size, -1, width)
 
 
 def _bounds(
@@ -129,17 +144,18 @@ def _bounds(
     g_b: torch.Tensor,
     entry: torch.Tensor,
     slots: Slots,
-    radius: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """eps, omega and tau of the module's docstring."""
-    kappa = (1 - math.exp(-2 * radius)) / (2 * radius)
-    eta = (math.exp(2 * radius) - 1) / (2 * radius) - 1
+    kappa = (1 - math.exp(-2 * RADIUS)) / (2 * RADIUS)
+    eta = (math.exp(2 * RADIUS) - 1) / (2 * RADIUS) - 1
     mu, classes = slots.mu, g_b.shape[2]
-    resistance = _widest(bend.inverse, slots.present).sqrt()
-    omega = _widest(bend.coupled, slots.present).sqrt()
-    # g_b is off by ``entry`` a class; ||N^+|| and ||B'N^+|| are at most C times R^(1/2) and omega.
-    q = _form(bend.inverse, g_b) + entry * classes * resistance
-    q_b = _form(bend.coupled, g_b) + entry * classes * omega
+    resistance = (1 + _SLACK) * _widest(bend.inverse, slots.present).sqrt()
+    omega = (1 + _SLACK) * _widest(bend.coupled, slots.present).sqrt()
+    # g_b is off by ``entry`` a class, and the norms of unit vectors less their mean are at most
+    # R^(1/2) and omega. N^+ is off by 1e-6 of its norm at worst, hence norms by 1e-3.
+    off = entry * classes + _SLACK * g_b.norm(dim=2)
+    q = _form(bend.inverse, g_b) + off * resistance
+    q_b = _form(bend.coupled, g_b) + off * omega
     a = q**2 + q_b * g_u / mu + eta * q * g_u / (2 * (mu * kappa).sqrt())
     c = q_b / mu.sqrt() + eta * q / math.sqrt(kappa)
     root = (c + (c**2 + 4 * a).sqrt()) / 2

@@ -22,7 +22,7 @@ import torch
 
 from datamarket_gym.learners.logistic_torch.layout import gather
 
-FEW_PAIRS, MANY_PAIRS = 4, 8  # remembered with up to 512 parameters, and with more
+PAIRS = 4  # remembered; twice as many save 6 % of the steps and cost more in memory traffic
 UPHILL = 0.5  # largest accepted slope at a step's end, as a share of the slope at its start
 SHORTEST, LONGEST = 0.1, 0.6  # by how much a rejected step shrinks
 
@@ -36,31 +36,25 @@ class Descent:
     scaled: torch.Tensor  # (G, B, N): u = P g
     direction: torch.Tensor  # (G, B, N)
     trial: torch.Tensor  # (G, B, N): point + length * direction
-    steps: torch.Tensor  # (G, B, M, N): s, M pairs
-    images: torch.Tensor  # (G, B, M, N): z
-    sy: torch.Tensor  # (G, B, M, M): s_i'y_j, for j not older than i
-    yz: torch.Tensor  # (G, B, M, M): y_i'z_j
+    steps: torch.Tensor  # (G, B, PAIRS, N): s
+    images: torch.Tensor  # (G, B, PAIRS, N): z
+    sy: torch.Tensor  # (G, B, PAIRS, PAIRS): s_i'y_j, for j not older than i
+    yz: torch.Tensor  # (G, B, PAIRS, PAIRS): y_i'z_j
     count: torch.Tensor  # (G, B) int32: pairs stored so far
     length: torch.Tensor  # (G, B): step length to try
     slope: torch.Tensor  # (G, B): g'direction
     decrement: torch.Tensor  # (G, B): sqrt(g' P g)
 
     def take(self, index: torch.Tensor) -> Descent:
-        """The places (G, B') of ``index``."""
+        """The places ``index`` (G, B'), counted through all games."""
         return Descent(**{f.name: gather(getattr(self, f.name), index) for f in fields(self)})
-
-
-def pairs(n: int) -> int:
-    """How many pairs to remember for n parameters: with few, a good P leaves little to learn."""
-    return FEW_PAIRS if n <= 512 else MANY_PAIRS
 
 
 def begin(point: torch.Tensor, gradient: torch.Tensor, scaled: torch.Tensor) -> Descent:
     """Start at a point with gradient g and P g."""
     games, size, n = point.shape
-    memory = pairs(n)
-    past = point.new_zeros(games, size, memory, n)
-    square = point.new_zeros(games, size, memory, memory)
+    past = torch.zeros(games, size, PAIRS, n, dtype=_history_type(point), device=point.device)
+    square = point.new_zeros(games, size, PAIRS, PAIRS)
     decrement2 = (gradient * scaled).sum(dim=2).clamp_min(0.0)
     return Descent(
         point=point,
@@ -77,6 +71,16 @@ def begin(point: torch.Tensor, gradient: torch.Tensor, scaled: torch.Tensor) -> 
         slope=-decrement2,
         decrement=decrement2.sqrt(),
     )
+
+
+def _history_type(point: torch.Tensor) -> torch.dtype:
+    """Steps only shape directions: on CUDA, where memory traffic counts, they need not be double."""
+    if point.is_cuda:
+        from datamarket_gym.learners.logistic_torch import kernels
+
+        if kernels.AVAILABLE:
+            return torch.float32
+    return point.dtype
 
 
 def advance(state: Descent, gradient: torch.Tensor, scaled: torch.Tensor) -> None:
@@ -106,11 +110,10 @@ def advance(state: Descent, gradient: torch.Tensor, scaled: torch.Tensor) -> Non
 
 def _store(state: Descent, y: torch.Tensor, z: torch.Tensor, accept: torch.Tensor) -> None:
     """Put the accepted step with its gradient change y and z = P y in place of the oldest pair."""
-    memory = state.steps.shape[2]
     s = state.length[..., None] * state.direction
     sy, yz = (s * y).sum(dim=2), (y * z).sum(dim=2)
     keep = accept & (sy > 0) & (yz > 0)
-    here = torch.arange(memory, device=s.device) == (state.count % memory)[..., None]
+    here = torch.arange(PAIRS, device=s.device) == (state.count % PAIRS)[..., None]
     here = here & keep[..., None]
     row, column = here[..., None], here[..., None, :]
     state.steps = torch.where(row, s[:, :, None], state.steps)
@@ -125,22 +128,21 @@ def _store(state: Descent, y: torch.Tensor, z: torch.Tensor, accept: torch.Tenso
 
 def _two_loops(state: Descent) -> tuple[torch.Tensor, torch.Tensor]:
     g, u, newest = state.slope_vector, state.scaled, (state.count - 1).long()
-    memory = state.steps.shape[2]
     a = (state.steps @ g[..., None])[..., 0]
     c = (state.images @ g[..., None])[..., 0]
-    places = torch.arange(memory, device=g.device)
+    places = torch.arange(PAIRS, device=g.device)
     curvature = state.sy.diagonal(dim1=2, dim2=3)
     gamma = _ratio(_pick(curvature, newest), _pick(state.yz.diagonal(dim1=2, dim2=3), newest), 1.0)
     gamma = torch.where(newest < 0, 1.0, gamma)
     alpha, beta = torch.zeros_like(a), torch.zeros_like(a)
-    for age in range(memory):
-        here = (places == ((newest - age) % memory)[..., None]) & (newest >= age)[..., None]
+    for age in range(PAIRS):
+        here = (places == ((newest - age) % PAIRS)[..., None]) & (newest >= age)[..., None]
         top = a - (state.sy * alpha[..., None, :]).sum(dim=3)
         alpha = torch.where(here, _ratio(top, curvature, 0.0), alpha)
     base = gamma[..., None] * (c - (state.yz * alpha[..., None, :]).sum(dim=3))
     done = torch.zeros_like(a)  # alpha - beta of the older pairs
-    for age in reversed(range(memory)):
-        here = (places == ((newest - age) % memory)[..., None]) & (newest >= age)[..., None]
+    for age in reversed(range(PAIRS)):
+        here = (places == ((newest - age) % PAIRS)[..., None]) & (newest >= age)[..., None]
         beta = _ratio(base + (state.sy * done[..., None]).sum(dim=2), curvature, 0.0)
         done = torch.where(here, alpha - beta, done)
     direction = (alpha[..., None, :] @ state.images)[:, :, 0] - u
@@ -153,7 +155,7 @@ def _two_loops(state: Descent) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _pick(vector: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    return vector.gather(2, (index % vector.shape[2])[..., None])[..., 0]
+    return vector.gather(2, (index % PAIRS)[..., None])[..., 0]
 
 
 def _ratio(top: torch.Tensor, bottom: torch.Tensor, otherwise: float) -> torch.Tensor:

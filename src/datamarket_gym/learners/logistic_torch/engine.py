@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from datamarket_gym.learners.logistic_torch import certificate, descent, sweep
-from datamarket_gym.learners.logistic_torch.anchor import Anchor, anchor
+from datamarket_gym.learners.logistic_torch.anchor import Anchor, affordable, anchor, own
 from datamarket_gym.learners.logistic_torch.layout import Slots, Stack, gather, slots
 from datamarket_gym.typing import CoalitionMatrix, Codes
 
@@ -23,8 +23,12 @@ FIRST_GOAL = 1e-3  # decrement at which a coalition is judged first
 _MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
 _ROUNDING_LEVEL = 1e-13  # decrement, times the root of the mass, below which nothing is gained
 _MAX_SWEEPS = 1000
-_CLOSE_UP = 0.8  # share of places in use below which they are closed up
-_CELLS = {"cpu": 1 << 23, "cuda": 1 << 31}  # numbers held at a time: 64 MB, 16 GB
+_CLOSE_UP = 0.7  # share of places in use below which they are closed up
+_COMPANY, _PATIENCE = 0.2, 6  # judge when this share of the open ones is due, or after so many sweeps
+_REFRESH, _FEW = 36, 0.05  # what is open after so many sweeps gets preconditioners of its own; after
+# half as many where it is a small share
+_LAUNCH_BOUND = 1 << 19  # parameters below which a sweep takes its launches' time, not its work's
+_CELLS_CPU, _CELLS_CUDA = 1 << 22, 1 << 32  # numbers held at a time: 32 MB, up to 32 GB
 
 
 @dataclass
@@ -63,9 +67,9 @@ class Engine:
     def _chunks(self, sizes: Sequence[int]) -> Iterator[list[NDArray[np.int64]]]:
         stack, classes = self.stack, self.stack.n_classes
         parameters = classes * stack.width
-        vectors = (2 * descent.pairs(parameters) + 10) * parameters
+        vectors = (2 * descent.PAIRS + 10) * parameters
         cells = 3 * classes * max(stack.x.shape[1], stack.val.shape[1]) + vectors
-        step = max(1, _CELLS[stack.x.device.type] // (cells * len(sizes)))
+        step = max(1, _cells(stack.x.device) // (cells * len(sizes)))
         for start in range(0, max(sizes), step):
             yield [np.arange(min(start, n), min(start + step, n)) for n in sizes]
 
@@ -73,9 +77,7 @@ class Engine:
 class _Batch:
     """One chunk under way."""
 
-    def __init__(
-        self, stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix]
-    ) -> None:
+    def __init__(self, stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix]) -> None:
         self.stack, self.anchor = stack, anchor
         self.slots, careful = slots(stack, coalitions, [np.arange(len(c)) for c in coalitions])
         shape = self.slots.origin.shape
@@ -86,75 +88,104 @@ class _Batch:
         self.proven = torch.zeros(shape, dtype=torch.bool, device=device)
         self.gradients = torch.zeros(len(coalitions), dtype=torch.int64, device=device)
         self.shape = (stack.n_classes, stack.width)
+        self.precondition = anchor.precondition
         weights = anchor.start(self.slots)
         self.state = descent.begin(weights.flatten(2), *self._gradient(weights))
 
     def run(self) -> None:
         """Sweep until every coalition is certain or given up."""
-        waiting = 0
-        for _ in range(_MAX_SWEEPS):
-            counts = torch.stack([self.active.sum(dim=1), self._due().sum(dim=1)])
-            most, due = counts.amax(dim=1).tolist()
-            if most == 0:
+        sweeps = waiting = 0
+        refresh_at = _REFRESH
+        while sweeps < _MAX_SWEEPS:
+            active, due = self.active.sum(dim=1), self._due().sum(dim=1)
+            counts = torch.stack([active.sum(), active.amax(), due.sum(), due.amax()])
+            total, most, ready, widest = (int(count) for count in counts.tolist())
+            if total == 0:
                 return
-            if most <= _CLOSE_UP * self.active.shape[1] and not due:
-                self._close_up(most)
-            waiting = waiting + 1 if due else 0
             # Judging a few at a time wastes launches; they wait a little for company.
-            if due and (16 * due >= most or waiting >= 3):
-                self._judge(due)
+            if ready and (ready >= _COMPANY * total or waiting >= _PATIENCE):
+                self._judge(widest)
                 waiting = 0
                 continue
-            self.gradients += counts[0]
-            weights = self.state.trial.view(*self.active.shape, *self.shape)
-            descent.advance(self.state, *self._gradient(weights))
+            if most <= _CLOSE_UP * self.active.shape[1]:
+                self._close_up(most)
+            rare = total <= _FEW * self.correct.numel() and sweeps >= refresh_at // 2
+            if (rare or sweeps >= refresh_at) and affordable(self.stack, self.active.numel()):
+                self._refresh()
+                refresh_at = sweeps + _REFRESH
+            burst = 4 if total * self.shape[0] * self.shape[1] < _LAUNCH_BOUND else 1
+            for _ in range(burst):
+                self.gradients += active
+                weights = self.state.trial.view(*self.active.shape, *self.shape)
+                descent.advance(self.state, *self._gradient(weights))
+            sweeps += burst
+            waiting = waiting + burst if ready else 0
 
     def _gradient(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         gradient = sweep.gradient(weights, self.stack, self.slots)
-        scaled = self.anchor.precondition(gradient, self.slots.live)
+        scaled = self.precondition(gradient, self.slots.live)
         return gradient.flatten(2), scaled.flatten(2)
+
+    def _refresh(self) -> None:
+        """Coalitions that are still open get their own Hessians, and start from where they are."""
+        weights = self.state.point.view(*self.active.shape, *self.shape)
+        self.precondition = own(weights, self.stack, self.slots)
+        slope = self.state.slope_vector
+        scaled = self.precondition(slope.view_as(weights), self.slots.live).flatten(2)
+        self.state = descent.begin(self.state.point, slope, scaled)
 
     def _due(self) -> torch.Tensor:
         return self.active & (self.state.decrement <= self.goal)
 
     def _judge(self, width: int) -> None:
         index, used = _pack(self._due(), width)
-        game = torch.arange(len(index), device=index.device)[:, None].expand_as(index)
         step = max(1, self._judged_at_once() // len(index))
-        for start in range(0, width, step):
-            at = index[:, start : start + step]
+        for at, real in zip(index.split(step, dim=1), used.split(step, dim=1), strict=True):
             part: Slots = self.slots.take(at)
             weights = gather(self.state.point, at).unflatten(2, self.shape)
             slope = gather(self.state.slope_vector, at).unflatten(2, self.shape)
             verdict = certificate.judge(weights, slope, self.stack, part)
             decrement = gather(self.state.decrement, at)
-            goal = decrement * (_MARGIN * verdict.shrink).clamp(1e-3, 0.5)
             hopeless = decrement <= _ROUNDING_LEVEL * part.mass.sqrt()
-            real = used[:, start : start + step]
-            over = real & (verdict.certain | hopeless)
-            self.goal[game[:, start : start + step][real], at[real]] = goal[real]
-            self.active[game[:, start : start + step][over], at[over]] = False
-            sure = real & verdict.certain
-            place = game[:, start : start + step][sure], part.origin[sure]
-            self.correct[place], self.proven[place] = verdict.correct[sure], True
+            goal = decrement * (_MARGIN * verdict.shrink).clamp(1e-3, 0.5)
+            places = real.flatten().nonzero()[:, 0]
+            here = at.flatten()[places]
+            certain = verdict.certain.flatten()[places]
+            self.goal.view(-1)[here] = goal.flatten()[places]
+            self.active.view(-1)[here] = ~(certain | hopeless.flatten()[places])
+            first = torch.arange(len(index), device=at.device)[:, None] * self.correct.shape[1]
+            result = (first + part.origin).flatten()[places]
+            self.correct.view(-1)[result] = verdict.correct.flatten()[places]
+            self.proven.view(-1)[result] = certain
 
     def _judged_at_once(self) -> int:
         stack, classes = self.stack, self.stack.n_classes
         cells = classes * classes * (stack.x.shape[1] + stack.width)
         cells += 3 * classes * max(stack.x.shape[1], stack.val.shape[1])
-        return max(1, _CELLS[stack.x.device.type] // cells)
+        return max(1, _cells(stack.x.device) // cells)
 
     def _close_up(self, width: int) -> None:
         index, used = _pack(self.active, width)
         self.slots, self.state = self.slots.take(index), self.state.take(index)
+        self.precondition = self.precondition.take(index)
         self.goal, self.active = gather(self.goal, index), gather(self.active, index) & used
 
 
+def _cells(device: torch.device) -> int:
+    if device.type == "cpu":
+        return _CELLS_CPU
+    free, _ = torch.cuda.mem_get_info(device)
+    free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return min(_CELLS_CUDA, int(free) // 24)
+
+
 def _pack(chosen: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Places (G, width) of the chosen ones of each game, and which of these are real."""
-    index = torch.zeros(len(chosen), width, dtype=torch.int64, device=chosen.device)
-    used = torch.zeros(len(chosen), width, dtype=torch.bool, device=chosen.device)
-    game, place = chosen.nonzero(as_tuple=True)
-    rank = (chosen.cumsum(dim=1) - 1)[game, place]
-    index[game, rank], used[game, rank] = place, True
+    """Places (G, width) of the chosen ones, counted through all games, and which are real."""
+    games, size = chosen.shape
+    first = torch.arange(games, device=chosen.device)[:, None]
+    index = (first * size).repeat(1, width)
+    used = torch.arange(width, device=chosen.device) < chosen.sum(dim=1, keepdim=True)
+    place = chosen.flatten().nonzero()[:, 0]
+    rank = (chosen.cumsum(dim=1) - 1 + first * width).flatten()[place]
+    index.view(-1)[rank] = place
     return index, used

@@ -20,19 +20,21 @@ except ImportError:
     AVAILABLE = False
 
 FEW = 64  # features and intercept up to which logits stay on chip
-TILE = (16, 32, 2)  # columns (coalitions x classes), rows and warps of a program on chip
-MANY_CLASSES = 16  # beyond, padding classes to a power of two wastes too much
+TILE = (16, 32, 1)  # columns (coalitions x classes), rows and warps of a program on chip;
+# fewer than one warp per 32 features spills registers
+MANY_CLASSES = 8  # beyond, tiles of classes squared no longer fit
 
 
 def gradient(weights, stack, slots):
     """See `sweep.gradient`."""
-    if stack.width <= FEW and stack.n_classes <= MANY_CLASSES:
+    if on_chip(stack):
         return _gradient_on_chip(weights, stack, slots)
     from datamarket_gym.learners.logistic_torch import sweep
 
     score = sweep.logits(weights, stack.x)
     games, size, classes, n = score.shape
-    block = min(1024, triton.next_power_of_2(n))
+    padded = triton.next_power_of_2(classes)
+    block = min(2048 // padded, triton.next_power_of_2(n))
     _residual[(games * size, triton.cdiv(n, block))](
         score,
         slots.rows,
@@ -42,7 +44,7 @@ def gradient(weights, stack, slots):
         size,
         n,
         CLASSES=classes,
-        PADDED=triton.next_power_of_2(classes),
+        PADDED=padded,
         BLOCK=block,
         num_warps=4,
     )
@@ -75,9 +77,42 @@ def _gradient_on_chip(weights, stack, slots):
         PADDED=padded,
         TOGETHER=together,
         ROWS=rows,
-        num_warps=warps,
+        num_warps=warps if width <= 32 else 4 * warps,
     )
     return out
+
+
+def edge_sums(weights, stack, slots):
+    """Sums of C w p_k p_l x over a coalition's rows, (G, B, C, C, D); see `certificate`."""
+    weights = weights.contiguous()
+    games, size, classes, width = weights.shape
+    padded = triton.next_power_of_2(max(classes, 2))
+    together = max(1, 16 // padded)
+    out = weights.new_empty(games, size, classes, classes, width)
+    _edges[(triton.cdiv(size, together), games)](
+        weights,
+        out,
+        stack.x,
+        stack.weight,
+        slots.bits,
+        torch.zeros_like(weights[..., 0]).masked_fill_(~slots.present, -torch.inf),
+        size,
+        stack.x.shape[1],
+        slots.bits.shape[2],
+        WIDTH=width,
+        WIDTH_PADDED=max(16, triton.next_power_of_2(width)),
+        CLASSES=classes,
+        PADDED=padded,
+        TOGETHER=together,
+        ROWS=32,
+        num_warps=4,
+    )
+    return out
+
+
+def on_chip(stack):
+    """Whether logits of the stack's games can stay on chip."""
+    return AVAILABLE and stack.width <= FEW and stack.n_classes <= MANY_CLASSES
 
 
 def advance(state, gradient, scaled):
@@ -108,7 +143,7 @@ def advance(state, gradient, scaled):
         SHORTEST=SHORTEST,
         LONGEST=LONGEST,
         BLOCK=block,
-        num_warps=1 if block <= 128 else 4,
+        num_warps=2 if block <= 128 else 4,
     )
 
 
@@ -211,11 +246,74 @@ if AVAILABLE:
                 scale = scale[:, None] * mask.to(tl.float64)
                 r = tl.reshape((p - hot) * scale[:, :, None], (ROWS, COLUMNS))
                 total += tl.dot(tl.trans(r), block, out_dtype=tl.float64)
-        ridge = tl.load(
-            penalty + slot[:, None] * WIDTH + j[None, :], mask=cell, other=0.0
-        )
+        ridge = tl.load(penalty + slot[:, None] * WIDTH + j[None, :], mask=cell, other=0.0)
         free = tl.load(live + at, mask=cell, other=0).to(tl.float64)
         tl.store(out + at, (total + ridge * w) * free, mask=cell)
+
+    @triton.jit
+    def _edges(
+        weights,
+        out,
+        x,
+        weight,
+        bits,
+        absent,
+        size,
+        n,
+        words,
+        WIDTH: tl.constexpr,
+        WIDTH_PADDED: tl.constexpr,
+        CLASSES: tl.constexpr,
+        PADDED: tl.constexpr,
+        TOGETHER: tl.constexpr,
+        ROWS: tl.constexpr,
+    ):
+        """`edge_sums` of TOGETHER coalitions; the same walk over the rows as in `_on_chip`."""
+        COLUMNS: tl.constexpr = TOGETHER * PADDED
+        PAIRS: tl.constexpr = COLUMNS * PADDED
+        game = tl.program_id(1).to(tl.int64)
+        column = tl.arange(0, COLUMNS)
+        place = tl.program_id(0) * TOGETHER + column // PADDED
+        k = column % PADDED
+        slot = game * size + place
+        real = (place < size) & (k < CLASSES)
+        j = tl.arange(0, WIDTH_PADDED)
+        at = (slot * CLASSES + k)[:, None] * WIDTH + j[None, :]
+        w = tl.load(weights + at, mask=real[:, None] & (j < WIDTH)[None, :], other=0.0)
+        shift = tl.load(absent + slot * CLASSES + k, mask=real, other=float("-inf"))
+        shift = tl.where((place >= size) & (k == 0), 0.0, shift)
+        together = tl.program_id(0) * TOGETHER + tl.arange(0, TOGETHER)
+        total = tl.zeros((PAIRS, WIDTH_PADDED), dtype=tl.float64)
+        for start in range(0, n, ROWS):
+            row = start + tl.arange(0, ROWS)
+            inside = row < n
+            word = tl.load(
+                bits + (game * size + together) * words + start // 64, mask=together < size, other=0
+            )
+            mask = (word[None, :] >> (row % 64).to(tl.int64)[:, None]) & 1
+            if tl.max(tl.max(mask, axis=1), axis=0) > 0:
+                block = tl.load(
+                    x + (game * n + row)[:, None] * WIDTH + j[None, :],
+                    mask=inside[:, None] & (j < WIDTH)[None, :],
+                    other=0.0,
+                )
+                z = tl.dot(block, tl.trans(w), out_dtype=tl.float64) + shift[None, :]
+                z = tl.reshape(z, (ROWS, TOGETHER, PADDED))
+                p = tl.exp(z - tl.max(z, axis=2)[:, :, None])
+                p = p / tl.sum(p, axis=2)[:, :, None]
+                scale = tl.load(weight + game * n + row, mask=inside, other=0.0)
+                scale = scale[:, None] * mask.to(tl.float64)
+                edge = p[:, :, :, None] * (p * scale[:, :, None])[:, :, None, :]
+                r = tl.reshape(edge, (ROWS, PAIRS))
+                total += tl.dot(tl.trans(r), block, out_dtype=tl.float64)
+        pair = tl.arange(0, PAIRS)
+        place = tl.program_id(0) * TOGETHER + pair // (PADDED * PADDED)
+        first = (pair // PADDED) % PADDED
+        second = pair % PADDED
+        real = (place < size) & (first < CLASSES) & (second < CLASSES)
+        at = ((game * size + place) * CLASSES + first) * CLASSES + second
+        cell = real[:, None] & (j < WIDTH)[None, :]
+        tl.store(out + at[:, None] * WIDTH + j[None, :], total, mask=cell)
 
     @triton.jit
     def _advance(
@@ -269,9 +367,11 @@ if AVAILABLE:
             zg_ += z * g
             gu_ += g * u
             s_i = tl.load(steps + past + m[:, None] * n + j[None, :], mask=both, other=0.0)
+            s_i = s_i.to(tl.float64)
             a += tl.sum(s_i * g[None, :], axis=1)
             s_y += tl.sum(s_i * y[None, :], axis=1)
             z_i = tl.load(images + past + m[:, None] * n + j[None, :], mask=both, other=0.0)
+            z_i = z_i.to(tl.float64)
             c += tl.sum(z_i * g[None, :], axis=1)
             z_y += tl.sum(z_i * y[None, :], axis=1)
         end, yz, zg, gu = tl.sum(end_), tl.sum(yz_), tl.sum(zg_), tl.sum(gu_)
@@ -337,8 +437,8 @@ if AVAILABLE:
                 z = u - tl.load(scaled + here + j, mask=ok, other=0.0)
                 s_i = tl.load(steps + past + m[:, None] * n + j[None, :], mask=both, other=0.0)
                 z_i = tl.load(images + past + m[:, None] * n + j[None, :], mask=both, other=0.0)
-                p = tl.sum(z_i * alpha[:, None], axis=0) + alpha_new * z - u
-                p = gamma * p - tl.sum(s_i * done[:, None], axis=0) - done_new * s
+                p = tl.sum(z_i.to(tl.float64) * alpha[:, None], axis=0) + alpha_new * z - u
+                p = gamma * p - tl.sum(s_i.to(tl.float64) * done[:, None], axis=0) - done_new * s
                 x = tl.load(trial + here + j, mask=ok, other=0.0)
                 tl.store(point + here + j, x, mask=ok)
                 tl.store(trial + here + j, x + p, mask=ok)

@@ -22,6 +22,7 @@ from datamarket_gym.errors import ParameterError
 from datamarket_gym.learners.logistic.problem import Problem
 from datamarket_gym.typing import CoalitionMatrix
 
+_ALIGN_FROM = 100  # features from which rows are padded to a multiple of 64 bytes
 _CANCELLATION = 1e-7  # var / mean square below which sums over players lose too many digits
 
 
@@ -72,26 +73,27 @@ class Slots:
     mass: torch.Tensor  # (G, B), times C
 
     def take(self, index: torch.Tensor) -> Slots:
-        """The places (G, B') of ``index``."""
+        """The places ``index`` (G, B'), counted through all games."""
         return Slots(**{f.name: gather(getattr(self, f.name), index) for f in fields(self)})
 
 
 def gather(array: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """``array[g, index[g, b]]``."""
-    game = torch.arange(len(index), device=index.device)[:, None]
-    return array[game, index]
+    """The places ``index`` of an array (G, B, ...), counted through all games."""
+    return array.flatten(0, 1)[index]
 
 
 def stack(problems: Sequence[Problem], C: float, device: torch.device) -> Stack:
     """Pad the problems to common sizes and move them to the device."""
-    classes, d = problems[0].n_classes, problems[0].shared.shape[1]
+    classes, given = problems[0].n_classes, problems[0].shared.shape[1]
     for problem in problems:
-        if (problem.n_classes, problem.shared.shape[1]) != (classes, d):
+        if (problem.n_classes, problem.shared.shape[1]) != (classes, given):
             raise ParameterError(
                 "problems",
                 (problem.n_classes, problem.shared.shape[1]),
-                f"stack games with one number of classes and features, as the first: {(classes, d)}",
+                f"stack games with one number of classes and features, as the first: {(classes, given)}",
             )
+    # Matrix products want aligned rows; a feature that is always zero changes nothing.
+    d = given if given < _ALIGN_FROM else given + -(given + 1) % 8
     n = max(len(p.label) for p in problems)
     v = max(len(p.validation_label) for p in problems)
     k = max(p.n_players for p in problems)
@@ -106,18 +108,20 @@ def stack(problems: Sequence[Problem], C: float, device: torch.device) -> Stack:
         "mass": np.zeros((len(problems), k, 1)),
         "moments": np.zeros((len(problems), k, 2 * d)),
         "classes": np.zeros((len(problems), k, classes)),
-        "scale": np.stack([p.spread for p in problems]),
-        "centre": np.stack([p.centre for p in problems]),
+        "scale": np.ones((len(problems), d)),
+        "centre": np.zeros((len(problems), d)),
     }
     for g, p in enumerate(problems):
         rows, val = len(p.label), len(p.validation_label)
-        host["x"][g, :rows, :d], host["x"][g, :rows, d] = p.shared, 1.0
+        host["x"][g, :rows, :given], host["x"][g, :rows, d] = p.shared, 1.0
         host["label"][g, :rows], host["player"][g, :rows] = p.label, p.player
         host["weight"][g, :rows] = C * p.weight
-        host["val"][g, :val, :d], host["val"][g, :val, d] = p.shared_validation, 1.0
+        host["val"][g, :val, :given], host["val"][g, :val, d] = p.shared_validation, 1.0
         host["val_label"][g, :val] = np.maximum(p.validation_label, -1)
         host["mass"][g, : p.n_players, 0] = p.mass
-        host["moments"][g, : p.n_players] = np.hstack([p.moment1, p.moment2])
+        host["moments"][g, : p.n_players, :given] = p.moment1
+        host["moments"][g, : p.n_players, d : d + given] = p.moment2
+        host["scale"][g, :given], host["centre"][g, :given] = p.spread, p.centre
         host["classes"][g, : p.n_players] = p.classes
     on = {name: torch.from_numpy(array).to(device) for name, array in host.items()}
     squares, val_squares = _squares(on["x"]), _squares(on["val"])

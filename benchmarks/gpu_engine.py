@@ -1,0 +1,260 @@
+"""Check and time the torch engine of logistic regression on one GPU, in one go.
+
+Needs numpy and torch (and Triton for the fused kernels), nothing else::
+
+    python benchmarks/gpu_engine.py [--device cuda] [--data embeddings.npz] [--small] [--profile names] [--tiles]
+
+Every workload is timed from rows to counts, after one untimed run (Triton compiles then), and a sample of
+its coalitions is solved again by Newton's method in NumPy to the last digit; "wrong" must be 0.
+``--data`` names a file with arrays text, text_label, images, images_label (rows to draw games from);
+without it embeddings are simulated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import types
+from pathlib import Path
+
+import numpy as np
+import torch
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+sys.path.insert(0, str(SOURCE))
+# The learners' package imports all learners; this script needs two modules without their needs.
+_learners = types.ModuleType("datamarket_gym.learners")
+_learners.__path__ = [str(SOURCE / "datamarket_gym" / "learners")]
+sys.modules["datamarket_gym.learners"] = _learners
+
+from datamarket_gym.learners.base import TrainingRows, ValidationRows  # noqa: E402
+from datamarket_gym.learners.logistic import alone  # noqa: E402
+from datamarket_gym.learners.logistic_torch import (  # noqa: E402
+    StackedLogisticScorer,
+    descent,
+    engine,
+    kernels,
+    sweep,
+)
+from datamarket_gym.learners.logistic_torch.layout import slots, stack  # noqa: E402
+
+Game = tuple[TrainingRows, ValidationRows]
+
+
+def powerset(k: int) -> np.ndarray:
+    """All non-empty coalitions of k players."""
+    return ((np.arange(1, 1 << k)[:, None] >> np.arange(k)) & 1).astype(bool)
+
+
+def synthetic(seed: int, players: int = 12, rows: int = 60, units: bool = False) -> Game:
+    """24 features, 7 informative, 4 classes; player i has three quarters of its rows in class i mod 4."""
+    rng = np.random.default_rng(seed)
+    corners = (2 * rng.integers(0, 2, (4, 7)) - 1) * 1.2
+    mixing = rng.uniform(-1, 1, (4, 7, 7))
+
+    def draw(label: np.ndarray) -> np.ndarray:
+        x = rng.normal(size=(len(label), 24))
+        x[:, :7] = np.einsum("ni,nij->nj", x[:, :7], mixing[label]) + corners[label]
+        return x
+
+    label = np.concatenate(
+        [
+            rng.choice(4, rows, p=np.where(np.arange(4) == i % 4, 0.75, 0.25 / 3))
+            for i in range(players)
+        ]
+    )
+    flip = rng.random(len(label)) < 0.01
+    features = draw(label)
+    label = np.where(flip, rng.integers(0, 4, len(label)), label)
+    player = np.repeat(np.arange(players), rows)
+    if units:
+        player, players = np.arange(len(label)), len(label)
+    truth = rng.integers(0, 4, 200)
+    return TrainingRows(features, label, player, players, 4), ValidationRows(draw(truth), truth)
+
+
+def hard(seed: int) -> Game:
+    """Ten players, half with one or two classes and wrong labels; constant features; weights."""
+    rng = np.random.default_rng(seed)
+    rows, validation = synthetic(seed, 10, 30)
+    features, label = rows.features.copy(), rows.label.copy()
+    for p in range(0, 10, 2):
+        mine = rows.player == p
+        label[mine] = rng.integers(0, 4, 2)[rng.integers(0, 2, mine.sum())]
+        features[mine, 20 + p % 4] = 1.5
+    features[:, 19] = -0.3
+    weight = rng.uniform(0.2, 3.0, len(label))
+    return TrainingRows(features, label, rows.player, 10, 4, weight), validation
+
+
+def embeddings(name: str, seed: int, data: dict[str, np.ndarray]) -> Game:
+    """Eight players of 100 rows and 500 validation rows of text (384, 4) or images (512, 10)."""
+    rng = np.random.default_rng(seed)
+    if name in data:
+        pick = rng.permutation(len(data[name]))[:1300]
+        x, y = data[name][pick].astype(np.float64), data[f"{name}_label"][pick].astype(np.int64)
+    else:
+        d, classes = {"text": (384, 4), "images": (512, 10)}[name]
+        basis = np.linalg.qr(rng.normal(size=(d, d)))[0] * (np.arange(1, d + 1) ** -0.5)
+        y = rng.integers(0, classes, 1300)
+        means = rng.normal(size=(classes, d)) * (np.arange(d) < 30) * 0.7
+        x = (means[y] + rng.normal(size=(1300, d))) @ basis.T
+    player, classes = np.repeat(np.arange(8), 100), {"text": 4, "images": 10}[name]
+    return TrainingRows(x[:800], y[:800], player, 8, classes), ValidationRows(x[800:], y[800:])
+
+
+def check_kernels(device: str) -> None:
+    """Triton against plain torch: gradients on and off chip, and one step of the descent."""
+    if not (device.startswith("cuda") and kernels.AVAILABLE):
+        print("kernels: plain torch only")
+        return
+    scorer = StackedLogisticScorer([hard(0), hard(1)], 1.0, device)
+    data = scorer._engine.stack
+    coalitions = [powerset(10)[::5], powerset(10)[:77]]
+    place, _ = slots(data, coalitions, [np.arange(len(c)) for c in coalitions])
+    weights = torch.randn(place.live.shape, dtype=torch.float64, device=device) * place.live
+    chip = sweep.gradient(weights, data, place)
+    few, kernels.FEW = kernels.FEW, 0
+    fused = sweep.gradient(weights, data, place)
+    kernels.FEW, kernels.AVAILABLE = few, False
+    plain = sweep.gradient(weights, data, place)
+    for name, got in (("on chip", chip), ("fused", fused)):
+        print(f"gradient {name}: relative error {float((got - plain).norm() / plain.norm()):.1e}")
+    states = [descent.begin(w.flatten(2), plain.flatten(2), 0.01 * plain.flatten(2)) for w in (weights,) * 2]
+    states[1] = descent.Descent(**{k: v.clone() for k, v in vars(states[1]).items()})
+    worst = 0.0
+    for _ in range(12):
+        for state, fast in zip(states, (False, True), strict=True):
+            kernels.AVAILABLE = False
+            g = sweep.gradient(states[0].trial.view_as(weights), data, place).flatten(2)
+            kernels.AVAILABLE = fast
+            if fast:
+                for key in vars(state):  # same state before every step
+                    setattr(state, key, before[key])
+                g = last
+            before = {k: v.clone() for k, v in vars(state).items()}
+            last = g
+            descent.advance(state, g, 0.01 * g)
+        a, b = states
+        worst = max(worst, float((a.trial - b.trial).norm() / a.trial.norm()))
+    kernels.AVAILABLE = True
+    print(f"descent step: relative difference {worst:.1e}")
+
+
+def tiles(device: str) -> None:
+    """Time the on-chip gradient at full size with several tiles, and the cuBLAS way."""
+    scorer = StackedLogisticScorer([synthetic(s) for s in range(50)], 1.0, device)
+    data = scorer._engine.stack
+    place, _ = slots(data, [powerset(12)] * 50, [np.arange(4095)] * 50)
+    weights = torch.randn(place.live.shape, dtype=torch.float64, device=device) * 0.3
+    few = kernels.FEW
+    for tile in ((16, 16, 1), (16, 32, 1), (16, 32, 2), (16, 64, 4), (32, 32, 2), (32, 64, 4), None):
+        kernels.FEW = few if tile else 0
+        kernels.TILE = tile or kernels.TILE
+        try:
+            times = [timed(lambda: sweep.gradient(weights, data, place), device)[1] for _ in range(6)]
+            print(f"gradient of 204,750 coalitions, tile {tile}: {1e3 * min(times[1:]):.2f} ms", flush=True)
+        except Exception as error:  # a tile that does not fit is a result, not a failure
+            print(f"tile {tile}: {type(error).__name__} {str(error)[:200]}")
+    kernels.FEW, kernels.TILE = few, TILE
+
+
+TILE = kernels.TILE
+
+
+def timed(call, device: str):
+    """Result and seconds."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    result = call()
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    return result, time.perf_counter() - start
+
+
+def workload(
+    name: str, games: list[Game], coalitions: list[np.ndarray], options: argparse.Namespace, sample: int
+) -> str:
+    """Run, check a sample, and return a line of the table."""
+    device = options.device
+    for _ in range(2):
+        scorer, preparing = timed(lambda: StackedLogisticScorer(games, 1.0, device), device)
+        counts, solving = timed(lambda: scorer.correct(coalitions), device)
+    if any(part.strip() in name for part in options.profile.split(",") if part.strip()):
+        profile(lambda: StackedLogisticScorer(games, 1.0, device).correct(coalitions), name)
+    again = [StackedLogisticScorer(games, 1.0, device) for _ in range(2)]
+    solving = min(solving, *(timed(lambda s=s: s.correct(coalitions), device)[1] for s in again))
+    total = sum(len(c) for c in coalitions)
+    rng, wrong = np.random.default_rng(0), 0
+    for _ in range(sample):
+        g = int(rng.integers(len(games)))
+        b = int(rng.integers(len(coalitions[g])))
+        if len(np.unique(games[g][0].label[coalitions[g][b][games[g][0].player]])) > 1:
+            wrong += alone.solve(scorer.problems[g], coalitions[g][b], 1.0).correct != counts[g][b]
+    r = scorer.report
+    line = (
+        f"{name:34s} {total:8d} coalitions  prepare {preparing:6.3f} s  solve {solving:7.3f} s  "
+        f"{1e6 * solving / total:7.2f} us each  {r.gradients / total:5.1f} gradients  "
+        f"proven {r.proven} converged {r.converged} ties {r.ties}  wrong {wrong} of {sample}"
+    )
+    print(line, flush=True)
+    return line
+
+
+def profile(call, name: str) -> None:
+    """Where the time goes, kernel by kernel."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as record
+
+    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA] if torch.cuda.is_available() else None
+    with record(activities=activities) as log:
+        call()
+    key = "self_cuda_time_total" if torch.cuda.is_available() else "self_cpu_time_total"
+    rows = sorted(log.key_averages(), key=lambda r: -getattr(r, key.replace("cuda", "device"), 0))
+    rows = [r for r in rows if not r.key.startswith("aten::")][:24]
+    print(f"-- {name}")
+    for r in rows:
+        spent = getattr(r, key.replace("cuda", "device"), 0) / 1e3
+        print(f"   {spent:9.2f} ms  {r.count:6d} x  {r.key[:110]}")
+
+
+def main() -> None:
+    """Everything, then the table once more."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--small", action="store_true", help="a few games only, for a trial on a CPU")
+    parser.add_argument("--profile", default="", help="workloads to profile, with commas")
+    parser.add_argument("--tiles", action="store_true")
+    parser.add_argument("--only", default="", help="names of workloads, with commas")
+    options = parser.parse_args()
+    data = dict(np.load(options.data)) if options.data and options.data.exists() else {}
+    print(f"torch {torch.__version__}, data {sorted(data) or 'simulated'}")
+    check_kernels(options.device)
+    if options.tiles and kernels.AVAILABLE:
+        tiles(options.device)
+    few, mid, many = (1, 1, 1) if options.small else (50, 16, 24)
+    rng = np.random.default_rng(0)
+    orders = [rng.permutation(480) for _ in range(2 if options.small else 256)]
+    prefixes = np.concatenate([np.argsort(o)[None, :] <= np.arange(480)[:, None] for o in orders])
+    plan = {
+        "synthetic, one game": ([synthetic(0)], [powerset(12)], 100),
+        "synthetic, stacked": ([synthetic(s) for s in range(few)], [powerset(12)] * few, 300),
+        "hard, stacked": ([hard(s) for s in range(many)], [powerset(10)] * many, 300),
+        "text, stacked": ([embeddings("text", s, data) for s in range(mid)], [powerset(8)] * mid, 24),
+        "images, stacked": ([embeddings("images", s, data) for s in range(mid)], [powerset(8)] * mid, 8),
+        "units, 480 players": ([synthetic(0, 8, 60, units=True)], [prefixes], 100),
+    }
+    only = [part.strip() for part in options.only.split(",") if part.strip()]
+    lines = [
+        workload(name, *games, options=options, sample=sample)
+        for name, (*games, sample) in plan.items()
+        if not only or any(part in name for part in only)
+    ]
+    print("\n".join(["", f"first goal {engine.FIRST_GOAL}, tile {kernels.TILE}", *lines]))
+
+
+if __name__ == "__main__":
+    main()

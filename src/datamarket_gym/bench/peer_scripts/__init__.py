@@ -1,1 +1,0 @@
-"""Scripts that run in the peers' own environments."""

@@ -1,0 +1,99 @@
+"""``datamarket audit``: progress on stderr, findings on stdout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.payments.mechanism import mechanism as named
+from datamarket_gym.redteam import AuditReport, audit, market_state, read_validation
+from datamarket_gym.units.io import read_submission, write_text
+
+
+def audit_and_show(
+    submission: Path,
+    validation: Path,
+    mechanism: str,
+    utility: tuple[str, str],
+    providers: int | None,
+    attacks: str | None,
+    stop_at: float,
+    seed: int,
+    out: Path,
+    jobs: int,
+) -> None:
+    """Audit a submission with a progress bar, then print the findings and where the files are."""
+    features, label = read_validation(validation)
+    state = market_state(read_submission(submission), features, label, seed)
+    oracle = UtilityOracle(features, label, Utility(*utility))
+    chosen = named(mechanism)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("attacks"),
+        TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("audit", total=None)
+        report = audit(
+            state,
+            chosen,
+            oracle,
+            providers=providers,
+            only=attacks,
+            stop_at=stop_at,
+            out=out,
+            jobs=jobs,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    write_text(out / "audit.md", markdown(report))
+    console = Console()
+    console.print(_table(report))
+    console.print(_sentence(report))
+    console.print(f"\nthe report with all certificates is in {out}/", highlight=False)
+
+
+def _table(report: AuditReport) -> Table:
+    table = Table(title=f"Worst gain found against {report.mechanism.id}, {len(report.trials)} trials")
+    for head in ("attack", "worst gain", "by", "guaranteed", "stopped by (honest pay moved)"):
+        table.add_column(head, justify="right" if head == "worst gain" else "left")
+    for finding in report.findings:
+        gain = finding.worst.gain
+        bad = gain is None or gain > report.stop_at
+        shown = "undefined" if gain is None else f"{gain:.3f}"
+        table.add_row(
+            finding.worst.attack,
+            f"[{'red' if bad else 'green'}]{shown}[/]",
+            finding.worst.provider,
+            finding.certificate.summary,
+            ", ".join(f"{r.title} ({r.moved:.0%})" for r in finding.remedies if r.stops)
+            or ("nothing that was tried" if bad else "no need"),
+        )
+    return table
+
+
+def _sentence(report: AuditReport) -> str:
+    worst = report.worst
+    if worst is None:
+        return "No attack of the library could be carried out."
+    gain = worst.worst.gain
+    if gain is not None and gain <= report.stop_at:
+        return f"No attack that was tried gains more than {report.stop_at:g}; others may."
+    return worst.certificate.words
+
+
+def markdown(report: AuditReport) -> str:
+    """The findings as a page to file: a sentence and the certificate's paragraph each."""
+    impossible = sum(trial.why is not None for trial in report.trials)
+    lines = [
+        f"# Audit of {report.mechanism.id}",
+        "",
+        f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
+        f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",
+    ]
+    for finding in report.findings:
+        lines += ["", f"## {finding.family}", "", finding.words(report.stop_at), ""]
+        lines.append(finding.certificate.words)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,60 @@
+"""``datamarket audit``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from datamarket_gym.cli.options import Jobs
+
+
+def command(
+    submission: Annotated[
+        Path, typer.Argument(help="The submission: .parquet, .arrow, .csv or .jsonl.")
+    ],
+    validation: Annotated[
+        Path, typer.Option(help="Validation rows (features and label), on which value is measured.")
+    ],
+    mechanism: Annotated[
+        str, typer.Option(help="The mechanism that would pay, such as quotient_shapley/cosine@0.95.")
+    ] = "recommended",
+    learner: Annotated[str, typer.Option(help="The learner behind the value.")] = "knn",
+    empty: Annotated[
+        str, typer.Option(help="What value is counted from: chance (accuracy), or none.")
+    ] = "chance",
+    providers: Annotated[
+        int | None,
+        typer.Option(help="How many providers to try, drawn at random; all if left out.", min=1),
+    ] = None,
+    attacks: Annotated[
+        str | None, typer.Option(help="Only attacks of these names (comma-separated, * allowed).")
+    ] = None,
+    stop_at: Annotated[float, typer.Option(help="A gain up to this counts as stopped.", min=1.0)] = 1.05,
+    seed: Annotated[int, typer.Option(help="Seed of the attackers' randomness.", min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the report; runs/audit if left out.")
+    ] = None,
+    jobs: Jobs = 0,
+) -> None:
+    """Let every provider of a submission try the attack library, and print what it would gain.
+
+    Each identity is taken for an honest provider. Writes audit.json and audit.md; interrupted, the
+    same command resumes.
+    """
+    from datamarket_gym.cli.audit import audit_and_show
+
+    audit_and_show(
+        submission,
+        validation,
+        mechanism,
+        (learner, empty),
+        providers,
+        attacks,
+        stop_at,
+        seed,
+        out or Path("runs") / "audit",
+        jobs or os.cpu_count() or 1,
+    )

@@ -1,0 +1,28 @@
+"""``datamarket suite``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from datamarket_gym.cli.options import Device, Jobs
+from datamarket_gym.errors import require_choice
+
+
+def command(
+    suite: Annotated[str, typer.Argument(help="A suite of experiments, such as synthetic.")],
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds; each experiment's own count if left out.", min=1)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the runs, one folder each.")] = Path("runs"),
+    jobs: Jobs = 0,
+    device: Device = "cpu",
+) -> None:
+    """Run all experiments of a suite in order, or go on where an earlier run stopped."""
+    from datamarket_gym.cli.suite import run_suite
+
+    require_choice("--device", device, ("cpu", "cuda", "auto"))
+    run_suite(suite, seeds, out, jobs or os.cpu_count() or 1, device)

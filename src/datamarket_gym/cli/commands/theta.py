@@ -1,0 +1,57 @@
+"""``datamarket theta``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from datamarket_gym.cli.options import Data
+
+
+def command(
+    embeddings: Annotated[
+        str,
+        typer.Argument(
+            help="A file of embeddings (.npz, .npy, or a table with a column 'embedding'), "
+            "or a domain: cifar10, stl10, agnews, imdb."
+        ),
+    ],
+    partition: Annotated[
+        str,
+        typer.Option(
+            help="How honest providers come by their units: iid, class_stratified, dirichlet@0.5, ..., "
+            "or identities (the table's own). A domain has its own default."
+        ),
+    ] = "",
+    providers: Annotated[int, typer.Option(help="Providers in a simulated market.", min=2)] = 4,
+    per_provider: Annotated[int, typer.Option(help="Units of each.", min=1)] = 50,
+    trials: Annotated[int, typer.Option(help="Simulated markets.", min=1)] = 30,
+    variants: Annotated[
+        str,
+        typer.Option(help="The attack whose copies must be tied; see: datamarket list attack."),
+    ] = "near_duplicate_2x_sybils@0.02",
+    sample: Annotated[int, typer.Option(help="Units of which variants are made.", min=1)] = 5000,
+    cutoff: Annotated[float, typer.Option(help="Tolerated share of mixed components.")] = 0.10,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
+    json_: Annotated[
+        Path | None, typer.Option("--json", help="Write everything that was found to this file.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the curve and the bounds (.png, .svg or .pdf).")
+    ] = None,
+    data: Data = None,
+) -> None:
+    """May a cosine threshold be used on these embeddings, and which?
+
+    Prints the two floors, the ceiling, the admissible interval and a verdict.
+    """
+    from datamarket_gym.cli.theta import Question, show_theta
+    from datamarket_gym.data.locate import use_folder
+
+    use_folder(data)
+    asked = Question(
+        embeddings, partition, providers, per_provider, trials, variants, sample, cutoff, seed
+    )
+    show_theta(asked, json_, plot)

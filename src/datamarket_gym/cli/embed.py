@@ -1,0 +1,111 @@
+"""``datamarket embed``: progress on stderr, one line on stdout.
+
+Work in progress lies in a folder beside the file to be written, keyed by content: an interrupted run
+is resumed, and a changed source only costs what changed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from datamarket_gym.data import DOMAINS, Corpus, Embeddings, cache_folder, load_corpus, write_embeddings
+from datamarket_gym.data.sources import read_source
+from datamarket_gym.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.registry import create
+
+USUAL = {"text": "minilm", "image": "resnet18"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the command line asked."""
+
+    source: str
+    out: Path | None
+    encoder: str
+    device: str
+    limit: int
+    skip_bad: bool
+
+
+def run_embed(job: Job) -> None:
+    """Embed a source into a file."""
+    corpus = load_corpus(job.source) if job.source in DOMAINS else read_source(Path(job.source))
+    if job.limit:
+        corpus = _rows(corpus, np.arange(min(job.limit, len(corpus))))
+    encoder = _encoder(job, corpus.kind)
+    out = job.out or _default(job)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix not in (".npz", ".parquet"):
+        raise DataMarketError(f"cannot write embeddings as {out.suffix!r}; use .npz or .parquet")
+    good, bad = _checked(corpus, encoder, job.skip_bad)
+    corpus = _rows(corpus, good)
+    parts = out.with_name(f"{out.name}.parts")
+    worker = StoredEncoder(encoder, EmbeddingStore(parts))
+    vectors = _with_bar(worker, corpus.content.tolist(), job.source)
+    found = Embeddings(vectors, corpus.label, corpus.train)
+    write_embeddings(out, found, worker.keys(corpus.content.tolist()))
+    shutil.rmtree(parts, ignore_errors=True)
+    left = f"; left out {len(bad)} that cannot be embedded, first: {bad[0]}" if bad else ""
+    shape = f"{vectors.shape[0]} x {vectors.shape[1]}"
+    Console().print(f"{shape} embeddings by {encoder.identity} in {out}{left}", highlight=False)
+
+
+def _encoder(job: Job, kind: str) -> Encoder:
+    encoder: Encoder = create("encoder", job.encoder or USUAL[kind])
+    if encoder.kind != kind:
+        raise ParameterError("encoder", job.encoder, f"it reads {encoder.kind}s, these are {kind}s")
+    fields = getattr(encoder, "__dataclass_fields__", {})
+    return replace(encoder, device=job.device) if "device" in fields else encoder  # type: ignore[type-var]
+
+
+def _default(job: Job) -> Path:
+    if job.source not in DOMAINS or job.encoder or job.limit:
+        raise ParameterError("--out", None, "name the file to write, for example embeddings.npz")
+    return cache_folder() / DOMAINS[job.source].embeddings_file
+
+
+def _checked(corpus: Corpus, encoder: Encoder, skip: bool) -> tuple[NDArray[np.int64], list[str]]:
+    """Rows that can be embedded, and what is wrong with the others; all checked before any work."""
+    good, bad = [], []
+    for row, item in enumerate(corpus.content.tolist()):
+        try:
+            encoder.prepare(item, row)
+            good.append(row)
+        except ContentError as error:
+            if not skip:
+                raise DataMarketError(f"{error}; or leave such units out by --skip-bad") from error
+            bad.append(str(error))
+    if not good:
+        raise DataMarketError(f"none of {len(corpus)} units can be embedded; the first: {bad[0]}")
+    return np.array(good), bad
+
+
+def _rows(corpus: Corpus, rows: NDArray[np.int64]) -> Corpus:
+    return Corpus(corpus.kind, corpus.content[rows], corpus.label[rows], corpus.train[rows])
+
+
+def _with_bar(worker: StoredEncoder, items: list[Any], name: str) -> Any:
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("units"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(f"embedding {name}", total=len(items))
+        return worker.encode(items, lambda done, total: bar.update(task, completed=done, total=total))

@@ -1,0 +1,188 @@
+"""``datamarket pay``, ``verify``, ``explain`` and ``ledger``: progress on stderr, tables on stdout."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.payout import ledger
+from datamarket_gym.payout.explain import Explanation, explain
+from datamarket_gym.payout.files import sha256
+from datamarket_gym.payout.manifest import NAME as MANIFEST
+from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.run import Places, Progress, pay
+from datamarket_gym.payout.spec import payout_spec
+from datamarket_gym.payout.verify import Check, places_of, verify
+
+_SHOWN = 20
+
+
+def run_and_show(
+    submissions: Path,
+    validation: Path,
+    out: Path,
+    config: Path | None,
+    flags: dict[str, Any],
+    overrides: Path | None,
+    carry_from: Path | None,
+) -> None:
+    """Run a payout and print the payments."""
+    import pyarrow.parquet as pq
+
+    spec = payout_spec(config, flags)
+    places = Places(submissions, validation, overrides, carry_from)
+    with Console(stderr=True).status("") as status:
+        manifest = pay(places, spec, out, _teller(status))
+    rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
+    table = Table(
+        title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
+    )
+    table.add_column("identity")
+    for name in ("payment", "95 % interval", "without evidence", "carried", "units"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            escape(visible(row["identity"], 40)), row["payment"], f"{row['low']} to {row['high']}",
+            row["without_evidence"], row["balance"], f"{row['units']:,}",
+        )  # fmt: skip
+    console = Console()
+    console.print(table)
+    if manifest["identities"] > _SHOWN:
+        console.print(f"… and {manifest['identities'] - _SHOWN:,} more in payments.csv")
+    console.print(
+        f"Evidence: {manifest['evidence']['used']}. {manifest['evidence']['why']}.",
+        highlight=False,
+        markup=False,
+    )
+    console.print(
+        f"{manifest['units']:,} units make {manifest['clusters']:,} clusters. Read {out / 'report.html'}; "
+        f"then: datamarket ledger approve {out}",
+        highlight=False, markup=False,
+    )  # fmt: skip
+
+
+def show_checks(run: Path, recompute: bool, submissions: Path | None, validation: Path | None) -> bool:
+    """Verify a run and print what was found; whether all of it is good."""
+    with Console(stderr=True).status("") as status:
+        checks = verify(run, recompute, submissions, validation, _teller(status))
+    return _print_checks(checks)
+
+
+def approve_and_show(run: Path, by: str | None) -> bool:
+    """Verify and approve a run; whether it is approved now."""
+    record = ledger.read_record(run)
+    if record is not None and record.state != "draft":
+        Console().print(f"was {record.state} before; nothing changed")
+        return True
+    checks = verify(run)
+    if not all(check.good for check in checks):
+        _print_checks([check for check in checks if not check.good])
+        return False
+    done = ledger.approve(run, sha256(run / MANIFEST), by, places_of(run).carry_from)
+    Console().print("approved" if done else "was approved before; nothing changed")
+    return True
+
+
+def show_ledger(run: Path) -> None:
+    """Print a run's state and history."""
+    record = ledger.read_record(run)
+    if record is None:
+        raise DataMarketError(f"{str(run)!r} holds no payout run; check the path")
+    money = Currency(record.currency)
+    entries = ledger.read_entries(run)
+    console = Console()
+    console.print(
+        f"run {record.run[:16]}: {record.state}, {record.currency} {money.text(record.amount)} "
+        f"to {sum(e.paid > 0 for e in entries):,} of {len(entries):,} identities",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False)
+    for name in ("time", "event", "by", "detail"):
+        table.add_column(name)
+    for row in ledger.read_history(run):
+        table.add_row(*(escape(visible(cell, 90)) for cell in row))
+    console.print(table)
+
+
+def show_explanation(
+    run: Path, identity: str, as_json: bool, submissions: Path | None, validation: Path | None
+) -> None:
+    """Explain a payment and print it."""
+    with Console(stderr=True).status("") as status:
+        found = explain(run, identity, submissions, validation, _teller(status))
+    if as_json:
+        Console().print_json(json.dumps(asdict(found)))
+        return
+    money = Currency(read_manifest(run)["currency"])
+    _print_explanation(found, money)
+
+
+def _print_explanation(found: Explanation, money: Currency) -> None:
+    console, text = Console(), money.text
+    console.print(f"[bold]{escape(visible(found.identity))}[/] is paid {money.code} {text(found.paid)} "
+                  f"({text(found.low)} to {text(found.high)} at 95 %).", highlight=False)  # fmt: skip
+    console.print(
+        f"It submitted {found.units:,} units, which are in {found.clusters:,} clusters; "
+        f"{found.owned:,} of these are its own. Its score is {found.score:.4f} of the accuracy over chance.",
+        highlight=False,
+    )
+    if found.balance:
+        console.print(
+            f"{money.code} {text(found.balance)} are carried to the next run.", highlight=False
+        )
+    if not found.merged:
+        console.print("None of its units was merged with another.")
+    else:
+        console.print(_matches(found))
+    if len(found.merged) > _SHOWN:
+        console.print(f"… and {len(found.merged) - _SHOWN:,} more merged clusters in clusters.parquet")
+    for tie in found.linked:
+        console.print(
+            f"Paid together: {visible(tie['left'])} and {visible(tie['right'])}, {tie['reason']}.",
+            markup=False,
+        )
+    console.print(
+        f"Without the evidence in its clusters it would have been paid {money.code} "
+        f"{text(found.without_its_evidence)}; without any evidence in the market {text(found.without_any_evidence)}.",
+        highlight=False,
+    )
+
+
+def _matches(found: Explanation) -> Table:
+    table = Table(title="What matched what", title_justify="left")
+    for name in ("cluster", "unit", "of", "share", "tied to", "why", "score"):
+        table.add_column(name, justify="right" if name in ("share", "score") else "left")
+    for cluster in found.merged[:_SHOWN]:
+        head = str(cluster["number"])
+        for unit in cluster["units"]:
+            ties = [t for t in cluster["ties"] if unit["unit"] in (t["left"], t["right"])][:3]
+            left = (head, escape(unit["unit"]), escape(unit["identity"]), unit["share"])
+            for tie in ties or [{"left": "", "right": "", "reason": "", "score": ""}]:
+                other = tie["right"] if tie["left"] == unit["unit"] else tie["left"]
+                table.add_row(*left, escape(other), escape(tie["reason"]), tie["score"])
+                left, head = ("", "", "", ""), ""
+        table.add_section()
+    return table
+
+
+def _print_checks(checks: list[Check]) -> bool:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for check in checks:
+        table.add_row(
+            "[green]ok[/]" if check.good else "[red]FAILED[/]", check.what, escape(check.detail)
+        )
+    Console().print(table)
+    return all(check.good for check in checks)
+
+
+def _teller(status: Any) -> Progress:
+    return lambda what: status.update(f"{what} …")

@@ -1,0 +1,94 @@
+"""``datamarket theta``: the table, the verdict, and the files asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from datamarket_gym.data import DOMAINS, load_corpus, load_embeddings
+from datamarket_gym.evidence.admissibility import Admissibility, predict_theta
+from datamarket_gym.market import Attack
+from datamarket_gym.registry import create
+from datamarket_gym.tasks.domains import DomainTask
+from datamarket_gym.units.io import write_text
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the command line asked."""
+
+    embeddings: str
+    partition: str
+    providers: int
+    per_provider: int
+    trials: int
+    variants: str
+    sample: int
+    cutoff: float
+    seed: int
+
+
+def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None:
+    """Answer, print, and write."""
+    found = answer(asked)
+    if to_json is not None:
+        write_text(to_json, json.dumps(found.as_dict(), indent=2) + "\n")
+    if plot is not None:
+        from datamarket_gym.evidence.drawing import draw
+
+        draw(found, plot)
+    console = Console()
+    console.print(_table(found))
+    console.print(found.verdict, style="green" if found.usable else "red", highlight=False)
+
+
+def answer(asked: Question) -> Admissibility:
+    """The check for a domain by name, or for a file."""
+    options = {
+        "n_providers": asked.providers, "per_provider": asked.per_provider, "trials": asked.trials,
+        "variants": asked.variants, "sample": asked.sample, "cutoff": asked.cutoff, "seed": asked.seed,
+    }  # fmt: skip
+    if asked.embeddings not in DOMAINS:
+        pool = load_embeddings(Path(asked.embeddings)).training()
+        return predict_theta(pool, partition=asked.partition or "iid", **options)  # type: ignore[arg-type]
+    task: DomainTask = create("task", asked.embeddings)
+    attack: Attack = create("attack", asked.variants)
+    content = None
+    if attack.needs_content:
+        corpus = load_corpus(task.domain.name)
+        content = {corpus.kind: corpus.content[corpus.train]}
+    return predict_theta(
+        task.pool(),
+        partition=asked.partition or task.dealt_by,
+        encoder=task.domain.encoder,
+        content=content,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def _table(found: Admissibility) -> Table:
+    table = Table(
+        title=f"{found.units} units of {found.dimensions} numbers, {found.partition} partition"
+    )
+    table.add_column("quantity")
+    table.add_column("value", justify="right")
+    table.add_row("median norm", f"{found.median_norm:.3f}")
+    table.add_row(
+        "pairwise floor: cosine of honest units of one class, p90", f"{found.pairwise_floor:.3f}"
+    )
+    for cutoff, floor in found.chaining_floors.items():
+        style = "bold" if cutoff == found.cutoff else None
+        table.add_row(f"chaining floor: mixed components below {cutoff:g}", f"{floor:.2f}", style=style)
+    table.add_row(
+        f"ceiling: cosine with variants ({found.variants}), p10", f"{found.near_duplicate_p10:.4f}"
+    )
+    low, high = found.interval
+    table.add_row("admissible interval", f"[{low:.3f}, {high:.4f}]".replace("[", r"\["), style="bold")
+    table.add_row("margin", f"{found.margin:.3f}")
+    if found.lonely_classes:
+        table.add_row("classes of a single unit, left out", str(found.lonely_classes))
+    return table

@@ -1,0 +1,130 @@
+"""The evidence stage: every tie between units, and every tie between identities, with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.evidence.base import Edges, View, star
+from datamarket_gym.evidence.fuzzy_linkage import Pair, read_pairs, splink_pairs
+from datamarket_gym.evidence.graph import Clusters, components
+from datamarket_gym.evidence.linkage import agreeing
+from datamarket_gym.payout.inputs import Inputs
+from datamarket_gym.payout.overrides import Override, overridden
+from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.registry import create
+from datamarket_gym.typing import Codes
+
+
+@dataclass(frozen=True, eq=False)
+class Payees:
+    """The payee of each identity (identities that linkage ties are one payee), and why."""
+
+    group: Codes
+    edges: Edges
+    common: list[tuple[str, str, int]]  # (key, value, identities): too common to count
+
+
+def unit_edges(inputs: Inputs, evidence: str, spec: PayoutSpec, edge_table: Path | None) -> Edges:
+    """Ties between units before overrides: content, trusted sources, a supplied table."""
+    submission = inputs.submission
+    view = View(submission, "unit", np.arange(len(submission)), spec.seed)
+    found = [create("evidence", evidence).edges(view)]
+    if inputs.source is not None:
+        place = {name: i for i, name in enumerate(inputs.ids)}
+        pairs = [
+            (i, place[s])
+            for i, s in enumerate(inputs.source)
+            if s is not None and s in place and place[s] != i
+        ]
+        derived = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        found.append(Edges.of(derived[:, 1], derived[:, 0], "trusted source"))
+    if edge_table is not None and spec.linkage.between == "units":
+        found.append(_supplied(edge_table, inputs.ids, spec, "unit"))
+    return once(Edges.concat(found))
+
+
+def clustered(edges: Edges, overrides: Sequence[Override], ids: Sequence[str]) -> Clusters:
+    """The clusters after the units' overrides."""
+    kept = overridden(edges, overrides, ids, "units")
+    return Clusters(components(np.arange(len(ids)), kept), kept, "unit")
+
+
+def payees(
+    inputs: Inputs, spec: PayoutSpec, edge_table: Path | None, overrides: Sequence[Override]
+) -> Payees:
+    """Who is paid as one: identities tied by keys, by splink, by a supplied table or by override."""
+    found, common = [Edges.none()], []
+    for key in spec.linkage.keys:
+        codes, frequent = agreeing(
+            key, inputs.links, inputs.submission.times, inputs.owner, spec.linkage.most
+        )
+        common += [(key, value, count) for value, count in frequent]
+        found.append(_between_identities(codes, inputs.owner, f"same {key}"))
+    if spec.linkage.fuzzy:
+        pairs = splink_pairs(
+            inputs.identities, _first_values(inputs, spec.linkage.fuzzy), spec.linkage.probability
+        )
+        found.append(_pairs(pairs, inputs.identities, spec, "identity", "splink"))
+    if edge_table is not None and spec.linkage.between == "identities":
+        found.append(_supplied(edge_table, inputs.identities, spec, "identity"))
+    edges = overridden(once(Edges.concat(found)), overrides, inputs.identities, "identities")
+    return Payees(components(np.arange(len(inputs.identities)), edges), edges, common)
+
+
+def once(edges: Edges) -> Edges:
+    """Each pair once per reason, the smaller row first, in order: the same ties in the same bytes."""
+    left, right = np.minimum(edges.left, edges.right), np.maximum(edges.left, edges.right)
+    order = np.lexsort((-edges.score, edges.reason, right, left))
+    left, right, score, reason = left[order], right[order], edges.score[order], edges.reason[order]
+    new = np.ones(len(left), dtype=bool)
+    new[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1]) | (reason[1:] != reason[:-1])
+    return Edges(left[new], right[new], score[new], reason[new])
+
+
+def _between_identities(codes: Codes, owner: Codes, reason: str) -> Edges:
+    known = codes >= 0
+    pairs = np.unique(np.stack([codes[known], owner[known]]), axis=1)
+    if not pairs.shape[1]:
+        return Edges.none()
+    tied = star(pairs[0], reason)
+    return Edges(pairs[1][tied.left], pairs[1][tied.right], tied.score, tied.reason)
+
+
+def _first_values(inputs: Inputs, columns: Sequence[str]) -> dict[str, list[str | None]]:
+    """One record per identity: the first value that one of its units gives for each column."""
+    out: dict[str, list[str | None]] = {name: [None] * len(inputs.identities) for name in columns}
+    for name in columns:
+        for code, value in sorted(
+            (int(c), v) for c, v in zip(inputs.owner, inputs.links[name], strict=True) if v is not None
+        ):
+            out[name][code] = out[name][code] or value
+    return out
+
+
+def _supplied(path: Path, names: Sequence[str], spec: PayoutSpec, what: str) -> Edges:
+    return _pairs(read_pairs(path), names, spec, what, f"supplied by {path.name}")
+
+
+def _pairs(
+    pairs: Sequence[Pair], names: Sequence[str], spec: PayoutSpec, what: str, reason: str
+) -> Edges:
+    place = {name: i for i, name in enumerate(names)}
+    for name in (n for a, b, _ in pairs for n in (a, b)):
+        if name not in place:
+            raise DataMarketError(
+                f"the edge table names {name!r}, which is no {what}; correct it, or say with "
+                "--edges-between what it ties"
+            )
+    kept = [(place[a], place[b], p) for a, b, p in pairs if p >= spec.linkage.probability and a != b]
+    left, right, score = zip(*kept, strict=True) if kept else ((), (), ())
+    return Edges.of(
+        np.array(left, dtype=np.int64),
+        np.array(right, dtype=np.int64),
+        reason,
+        np.array(score, dtype=np.float64),
+    )

@@ -1,0 +1,102 @@
+"""From files to units: what a run reads, checked at the door, with the hash of every file it came from.
+
+Inside the run identities and units go by numbers; their names, which submitters choose, come back only
+when results are written. A name of any length or script therefore costs nothing and decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.payout.files import file_hash
+from datamarket_gym.payout.names import require_writable
+from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.payout.submitted import (
+    FileHashes,
+    Held,
+    Optional,
+    Rows,
+    read_submitted,
+    read_validation,
+)
+from datamarket_gym.typing import Codes, Features, Values
+from datamarket_gym.units.submission import Submission
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """A submission under numbers, its names, the validation rows, and columns used for linkage.
+
+    ``identities[c]`` is the name of identity number c, ``ids[i]`` of unit i. ``source`` is the trusted
+    source column, None where the run has none. ``validation_embedding`` is what similarity evidence would
+    compare of the validation rows; None where only the submission has embeddings.
+    """
+
+    submission: Submission
+    ids: list[str]
+    identities: list[str]
+    validation_features: Features
+    validation_label: NDArray[Any]
+    validation_embedding: Features | None
+    links: dict[str, Optional]
+    source: Optional | None
+    has_time: bool
+    files: FileHashes
+
+    @property
+    def owner(self) -> Codes:
+        """The number of each unit's identity."""
+        return self.submission.identity_codes
+
+
+def read_inputs(
+    submissions: Path, validation: Path, spec: PayoutSpec, more: dict[str, Path] | None = None
+) -> Inputs:
+    """Read and check everything; ``more`` names further files whose hashes belong to the run."""
+    files: FileHashes = {}
+    rows = read_submitted(submissions, spec, files)
+    held = read_validation(validation, spec, files)
+    for role, path in (more or {}).items():
+        files[role] = file_hash(path)
+    return _assembled(rows, held, files)
+
+
+def _assembled(rows: Rows, held: Held, files: FileHashes) -> Inputs:
+    require_writable("id", rows.ids)
+    require_writable("identity", rows.identity)
+    seen: dict[str, int] = {}
+    for row, name in enumerate(rows.ids):
+        if seen.setdefault(name, row) != row:
+            raise SubmissionError(
+                f"unit id {name!r} appears in rows {seen[name]} and {row}; ids must be unique"
+            )
+    identities = sorted(set(rows.identity))
+    number = {name: f"{i:09d}" for i, name in enumerate(identities)}
+    submission = Submission(
+        id=np.array([f"{i:09d}" for i in range(len(rows.ids))]),
+        identity=np.array([number[name] for name in rows.identity]),
+        features=rows.features,
+        label=rows.label,
+        embedding=rows.embedding,
+        time=rows.time,
+    )
+    if rows.source is not None:
+        submission = replace(submission, time=_ranked(submission, rows.ids, rows.source))
+    return Inputs(
+        submission, rows.ids, identities, held.features, held.label,
+        held.features if rows.embedding is None else held.embedding, rows.links, rows.source,
+        rows.time is not None, files,
+    )  # fmt: skip
+
+
+def _ranked(submission: Submission, ids: list[str], source: Optional) -> Values:
+    """Seniority as time: declared originals first, derived units last, each by submission time."""
+    stated = [1 if s is None else 0 if s == unit else 2 for unit, s in zip(ids, source, strict=True)]
+    pairs = np.stack([np.array(stated, dtype=np.float64), submission.times], axis=1)
+    return np.unique(pairs, axis=0, return_inverse=True)[1].ravel().astype(np.float64)

@@ -1,0 +1,83 @@
+"""Confidence intervals of payments: how much another set of validation rows would have changed them.
+
+Delete-a-group jackknife over G groups of validation rows: with p_(g) the payment computed without
+group g, se^2 = (G-1)/G sum_g (p_(g) - mean)^2, and the interval is p +- t_{G-1} se. Sampling error of
+the scores, where there is any, is added in quadrature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.payments.shares import Shares
+from datamarket_gym.payout.scoring import Scores
+from datamarket_gym.typing import Codes, Values
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Payer:
+    """How scores turn into (unrounded) minor units per identity; see `payout.money`."""
+
+    shares: Shares
+    payee: Codes
+    n_identities: int
+    amount: int
+    floor: bool
+    opening: Values
+
+    def weights(self, scores: Values) -> Values:
+        """The sum of scores times shares per identity."""
+        used = np.maximum(scores, 0.0) if self.floor else scores
+        part: Values = used[self.shares.cluster] * self.shares.share
+        total: Values = np.zeros(self.n_identities)
+        np.add.at(total, self.shares.identity, part)
+        return total
+
+    def paid(self, scores: Values) -> Values:
+        """What each identity would be paid."""
+        weight = self.weights(scores)
+        if weight.sum() <= 0:
+            return np.zeros(len(self.payee))
+        absent = len(self.payee) - self.n_identities
+        due = np.concatenate([self.amount * weight / weight.sum(), np.zeros(absent)]) + self.opening
+        netted = np.maximum(np.bincount(self.payee, weights=due), 0.0)
+        gains = np.maximum(due, 0.0)
+        held = np.bincount(self.payee, weights=gains)
+        share = np.divide(gains, held[self.payee], out=np.zeros_like(gains), where=held[self.payee] > 0)
+        paid: Values = self.amount * netted[self.payee] / max(netted.sum(), 1e-300) * share
+        return paid
+
+
+def standard_errors(payer: Payer, scores: Scores) -> Values:
+    """Standard error of each identity's payment, in minor units."""
+    groups = len(scores.by_group)
+    variance = np.zeros(len(payer.payee))
+    if groups > 1:
+        size, total = scores.group_size, scores.group_size.sum()
+        sums = (scores.by_group * size[:, None]).sum(axis=0)
+        without = np.stack(
+            [
+                payer.paid((sums - scores.by_group[g] * size[g]) / (total - size[g]))
+                for g in range(groups)
+            ]
+        )
+        variance += (groups - 1) / groups * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
+    if scores.sampling_error.any():
+        scale = payer.amount / max(float(payer.weights(scores.values).sum()), 1e-300)
+        per_part = (payer.shares.share * scores.sampling_error[payer.shares.cluster] * scale) ** 2
+        variance[: payer.n_identities] += np.bincount(
+            payer.shares.identity, weights=per_part, minlength=payer.n_identities
+        )
+    return np.sqrt(variance)
+
+
+def half_width(groups: int) -> float:
+    """Standard errors on each side of a payment."""
+    from scipy.stats import norm, t
+
+    quantile = (1 + LEVEL) / 2
+    return float(t.ppf(quantile, groups - 1) if groups > 1 else norm.ppf(quantile))

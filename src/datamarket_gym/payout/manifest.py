@@ -1,0 +1,95 @@
+"""The manifest: what went in, what was done, and the hash of every file that came out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from datamarket_gym import __version__
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.payout.files import read_json, sha256, write_json
+from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.spec import PayoutSpec
+
+NAME = "manifest.json"
+FORMAT = 1
+OUTPUTS = (
+    "audit.json",
+    "canonical.parquet",
+    "clusters.parquet",
+    "evidence.parquet",
+    "payments.csv",
+    "payments.parquet",
+    "report.html",
+    "threshold.json",
+)
+"""Files whose bytes follow from the inputs; the ledger, which knows the time, is not among them."""
+
+
+def run_id(
+    spec: PayoutSpec, files: dict[str, Any], overrides: list[Override], opening: dict[str, int]
+) -> str:
+    """A hash of all that decides a run's results."""
+    parts = [
+        FORMAT,
+        __version__,
+        spec.model_dump(mode="json"),
+        {role: [f["sha256"], f["bytes"]] for role, f in files.items()},
+        [o.model_dump(mode="json") for o in overrides],
+        sorted(opening.items()),
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def write_manifest(results: Results, run: str, opening: dict[str, int], folder: Path) -> None:
+    """Write the manifest of a finished run."""
+    spec, division = results.spec, results.division
+    edges = results.clusters.edges
+    write_json(
+        folder / NAME,
+        {
+            "format": FORMAT,
+            "run": run,
+            "spec": spec.model_dump(mode="json"),
+            "inputs": results.inputs.files,
+            "mechanism": results.mechanism.model_dump(mode="json"),
+            "utility": {"learner": spec.utility.learner, "empty": spec.utility.empty},
+            "evidence": {"used": results.threshold.evidence, "why": results.threshold.why},
+            "overrides": [o.model_dump(mode="json") for o in results.overrides],
+            "opening_balances": opening,
+            "versions": {
+                "datamarket-gym": __version__,
+                **{name: version(name) for name in ("numpy", "scipy", "pyarrow", "plotly", "jinja2")},
+            },
+            "seed": spec.seed,
+            "amount": spec.minor,
+            "currency": spec.currency,
+            "paid": sum(division.paid),
+            "balances": sum(division.balance),
+            "identities": len(results.names),
+            "units": len(results.inputs.ids),
+            "clusters": results.clusters.n_clusters,
+            "ties": len(edges),
+            "scores": results.scores.method,
+            "outputs": {
+                name: {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size}
+                for name in OUTPUTS
+            },
+        },
+    )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished run."""
+    if not (folder / NAME).is_file():
+        raise DataMarketError(
+            f"{str(folder)!r} holds no finished payout run; run pay, or check the path"
+        )
+    found = read_json(folder / NAME)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise DataMarketError(f"{str(folder / NAME)!r} is no manifest of this version")
+    return found

@@ -1,0 +1,146 @@
+"""Dividing an amount in whole minor units (cents) so that nothing is lost, and nobody is off by one.
+
+Scores lie on a grid on which sums are exact (`payments.apportion`), so an identity's weight w is a
+whole number. With Q the sum of what is positive, payee by payee, an identity of payee g is due
+
+    x_i = A  W_g+ / Q  w_i+ / P_g,      W_g = sum of w in g,   P_g = sum of w+ in g,
+
+as an exact fraction; it is paid floor(x_i) or one cent more by largest remainder. Ties go by content
+key; identities alike in that too draw lots keyed by all content. So the payments sum to A and none is
+off by a whole cent.
+
+Policies for scores below zero: ``zero`` counts a cluster's negative score as nothing before it is
+divided. ``carry`` keeps signed weights: everyone is *entitled* to e_i = A w_i / sum of w, is paid x_i, and
+the balance e_i - x_i is carried to the next run. Both are blind to how many names a total is split over:
+under ``zero`` the payments, under ``carry`` payments plus balances.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+from datamarket_gym.errors import DataMarketError, ParameterError
+
+POLICIES = ("zero", "carry")
+_DIGITS = {"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3} | dict.fromkeys(
+    ("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"),
+    0,
+)  # fmt: skip
+_MOST = 10**15  # minor units; beyond it an amount is surely a mistake
+
+
+@dataclass(frozen=True)
+class Currency:
+    """An ISO 4217 code and the number of digits of its minor unit."""
+
+    code: str
+
+    def __post_init__(self) -> None:
+        if len(self.code) != 3 or not (
+            self.code.isascii() and self.code.isalpha() and self.code.isupper()
+        ):
+            raise ParameterError("currency", self.code, "give a three-letter code such as EUR")
+
+    @property
+    def digits(self) -> int:
+        """Digits after the point."""
+        return _DIGITS.get(self.code, 2)
+
+    def minor(self, amount: str) -> int:
+        """An amount in minor units, exactly; an amount with too many digits is refused."""
+        try:
+            value = Decimal(amount) * 10**self.digits
+        except InvalidOperation as error:
+            raise ParameterError("amount", amount, "write it as a number such as 10000.00") from error
+        if not value.is_finite() or value != value.to_integral_value() or not 0 < value <= _MOST:
+            raise ParameterError(
+                "amount",
+                amount,
+                f"give a positive amount with at most {self.digits} digits after the point",
+            )
+        return int(value)
+
+    def signed(self, text: str) -> int:
+        """Minor units of an amount as `text` writes it."""
+        return int(Decimal(text) * 10**self.digits)
+
+    def text(self, minor: int) -> str:
+        """Minor units as an amount, without the code."""
+        sign, whole = ("-" if minor < 0 else ""), f"{abs(minor):0{self.digits + 1}d}"
+        return sign + (f"{whole[: -self.digits]}.{whole[-self.digits :]}" if self.digits else whole)
+
+
+@dataclass(frozen=True)
+class Division:
+    """Minor units per identity: paid now, entitled to, and the balance carried (zero under ``zero``)."""
+
+    paid: list[int]
+    entitled: list[int]
+    balance: list[int]
+    exact: list[Fraction]  # what would be paid if cents could be split
+
+
+def divide(
+    amount: int,
+    weight: Sequence[int],
+    payee: Sequence[int],
+    keys: Sequence[bytes],
+    names: Sequence[str],
+    opening: Sequence[int] | None = None,
+) -> Division:
+    """Divide an amount by whole weights; see the module. ``opening`` balances join the entitlements.
+
+    ``payee[i]`` is the number of the payee that identity i belongs to: weights are netted within it.
+    """
+    total = sum(weight)
+    if total <= 0:
+        raise DataMarketError(
+            "the scores do not add up to anything above zero, so there is nothing to divide by: on these "
+            "validation rows the data teach no more than chance; check labels and validation rows"
+        )
+    due = [Fraction(amount * w, total) for w in weight]
+    due = [e + o for e, o in zip(due, opening or [0] * len(due), strict=True)]
+    netted, gains = _by_payee(due, payee), _by_payee([max(e, Fraction(0)) for e in due], payee)
+    pool = sum((max(n, Fraction(0)) for n in netted.values()), Fraction(0))
+    if pool <= 0:
+        raise DataMarketError(
+            "old balances outweigh this run's amount, so nobody can be paid; raise the amount"
+        )
+    exact = [
+        amount * max(netted[g], Fraction(0)) / pool * max(e, Fraction(0)) / gains[g]
+        if netted[g] > 0
+        else Fraction(0)
+        for e, g in zip(due, payee, strict=True)
+    ]
+    order = _by_content(keys, names)
+    paid = largest_remainder(amount, exact, order)
+    entitled = largest_remainder(amount + sum(opening or []), due, order)
+    balance = [e - p for e, p in zip(entitled, paid, strict=True)]
+    return Division(paid, entitled, balance, exact)
+
+
+def largest_remainder(amount: int, exact: Sequence[Fraction], order: Sequence[int]) -> list[int]:
+    """Whole parts that sum to the amount, each the floor of its exact part or one more."""
+    parts = [e.numerator // e.denominator for e in exact]
+    left = amount - sum(parts)
+    ranked = sorted(order, key=lambda i: parts[i] - exact[i])  # stable: equal remainders keep the order
+    for i in ranked[:left]:
+        parts[i] += 1
+    return parts
+
+
+def _by_payee(values: Sequence[Fraction], payee: Sequence[int]) -> dict[int, Fraction]:
+    out: dict[int, Fraction] = {}
+    for value, group in zip(values, payee, strict=True):
+        out[group] = out.get(group, Fraction(0)) + value
+    return out
+
+
+def _by_content(keys: Sequence[bytes], names: Sequence[str]) -> list[int]:
+    everything = hashlib.sha256(b"".join(sorted(keys))).digest()
+    lots = [hashlib.sha256(everything + name.encode()).digest() for name in names]
+    return sorted(range(len(keys)), key=lambda i: (keys[i], lots[i]))

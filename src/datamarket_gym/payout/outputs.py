@@ -1,0 +1,173 @@
+"""The files of a run, written from its results: the same results give the same bytes."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from datamarket_gym.evidence.base import Edges
+from datamarket_gym.payout.files import whole
+from datamarket_gym.payout.names import csv_safe
+from datamarket_gym.payout.results import Results
+from datamarket_gym.quotient.canonical import canonical_training_set
+
+_ROWS = 8192
+
+
+def write_tables(results: Results, folder: Path) -> None:
+    """All tables of a run."""
+    _write(folder / "evidence.parquet", evidence_table(results))
+    _write(folder / "clusters.parquet", cluster_table(results))
+    _write_canonical(results, folder / "canonical.parquet")
+    payments = payment_table(results)
+    _write(folder / "payments.parquet", payments)
+    with whole(folder / "payments.csv") as aside, aside.open("w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(payments.column_names)
+        for row in payments.to_pylist():
+            out.writerow(
+                [csv_safe(str(value)) if name == "identity" else value for name, value in row.items()]
+            )
+
+
+def payment_table(results: Results) -> pa.Table:
+    """One row per identity, the highest payment first, equal ones by name."""
+    text, division = results.spec.money.text, results.division
+    n = len(results.inputs.identities)
+    absent = len(results.names) - n
+    units = [*np.bincount(results.inputs.owner, minlength=n).tolist(), *[0] * absent]
+    pairs = np.unique(np.stack([results.inputs.owner, results.clusters.label]), axis=1)
+    clusters = [*np.bincount(pairs[0], minlength=n).tolist(), *[0] * absent]
+    payee = [*results.payees.group.tolist(), *range(n, n + absent)]
+    first = {group: i for i, group in reversed(list(enumerate(payee)))}
+    order = sorted(range(len(results.names)), key=lambda i: (-division.paid[i], results.names[i]))
+    columns: dict[str, list[Any]] = {
+        "identity": results.names,
+        "payment": [text(v) for v in division.paid],
+        "currency": [results.spec.currency] * len(results.names),
+        "low": [text(v) for v in results.low],
+        "high": [text(v) for v in results.high],
+        "entitled": [text(v) for v in division.entitled],
+        "balance": [text(v) for v in division.balance],
+        "without_evidence": [text(v) for v in results.without_evidence],
+        "score": [*results.score.tolist(), *[0.0] * absent],
+        "units": units,
+        "clusters": clusters,
+        "paid_together_with": [
+            "" if first[g] == i else results.names[first[g]] for i, g in enumerate(payee)
+        ],
+    }
+    return pa.table({name: [column[i] for i in order] for name, column in columns.items()})
+
+
+def evidence_table(results: Results) -> pa.Table:
+    """Every tie between units after overrides, then every tie between identities."""
+    inputs, edges, links = results.inputs, results.clusters.edges, results.payees.edges
+    owner = [inputs.identities[c] for c in inputs.owner]
+    ids = inputs.ids
+    return pa.table(
+        {
+            "kind": ["unit"] * len(edges) + ["identity"] * len(links),
+            "left": _names(edges.left, ids) + _names(links.left, inputs.identities),
+            "right": _names(edges.right, ids) + _names(links.right, inputs.identities),
+            "reason": [str(r) for r in edges.reason] + [str(r) for r in links.reason],
+            "score": np.concatenate([edges.score, links.score]),
+            "identity_left": _names(edges.left, owner) + _names(links.left, inputs.identities),
+            "identity_right": _names(edges.right, owner) + _names(links.right, inputs.identities),
+            "cluster": pa.array(
+                [*results.number[results.clusters.label[edges.left]].tolist(), *[None] * len(links)],
+                pa.int64(),
+            ),
+        }
+    )
+
+
+def cluster_table(results: Results) -> pa.Table:
+    """One row per unit: its cluster, whether it stands for it, and its share of the cluster's score."""
+    inputs, canonical = results.inputs, results.canonical
+    share = np.zeros(len(inputs.ids))
+    np.add.at(share, canonical.claim_unit, canonical.claim_share)
+    chosen = np.zeros(len(inputs.ids), dtype=bool)
+    chosen[canonical.unit] = True
+    label = results.clusters.label
+    public = results.number[label]
+    order = np.lexsort((inputs.submission.keys, inputs.submission.times, public))
+    size = np.bincount(label)[label]
+    return pa.table(
+        {
+            "cluster": public[order],
+            "unit": [inputs.ids[i] for i in order],
+            "identity": [inputs.identities[inputs.owner[i]] for i in order],
+            "units_in_cluster": size[order],
+            "represents": chosen[order],
+            "share": share[order],
+            "score": results.scores.values[label][order],
+            "score_error": score_errors(results)[label][order],
+        }
+    )
+
+
+def score_errors(results: Results) -> np.ndarray:
+    """Standard error of each cluster's score over groups of validation rows, and of sampling."""
+    scores = results.scores
+    variance = scores.sampling_error**2
+    groups = len(scores.by_group)
+    if groups > 1:
+        variance = variance + scores.by_group.var(axis=0, ddof=1) / groups
+    return np.asarray(np.sqrt(variance))
+
+
+def _write_canonical(results: Results, path: Path) -> None:
+    """What to train on, in content order, a few thousand rows at a time."""
+    inputs, canonical = results.inputs, results.canonical
+    features, label, weight = canonical_training_set(canonical)
+    order = np.lexsort((canonical.keys, results.number[canonical.cluster]))
+    short = all(
+        np.array_equal(part, part.astype(np.float32))
+        for part in np.array_split(features, max(1, len(features) // _ROWS))
+    )
+    kind = pa.float32() if short else pa.float64()
+    schema = pa.schema(
+        [
+            ("unit", pa.string()),
+            ("cluster", pa.int64()),
+            ("label", pa.array(label[:1]).type),
+            ("weight", pa.float64()),
+            ("features", pa.list_(kind, features.shape[1])),
+        ]
+    )
+    with whole(path) as aside, pq.ParquetWriter(aside, schema) as out:
+        for at in range(0, len(order), _ROWS):
+            some = order[at : at + _ROWS]
+            flat = (
+                pa.array(features[some].ravel(), kind, from_pandas=False)
+                if not short
+                else pa.array(features[some].astype(np.float32).ravel())
+            )
+            columns = [
+                pa.array([inputs.ids[i] for i in canonical.unit[some]]),
+                pa.array(results.number[canonical.cluster[some]]),
+                pa.array(label[some]),
+                pa.array(weight[some]),
+                pa.FixedSizeListArray.from_arrays(flat, features.shape[1]),
+            ]
+            out.write_table(pa.Table.from_arrays(columns, schema=schema))
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    with whole(path) as aside:
+        pq.write_table(table, aside)
+
+
+def _names(rows: np.ndarray, names: list[str]) -> list[str]:
+    return [names[i] for i in rows]
+
+
+def edges_touching(edges: Edges, rows: np.ndarray) -> np.ndarray:
+    """Which edges have an end among the rows."""
+    return np.asarray(np.isin(edges.left, rows) | np.isin(edges.right, rows))

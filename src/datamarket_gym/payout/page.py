@@ -1,0 +1,202 @@
+"""From results to the report's plain values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.payout.charts import payment_chart, red_team_chart, threshold_chart
+from datamarket_gym.payout.files import whole
+from datamarket_gym.payout.intervals import LEVEL
+from datamarket_gym.payout.matches import clusters_to_show
+from datamarket_gym.payout.names import look_alikes, visible
+from datamarket_gym.payout.outputs import payment_table
+from datamarket_gym.payout.red_team import read_red_team
+from datamarket_gym.payout.red_team_section import red_team_section
+from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.threshold import Threshold
+from datamarket_gym.report.payout_page import PayoutPage, Row, render
+
+_MOST_ROWS = 5000
+_POLICY = {
+    "zero": "Scores below zero count as nothing.",
+    "carry": "Scores below zero are not paid but carried: what someone is owed or owes beyond this payment "
+    "goes to the next run, and all balances add up to zero.",
+}
+
+
+def write_report(results: Results, run: str, folder: Path) -> None:
+    """Render the report of a run."""
+    with whole(folder / "report.html") as aside:
+        aside.write_text(render(payout_page(results, run, folder)), encoding="utf-8")
+
+
+def payout_page(results: Results, run: str, folder: Path) -> PayoutPage:
+    """Everything the report shows."""
+    spec, threshold = results.spec, results.threshold
+    audit, why = read_red_team(folder / "audit.json")
+    shown, left_out = clusters_to_show(results)
+    amount = f"{spec.currency} {_thousands(spec.money.text(spec.minor))}"
+    charts: dict[str, Any] = {"chart-payments": payment_chart(results)}
+    if threshold.check is not None:
+        charts["chart-threshold"] = threshold_chart(threshold)
+    if audit is not None:
+        charts["chart-red-team"] = red_team_chart(audit)
+    return PayoutPage(
+        title=f"Payout of {amount}",
+        run=run,
+        amount=amount,
+        currency=spec.currency,
+        facts=_facts(results),
+        notes=_notes(results),
+        policy=f"Divided among {len(results.names):,} identities by what their data teach a model. "
+        f"The payments add up to the amount exactly. {_POLICY[spec.negative]}",
+        interval=_interval(results),
+        payments=_payments(results),
+        clusters=shown,
+        clusters_left_out=left_out,
+        links=_links(results),
+        overrides=_overrides(results),
+        evidence_why=f"Evidence used: {threshold.evidence}. {threshold.why[:1].upper()}{threshold.why[1:]}.",
+        check=_check(threshold),
+        red_team=None if audit is None else red_team_section(audit, results),
+        red_team_why=why,
+        inputs=[
+            {
+                "role": role,
+                "name": visible(str(f["name"])),
+                "bytes": f"{f['bytes']:,}",
+                "sha256": f["sha256"],
+            }
+            for role, f in results.inputs.files.items()
+        ],
+        mechanism=_mechanism(results),
+        charts=charts,
+    )
+
+
+def _facts(results: Results) -> list[tuple[str, str]]:
+    several = np.bincount(results.clusters.label) > 1
+    return [
+        ("identities", f"{len(results.inputs.identities):,}"),
+        ("units", f"{len(results.inputs.ids):,}"),
+        ("distinct units", f"{results.clusters.n_clusters:,}"),
+        ("merged clusters", f"{int(several.sum()):,}"),
+        ("accuracy over chance", f"{results.scores.grand_value:.1%}"),
+        ("validation rows", f"{len(results.inputs.validation_label):,}"),
+    ]
+
+
+def _notes(results: Results) -> list[str]:
+    notes = []
+    inputs, spec = results.inputs, results.spec
+    if results.threshold.theta is None and spec.theta != "none":
+        notes.append(f"Similarity was not used as evidence. {results.threshold.why}.")
+    if not inputs.has_time and inputs.source is None:
+        notes.append(
+            "The submissions carry no times, so the earliest of several copies is not known: identical "
+            "copies share one payment, and of similar ones an arbitrary (content-ordered) one stands for all."
+        )
+    for group in look_alikes(inputs.identities)[:20]:
+        shown = ", ".join(f"“{visible(name)}”" for name in group[:5])
+        notes.append(f"These identities read alike and are different: {shown}.")
+    for key, value, count in results.payees.common[:20]:
+        notes.append(f"{count} identities share {key} = “{visible(value)}”: too common to tie them.")
+    owed = sum(b for b in results.division.balance if b > 0)
+    if owed * 10 > spec.minor:
+        notes.append(
+            f"{spec.currency} {_thousands(spec.money.text(owed))} are carried to the next run because scores "
+            "below zero are large; more validation rows would make scores steadier."
+        )
+    return notes
+
+
+def _interval(results: Results) -> str:
+    groups = len(results.scores.by_group)
+    if groups > 1:
+        how = f"other validation rows of the same kind (jackknife over {groups} groups of them)"
+    else:
+        how = "the sampling of coalitions; the choice of validation rows is not in it"
+    return f"Intervals ({LEVEL:.0%}) say how far a payment could have come out otherwise with {how}."
+
+
+def _payments(results: Results) -> list[Row]:
+    carry = results.spec.negative == "carry"
+    return [
+        {
+            "identity": visible(row["identity"]), "payment": _thousands(row["payment"]),
+            "low": _thousands(row["low"]), "high": _thousands(row["high"]),
+            "without": _thousands(row["without_evidence"]),
+            "balance": _thousands(row["balance"]) if carry else None, "units": f"{row['units']:,}",
+            "clusters": f"{row['clusters']:,}", "score": f"{row['score']:.4f}",
+            "with": visible(row["paid_together_with"], 24),
+        }
+        for row in payment_table(results).slice(0, _MOST_ROWS).to_pylist()
+    ]  # fmt: skip
+
+
+def _links(results: Results) -> list[Row]:
+    edges, names = results.payees.edges, results.inputs.identities
+    return [
+        {
+            "left": visible(names[edges.left[i]]), "right": visible(names[edges.right[i]]),
+            "reason": str(edges.reason[i]), "score": f"{edges.score[i]:.3f}",
+        }
+        for i in range(min(len(edges), 500))
+    ]  # fmt: skip
+
+
+def _overrides(results: Results) -> list[Row]:
+    return [
+        {
+            "action": f"{o.action} {'units' if o.units else 'identities'}",
+            "names": ", ".join(visible(name, 32) for name in (o.units or o.identities)),
+            "reason": visible(o.reason, 400), "by": visible(o.by), "date": o.date.isoformat(),
+        }
+        for o in results.overrides
+    ]  # fmt: skip
+
+
+def _check(threshold: Threshold) -> Row | None:
+    check = threshold.check
+    if check is None:
+        return None
+    low, high = check["interval"]
+    return {
+        "pairwise": f"{check['pairwise_floor']:.2f}",
+        "chaining": f"{check['chaining_floors'][format(check['cutoff'], 'g')]:.2f}",
+        "cutoff": f"{check['cutoff']:.0%}",
+        "copies": f"{check['near_duplicate_p10']:.3f}",
+        "interval": f"{low:.2f} to {high:.2f}"
+        if check["usable"]
+        else f"nothing ({low:.2f} to {high:.2f})",
+        "used": "no threshold" if threshold.theta is None else f"theta {threshold.theta:g}",
+        "variants": check["variants"],
+    }
+
+
+def _mechanism(results: Results) -> list[tuple[str, str]]:
+    m, spec = results.mechanism, results.spec
+    return [
+        ("Mechanism", m.id),
+        ("Evidence", m.evidence),
+        ("Players", "units: each cluster of tied units is one player"),
+        ("Stands for a cluster", "its earliest unit, which also owns it"),
+        (
+            "Score",
+            f"{m.semivalue} value, {results.scores.method}, {spec.utility.learner} accuracy over chance",
+        ),
+        (
+            "Money",
+            f"whole minor units by largest remainder, ties by content; negative scores: {spec.negative}",
+        ),
+        ("Seed", str(spec.seed)),
+    ]
+
+
+def _thousands(text: str) -> str:
+    sign = "-" if text.startswith("-") else ""
+    units, point, rest = text.removeprefix("-").partition(".")
+    return f"{sign}{int(units):,}{point}{rest}"

@@ -1,0 +1,77 @@
+"""The red team's part of a run: attacks on a sample of this very market, before others try them.
+
+Each chosen identity plays the attacks of the library against the run's own mechanism. On a large
+submission the market is a sample of identities and units, chosen by content, so that this takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from datamarket_gym.content import keyed_generator
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.payout.files import whole, write_json
+from datamarket_gym.payout.inputs import Inputs
+from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.redteam import AuditReport, audit, market_state
+from datamarket_gym.typing import Codes
+
+ATTACKS = "sybil_split_k,exact_dup_2x_sybils,near_duplicate_2x_sybils,copycat,synthetic_laundering,junk_padding"
+_PLAYERS, _IDENTITIES, _UNITS, _VALIDATION = 2, 8, 50, 200
+
+
+def run_red_team(
+    inputs: Inputs, spec: PayoutSpec, mechanism: Mechanism, state: Path, target: Path
+) -> None:
+    """The audit of a sample market, kept in ``target``; or why it cannot be made."""
+    if not spec.audit:
+        write_json(target, {"none": "they were switched off"})
+        return
+    rows = _sample(inputs, spec.seed)
+    try:
+        submission = inputs.submission.take(rows)
+        held = _some(len(inputs.validation_label), _VALIDATION, spec.seed, "audit validation")
+        features, label = inputs.validation_features[held], inputs.validation_label[held]
+        utility = UtilityOracle(features, label, spec.utility)
+        market = market_state(submission, features, label, spec.seed)
+        found = audit(market, mechanism, utility, providers=_PLAYERS, only=ATTACKS, out=state)
+    except DataMarketError as error:
+        write_json(target, {"none": str(error)})
+        return
+    with whole(target) as aside:
+        aside.write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def read_red_team(target: Path) -> tuple[AuditReport | None, str]:
+    """The audit of a run, or why there is none."""
+    text = target.read_text(encoding="utf-8")
+    plain = json.loads(text)
+    return (None, plain["none"]) if "none" in plain else (AuditReport.model_validate_json(text), "")
+
+
+def _sample(inputs: Inputs, seed: int) -> Codes:
+    """Units of a few identities, a few of each; chosen by content, not by name or row."""
+    n, keys = len(inputs.identities), inputs.submission.keys
+    # Identities that bring at least a handful of units, in the order of their least content key.
+    least = np.full(n, b"~", dtype=keys.dtype)
+    by_key = np.argsort(keys, kind="stable")[::-1]
+    least[inputs.owner[by_key]] = keys[by_key]
+    order = np.argsort(least, kind="stable")
+    counts = np.bincount(inputs.owner, minlength=n)
+    fit = [i for i in order if counts[i] >= 5] or order.tolist()
+    chosen = [fit[i] for i in _some(len(fit), _IDENTITIES, seed, "audit identities")]
+    rows = []
+    for identity in chosen:
+        mine = np.flatnonzero(inputs.owner == identity)
+        mine = mine[np.argsort(keys[mine], kind="stable")]
+        rows.append(mine[_some(len(mine), _UNITS, seed, "audit units")])
+    return np.concatenate(rows)
+
+
+def _some(n: int, most: int, seed: int, purpose: str) -> Codes:
+    return np.sort(keyed_generator(seed, purpose).permutation(n)[:most])

@@ -1,0 +1,147 @@
+"""What a payout run is asked to do, from a TOML file and command-line flags; unknown keys are refused."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.payments.mechanism import Mechanism, mechanism
+from datamarket_gym.payout.money import Currency
+
+HASH_ONLY = "exact_hash"
+
+
+class Frozen(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Columns(Frozen):
+    """Our roles and the names of the columns that hold them; None where the role is not used.
+
+    ``features`` and ``embedding`` name a list column, the stem of numbered columns (``f`` for ``f_0``,
+    ``f_1``, ...) or several numeric columns separated by commas.
+    """
+
+    id: str | None = None
+    identity: str = "identity"
+    label: str = "label"
+    features: str | None = None
+    embedding: str | None = None
+    text: str | None = None
+    image: str | None = None
+    time: str | None = None
+    trusted_source: str | None = None
+
+
+class Files(Frozen):
+    """Arrays outside the table (``file.npy``, ``file.npz#name``) and folders of images."""
+
+    features: str | None = None
+    embedding: str | None = None
+    validation_features: str | None = None
+    images: str | None = None
+    validation_images: str | None = None
+
+
+class Linkage(Frozen):
+    """Which identities belong together: columns that must agree, or an edge table, or splink.
+
+    A key is one column, or several joined by ``+``; ``time:3600`` counts times within the hour as equal.
+    """
+
+    keys: list[str] = Field(default_factory=list)
+    fuzzy: list[str] = Field(default_factory=list)  # columns splink compares
+    edges: str | None = None  # table (id_l, id_r, probability)
+    between: Literal["identities", "units"] = "identities"
+    probability: float = Field(default=0.95, gt=0, le=1)
+    most: int = Field(default=20, ge=2)  # a key that more identities share says nothing
+
+
+class PayoutSpec(Frozen):
+    """A whole payout run."""
+
+    amount: str
+    currency: str = "EUR"
+    negative: Literal["zero", "carry"] = "carry"
+    theta: str = "auto"  # auto, none or a number
+    learner: str = "knn"
+    encoder: str | None = None
+    audit: bool = True
+    seed: int = Field(default=0, ge=0)
+    columns: Columns = Columns()
+    files: Files = Files()
+    linkage: Linkage = Linkage()
+
+    @field_validator("theta")
+    @classmethod
+    def _theta(cls, value: str) -> str:
+        if value in ("auto", "none"):
+            return value
+        try:
+            number = float(value)
+        except ValueError as error:
+            raise ParameterError("theta", value, "choose auto, none or a number below 1") from error
+        if not -1 < number <= 1:
+            raise ParameterError("theta", value, "choose auto, none or a number in (-1, 1]")
+        return repr(number)
+
+    @property
+    def money(self) -> Currency:
+        """The currency."""
+        return Currency(self.currency)
+
+    @property
+    def minor(self) -> int:
+        """The amount in minor units."""
+        return self.money.minor(self.amount)
+
+    @property
+    def utility(self) -> Utility:
+        """Accuracy over chance: labelled noise earns nothing."""
+        return Utility(self.learner, "chance")
+
+    def mechanism(self, evidence: str) -> Mechanism:
+        """The recommended mechanism with the evidence that may be used."""
+        return mechanism("recommended", evidence=evidence, seed=self.seed)
+
+
+def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
+    """The spec of a TOML file, with flags (None: not given) on top."""
+    data: dict[str, Any] = {}
+    if config is not None:
+        try:
+            data = tomllib.loads(config.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataMarketError(f"{str(config)!r} is not a readable TOML file: {error}") from error
+    for name, value in flags.items():
+        if value is None or value == []:
+            continue
+        *path, last = name.split(".")
+        place = data
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return checked_spec(data)
+
+
+def checked_spec(data: Any) -> PayoutSpec:
+    """A spec from plain values; what is wrong is said in one line."""
+    try:
+        spec = PayoutSpec.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, DataMarketError):
+            raise cause from error
+        field = ".".join(str(part) for part in first["loc"])
+        raise ParameterError(field, first.get("input"), first["msg"]) from error
+    spec.minor  # noqa: B018  an impossible amount is refused before anything is read
+    spec.utility  # noqa: B018
+    return spec

@@ -1,0 +1,184 @@
+"""Reading a table (or folder) of submitted units and one of validation rows, column by column."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.payout.arrays import read_matrix
+from datamarket_gym.payout.content import embed, image_bytes, image_tree
+from datamarket_gym.payout.files import file_hash
+from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.payout.tables import TableFile, numbers, strings
+from datamarket_gym.typing import Features
+
+Optional = list[str | None]
+FileHashes = dict[str, dict[str, str | int]]
+
+
+@dataclass
+class Rows:
+    """The columns of the submissions."""
+
+    ids: list[str]
+    identity: list[str]
+    label: NDArray[Any]
+    features: Features
+    embedding: Features | None
+    time: NDArray[Any] | None
+    links: dict[str, Optional]
+    source: Optional | None
+
+
+@dataclass
+class Held:
+    """The columns of the validation rows."""
+
+    features: Features
+    label: NDArray[Any]
+    embedding: Features | None
+
+
+def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
+    """The submitted units; the hash of each file read is added to ``files``."""
+    if path.is_dir():
+        found = image_tree(path, 2)
+        ids, owners, labels = (list(part) for part in zip(*found, strict=True))
+        features = _images(path, ids, ids, spec, files, "submissions")
+        return Rows(ids, owners, np.array(labels), features, None, None, {}, None)
+    files["submissions"] = file_hash(path)
+    table, columns = TableFile.open(path), spec.columns
+    names = {"identity": columns.identity, "label": columns.label}
+    for role in ("id", "time", "text", "image", "trusted_source"):
+        given = getattr(columns, role)
+        if given is not None:
+            names[role] = given
+        elif role in ("id", "time") and role in table.names:
+            names[role] = role
+    for role, name in names.items():
+        table.require(role, name)
+    linked = [table.require("linkage", name) for name in link_columns(spec)]
+    matrices = _matrices(table, spec, ("features", "embedding"))
+    text = [names[r] for r in ("id", "identity", "text", "image", "trusted_source") if r in names]
+    single, dense = table.read([*names.values(), *linked], matrices, [*text, *linked])
+    count = len(single[columns.identity])
+    ids = strings("id", single[names["id"]]) if "id" in names else [f"row {i}" for i in range(count)]
+    features = dense.get("features")
+    if features is None:
+        features = _features(
+            spec, single, ids, files, "submissions", spec.files.features, spec.files.images
+        )
+    embedding = dense.get("embedding")
+    if spec.files.embedding is not None:
+        found, source = read_matrix(spec.files.embedding, count)
+        embedding, files["embedding"] = found, file_hash(source)
+    return Rows(
+        ids,
+        strings(columns.identity, single[columns.identity]),
+        numbers(columns.label, single[columns.label]),
+        features,
+        embedding,
+        numbers(names["time"], single[names["time"]]) if "time" in names else None,
+        {name: _loose(single[name]) for name in linked},
+        _loose(single[names["trusted_source"]]) if "trusted_source" in names else None,
+    )
+
+
+def read_validation(path: Path, spec: PayoutSpec, files: FileHashes) -> Held:
+    """The validation rows, likewise."""
+    if path.is_dir():
+        names, labels = (list(part) for part in zip(*image_tree(path, 1), strict=True))
+        return Held(_images(path, names, names, spec, files, "validation"), np.array(labels), None)
+    files["validation"] = file_hash(path)
+    table, columns = TableFile.open(path), spec.columns
+    table.require("label", columns.label)
+    content = [c for c in (columns.text, columns.image) if c is not None]
+    for name in content:
+        table.require("content", name)
+    matrices = {} if spec.files.validation_features else _matrices(table, spec, ("features",))
+    embedded = spec.columns.embedding or "embedding"
+    if embedded in table.names:
+        matrices["embedding"] = [embedded]
+    single, dense = table.read([columns.label, *content], matrices, content)
+    label = numbers(columns.label, single[columns.label])
+    features = dense.get("features")
+    if features is None:
+        rows = [f"validation row {i}" for i in range(len(label))]
+        folder = spec.files.validation_images or spec.files.images
+        features = _features(
+            spec, single, rows, files, "validation", spec.files.validation_features, folder
+        )
+    return Held(features, label, dense.get("embedding"))
+
+
+def link_columns(spec: PayoutSpec) -> list[str]:
+    """The columns that linkage needs, beside the roles a unit has anyway."""
+    parts = [part for key in spec.linkage.keys for part in key.split("+")]
+    plain = [part.strip() for part in parts if not part.strip().startswith("time:")]
+    return list(dict.fromkeys([*plain, *spec.linkage.fuzzy]))
+
+
+def _matrices(table: TableFile, spec: PayoutSpec, roles: Sequence[str]) -> dict[str, list[str]]:
+    out = {}
+    for role in roles:
+        given = getattr(spec.columns, role)
+        apart = getattr(spec.files, role) is not None
+        content = role == "features" and (spec.columns.text or spec.columns.image)
+        numbered = any(
+            name.startswith(f"{role}_") and name[len(role) + 1 :].isdigit() for name in table.names
+        )
+        if given is not None:
+            out[role] = table.matrix_columns(role, given)
+        elif not apart and not content and (role in table.names or numbered):
+            out[role] = table.matrix_columns(role, role)
+    return out
+
+
+def _features(
+    spec: PayoutSpec,
+    single: dict[str, pa.ChunkedArray],
+    ids: list[str],
+    files: FileHashes,
+    which: str,
+    apart: str | None,
+    folder: str | None,
+) -> Features:
+    columns = spec.columns
+    if apart is not None:
+        found, source = read_matrix(apart, len(ids))
+        files[f"{which} features"] = file_hash(source)
+        return found
+    if columns.text is not None:
+        return embed(strings(columns.text, single[columns.text]), "text", spec.encoder, ids)
+    if columns.image is not None and folder is not None:
+        names = strings(columns.image, single[columns.image])
+        return _images(Path(folder), names, ids, spec, files, f"{which} images")
+    raise SubmissionError(
+        f"the {which} have no features; name a column (--features), a file (--features-file), "
+        "a text column (--text), or an image column and its folder (--image, --images)"
+    )
+
+
+def _images(
+    folder: Path, names: list[str], ids: list[str], spec: PayoutSpec, files: FileHashes, role: str
+) -> Features:
+    content = image_bytes(folder, names)
+    digest = hashlib.sha256(
+        "\n".join(
+            sorted(f"{hashlib.sha256(c).hexdigest()} {n}" for c, n in zip(content, names, strict=True))
+        ).encode()
+    )
+    files[role] = {"name": folder.name, "bytes": sum(map(len, content)), "sha256": digest.hexdigest()}
+    return embed(content, "image", spec.encoder, ids)
+
+
+def _loose(column: pa.ChunkedArray) -> Optional:
+    return [None if v is None or not str(v).strip() else str(v) for v in column.to_pylist()]

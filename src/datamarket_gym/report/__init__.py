@@ -1,0 +1,1 @@
+"""Pages people read: self-contained HTML files, no network, everything escaped."""

@@ -1,0 +1,88 @@
+"""datamarket embed and datamarket theta, on small files and without a model."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from datamarket_gym.cli.app import app
+from datamarket_gym.conformance.samples import samples
+from datamarket_gym.data import load_embeddings
+from datamarket_gym.errors import DataMarketError
+
+FEATURES = np.random.default_rng(0).normal(size=(40, 24))
+TEXTS = samples("text", FEATURES).tolist()
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if isinstance(result.exception, DataMarketError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture
+def table(tmp_path):
+    columns = {"text": TEXTS, "label": ["ab"[i % 2] for i in range(len(TEXTS))]}
+    pq.write_table(pa.table(columns), tmp_path / "texts.parquet")
+    return tmp_path / "texts.parquet"
+
+
+def test_embed_a_table_then_ask_for_a_threshold(table, tmp_path):
+    out = tmp_path / "e.npz"
+    said = run("embed", table, "--encoder", "ngrams", "--out", out)
+    assert "40 x 256 embeddings by ngrams-3-256" in said
+    assert not (tmp_path / "e.npz.parts").exists()
+    assert load_embeddings(out).label.tolist() == [0, 1] * 20
+    said = run("theta", out, "--per-provider", 5, "--trials", 3, "--json", tmp_path / "t.json")
+    found = json.loads((tmp_path / "t.json").read_text())
+    assert found["units"] == 40
+    assert ("do not use cosine evidence" in said) != found["usable"]
+
+
+def test_what_cannot_be_embedded_is_an_error_or_counted(tmp_path):
+    pq.write_table(pa.table({"text": [*TEXTS[:5], "", " ", TEXTS[5]]}), tmp_path / "bad.parquet")
+    common = ("embed", tmp_path / "bad.parquet", "--encoder", "ngrams", "--out", tmp_path / "e.npz")
+    with pytest.raises(DataMarketError, match=r"item 5: the text is empty.*--skip-bad"):
+        run(*common)
+    assert not (tmp_path / "e.npz").exists()
+    said = run(*common, "--skip-bad")
+    assert "left out 2 that cannot be embedded, first: item 5" in " ".join(said.split())
+    assert len(load_embeddings(tmp_path / "e.npz").vectors) == 6
+
+
+def test_a_folder_of_images_with_a_corrupt_one(tmp_path):
+    images = samples("image", FEATURES).tolist() if pytest.importorskip("PIL") else []
+    for i, image in enumerate(images[:6]):
+        folder = tmp_path / "pictures" / "xy"[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{i}.png").write_bytes(image if i else image[:50])
+    common = ("embed", tmp_path / "pictures", "--encoder", "thumbnail", "--out", tmp_path / "e.npz")
+    with pytest.raises(DataMarketError, match=r"item 0: .*(corrupt|no image)"):
+        run(*common)
+    run(*common, "--skip-bad")
+    assert load_embeddings(tmp_path / "e.npz").label.tolist() == [0, 0, 1, 1, 1]
+
+
+def test_mistakes_are_one_line(table, tmp_path):
+    for arguments, says in (
+        (("embed", table, "--encoder", "thumbnail", "--out", "x.npz"), "it reads images"),
+        (("embed", table, "--encoder", "ngrams"), "name the file to write"),
+        (("embed", table, "--encoder", "ngrams", "--out", tmp_path / "x.txt"), "use .npz or .parquet"),
+        (("embed", tmp_path / "none.csv"), "there is no file"),
+        (("embed", tmp_path), "there are no images"),
+        (("embed", table, "--encoder", "minilmm"), "did you mean minilm"),
+        (("theta", tmp_path / "none.npz"), "there is no file"),
+        (("theta", "agnews", "--data", tmp_path / "nowhere"), "is not a folder"),
+    ):
+        with pytest.raises(DataMarketError, match=says):
+            run(*arguments)
+
+
+@pytest.fixture(autouse=True)
+def _own_data_folder(monkeypatch):
+    monkeypatch.setenv("DATAMARKET_DATA", "")  # --data sets it; undone after each test

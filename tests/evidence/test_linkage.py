@@ -1,0 +1,88 @@
+"""Linkage: keys, windows, values too common to count, splink."""
+
+import numpy as np
+import pytest
+
+from datamarket_gym.errors import ParameterError, SubmissionError
+from datamarket_gym.evidence import EvidenceGraph
+from datamarket_gym.evidence.fuzzy_linkage import splink_pairs
+from datamarket_gym.evidence.linkage import Linkage, agreeing
+from datamarket_gym.units import Submission
+
+
+def submission(**metadata):
+    n = 6
+    return Submission(
+        id=[f"u{i}" for i in range(n)], identity=["a", "a", "b", "b", "c", "c"], features=np.eye(n), label=[0, 1] * 3,
+        time=[0.0, 10.0, 20.0, 4000.0, 5000.0, 90000.0],
+        metadata={k: np.array(v, dtype=object) for k, v in metadata.items()},
+    )  # fmt: skip
+
+
+def test_units_that_share_a_key_are_tied():
+    units = submission(payout=["X", None, " x ", "", "y", "y"])
+    label = EvidenceGraph.build(units, "linkage@payout").label
+    assert label[0] == label[2]
+    assert label[4] == label[5]
+    assert len(set(label)) == 4
+    identities = EvidenceGraph.build(units, "linkage@payout", granularity="identity").label
+    assert len(set(identities)) == 2
+
+
+def test_keys_join_columns_and_times():
+    units = submission(device=["d"] * 6, licence_no=["1", "2", "1", "1", "2", "2"])
+    both = EvidenceGraph.build(units, "linkage(keys=device+licence_no)").label
+    assert both.tolist() == [0, 1, 0, 0, 1, 1]
+    hourly = EvidenceGraph.build(units, "linkage(keys=device+time:3600)").label
+    assert hourly.tolist() == [0, 0, 0, 1, 1, 2]
+    either = EvidenceGraph.build(units, "linkage(keys=licence_no; device+time:3600)").label
+    assert len(set(either)) == 1
+
+
+def test_a_value_everyone_shares_says_nothing():
+    owner = np.repeat(np.arange(30), 2)
+    codes, common = agreeing("device", {"device": ["kiosk"] * 60}, np.zeros(60), owner, most=20)
+    assert (codes == -1).all()
+    assert common == [("kiosk", 30)]
+
+
+@pytest.mark.parametrize("keys", ["", "device+", "device+time:soon", "device+time:-1"])
+def test_bad_keys_are_refused(keys):
+    with pytest.raises(ParameterError):
+        EvidenceGraph.build(submission(device=["d"] * 6), Linkage(keys))
+
+
+def test_a_missing_column_is_named():
+    with pytest.raises(SubmissionError, match="'iban'"):
+        EvidenceGraph.build(submission(), "linkage@iban")
+
+
+def test_splink_finds_planted_twins():
+    pytest.importorskip("splink")
+    rng = np.random.default_rng(0)
+    names = [
+        f"{a} {b}"
+        for a in ("anna", "ben", "carla", "david", "emma", "felix")
+        for b in ("weber", "koch", "meyer", "schulz")
+    ]
+    people = [
+        (names[i % 24] + str(i), f"DE{rng.integers(10**9):010d}", f"dev-{rng.integers(10**6):06d}")
+        for i in range(120)
+    ]
+    twins = [(f"x{n[1:]}", account, device) for n, account, device in people[:20]]
+    rows = people + twins
+    ids = [f"p{i}" for i in range(120)] + [f"twin{i}" for i in range(20)]
+    columns = {name: [row[k] for row in rows] for k, name in enumerate(("name", "account", "device"))}
+    found = {(a, b) for a, b, _ in splink_pairs(ids, columns, 0.95)}
+    planted = {(f"p{i}", f"twin{i}") for i in range(20)}
+    assert len(found & planted) >= 18
+    assert len(found - planted) <= 2
+    assert splink_pairs(ids, columns, 0.95) == splink_pairs(ids, columns, 0.95)
+
+
+def test_splink_with_nothing_in_common_finds_nobody():
+    pytest.importorskip("splink")
+    ids = [f"p{i}" for i in range(20)]
+    assert splink_pairs(ids, {"a": [f"a{i}" for i in ids], "b": [f"b{i}" for i in ids]}, 0.9) == []
+    with pytest.raises(ParameterError, match="give two"):
+        splink_pairs(ids, {"a": ids}, 0.9)

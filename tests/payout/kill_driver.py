@@ -1,0 +1,99 @@
+"""Runs payouts in child processes and kills them with SIGKILL; prints what it saw as JSON.
+
+A program of its own, so that the package is imported once and children start at once.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import jinja2  # noqa: F401  imported here once instead of in every child
+import plotly.offline  # noqa: F401
+import pyarrow.parquet  # noqa: F401
+import scipy.sparse.csgraph
+import scipy.stats  # noqa: F401
+from payout_files import outputs, spec, write
+
+import datamarket_gym.payout.run as run_module
+from datamarket_gym.payout import ledger
+
+
+def child(work, before=None):
+    """Start work in a child; its process id."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if before:
+                before()
+            work()
+            os._exit(0)
+        except BaseException as error:
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+            os._exit(3)
+    return pid
+
+
+def killed_at_rename(number):
+    """Make the process kill itself at the n-th rename: just before (even) or just after it (odd)."""
+    real, seen = os.replace, [0]
+
+    def replace(a, b):
+        seen[0] += 1
+        if seen[0] == number // 2 + 1 and number % 2 == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(a, b)
+        if seen[0] == number // 2 + 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.replace = replace
+
+
+def main():
+    folder = Path(sys.argv[1])
+    audit = sys.argv[2] == "audit"
+    places = write(folder / "in")
+    settings = spec(audit=audit)
+
+    def work(out):
+        return lambda: run_module.pay(places, settings, out)
+
+    started = time.perf_counter()
+    assert os.waitpid(child(work(folder / "calm")), 0)[1] == 0
+    lasted = time.perf_counter() - started
+    calm = outputs(folder / "calm")
+    seen = {"kills": 0, "different": [], "states": []}
+
+    def finish(out):
+        assert os.waitpid(child(work(out)), 0)[1] == 0, out
+        seen["different"] += [name for name, content in outputs(out).items() if content != calm[name]]
+        entries = [vars(e) for e in ledger.read_entries(out)]
+        same = entries == [vars(e) for e in ledger.read_entries(folder / "calm")]
+        events = [event for _, event, _, _ in ledger.read_history(out)]
+        seen["states"].append([ledger.read_record(out).state, same, events])
+
+    random.seed(int(sys.argv[3]))
+    for each in range(5):  # each folder is killed four times before it may finish: twenty moments
+        out = folder / f"random-{each}"
+        for _ in range(4):
+            pid = child(work(out))
+            time.sleep(random.uniform(0, lasted))
+            os.kill(pid, signal.SIGKILL)
+            seen["kills"] += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        finish(out)
+    for number in range(100):  # and at every single rename of an output or a stage
+        out = folder / f"rename-{number}"
+        status = os.waitpid(child(work(out), lambda n=number: killed_at_rename(n)), 0)[1]
+        if not os.WIFSIGNALED(status):
+            break
+        seen["kills"] += 1
+        if number % 5 == 0 or audit:
+            finish(out)
+    seen["renames"] = number
+    sys.stdout.write(json.dumps(seen))
+
+
+main()

@@ -1,0 +1,98 @@
+"""Small tables of units for the payout tests, and a run over them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from datamarket_gym.payout.run import Places, pay
+from datamarket_gym.payout.spec import checked_spec
+
+DIMENSIONS = 6
+
+
+def units(n=60, identities=4, seed=0, copies=6):
+    """A dict of columns: units of a few identities, the last of whom copies some of the others'."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 3, n)
+    centres = 2.0 * np.eye(3, DIMENSIONS)
+    features = centres[label] + rng.normal(0, 0.6, (n, DIMENSIONS))
+    identity = [f"seller {i % identities}" for i in range(n)]
+    time = np.arange(n, dtype=np.float64)
+    stolen = rng.choice(n, copies, replace=False)
+    half = copies // 2
+    noisy = features[stolen[half:]] + rng.normal(0, 0.01, (copies - half, DIMENSIONS))
+    features = np.vstack([features, features[stolen[:half]], noisy])
+    total = n + copies
+    return {
+        "id": [f"u{i}" for i in range(total)],
+        "identity": [*identity, *["thief"] * copies],
+        "label": np.concatenate([label, label[stolen]]),
+        "time": np.concatenate([time, 1000.0 + np.arange(copies)]),
+        "features": features,
+    }
+
+
+def validation(n=40, seed=1):
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 3, n)
+    return {
+        "label": label,
+        "features": 2.0 * np.eye(3, DIMENSIONS)[label] + rng.normal(0, 0.6, (n, DIMENSIONS)),
+    }
+
+
+def table(columns):
+    out = {}
+    for name, column in columns.items():
+        if isinstance(column, np.ndarray) and column.ndim == 2:
+            flat = pa.array(np.ascontiguousarray(column).ravel())
+            out[name] = pa.FixedSizeListArray.from_arrays(flat, column.shape[1])
+        else:
+            out[name] = pa.array(column)
+    return pa.table(out)
+
+
+def rows(columns, order):
+    """The same columns with rows in another order."""
+    return {
+        n: c[order] if isinstance(c, np.ndarray) else [c[i] for i in order] for n, c in columns.items()
+    }
+
+
+def write(folder, submitted=None, held=None):
+    """Parquet files of both tables; their places."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table(submitted or units()), folder / "units.parquet")
+    pq.write_table(table(held or validation()), folder / "validation.parquet")
+    return Places(folder / "units.parquet", folder / "validation.parquet")
+
+
+def spec(**changes):
+    return checked_spec({"amount": "1000.00", "audit": False, "theta": "none", **changes})
+
+
+def run(folder, submitted=None, held=None, overrides=None, carry_from=None, **changes):
+    """Pay the tables; the folder of the run."""
+    places = write(folder / "in", submitted, held)
+    places = Places(places.submissions, places.validation, overrides, carry_from)
+    pay(places, spec(**changes), folder / "run")
+    return folder / "run"
+
+
+def payments(folder):
+    """Rows of payments.parquet by identity."""
+    return {row["identity"]: row for row in pq.read_table(folder / "payments.parquet").to_pylist()}
+
+
+def cents(folder, column="payment"):
+    return {name: round(float(row[column]) * 100) for name, row in payments(folder).items()}
+
+
+def outputs(folder):
+    """The bytes of every file that follows from the inputs."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    names = [*manifest["outputs"], "manifest.json"]
+    return {name: Path(folder / name).read_bytes() for name in names}

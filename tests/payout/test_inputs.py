@@ -1,0 +1,203 @@
+"""Every way to hand over units gives the same payments; only what is needed is read."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from payout_files import cents, payments, run, spec, table, units, validation, write
+from pyarrow import feather
+
+from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.payout import tables
+from datamarket_gym.payout.run import Places, pay
+from datamarket_gym.payout.spec import payout_spec
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    return payments(run(tmp_path_factory.mktemp("expected")))
+
+
+def numbered(columns):
+    out = {n: c for n, c in columns.items() if n != "features"}
+    return {**out, **{f"f_{j}": columns["features"][:, j] for j in range(columns["features"].shape[1])}}
+
+
+def write_csv(columns, path):
+    names = list(columns)
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(names)
+    writer.writerows(zip(*(np.asarray(columns[n]).tolist() for n in names), strict=True))
+    path.write_text(out.getvalue(), encoding="utf-8")
+
+
+def write_jsonl(columns, path):
+    names = list(columns)
+    rows = zip(*(np.asarray(columns[n]).tolist() for n in names), strict=True)
+    path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "arrow", "feather", "parquet"])
+def test_formats_give_the_same_payments(ending, expected, tmp_path):
+    paths = [tmp_path / f"units.{ending}", tmp_path / f"validation.{ending}"]
+    for path, columns in zip(paths, (units(), validation()), strict=True):
+        match ending:
+            case "csv":
+                write_csv(numbered(columns), path)
+            case "jsonl":
+                write_jsonl({**columns, "features": columns["features"]}, path)
+            case "arrow":
+                with (
+                    pa.OSFile(str(path), "wb") as file,
+                    pa.ipc.new_stream(file, table(columns).schema) as out,
+                ):
+                    out.write_table(table(columns), max_chunksize=10)
+            case "feather":
+                feather.write_feather(table(columns), path)
+            case _:
+                pq.write_table(table(columns), path, row_group_size=7)
+    chosen = spec(columns={"features": "f"} if ending == "csv" else {})
+    pay(Places(*paths), chosen, tmp_path / "run")
+    assert payments(tmp_path / "run") == expected
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "npz#second"])
+def test_arrays_beside_the_table(ending, expected, tmp_path):
+    def save(name, array):
+        path = tmp_path / f"{name}.{ending.partition('#')[0]}"
+        if ending == "npy":
+            np.save(path, array)
+        elif ending == "npz":
+            np.savez(path, embeddings=array, other=np.zeros(3))
+        else:
+            np.savez(path, first=np.zeros(3), second=array)
+        return f"{path}#second" if "#" in ending else str(path)
+
+    submitted, held = units(), validation()
+    files = {
+        "features": save("a", submitted.pop("features")),
+        "validation_features": save("b", held.pop("features")),
+    }
+    assert payments(run(tmp_path, submitted, held, files=files)) == expected
+
+
+def test_named_columns_and_toml(expected, tmp_path):
+    names = {"id": "key", "identity": "seller", "label": "class", "features": "x", "time": "when"}
+    renamed = [{names.get(n, n): c for n, c in columns.items()} for columns in (units(), validation())]
+    places = write(tmp_path / "in", *renamed)
+    config = tmp_path / "payout.toml"
+    lines = ['amount = "1.00"', 'theta = "none"', "audit = false", "[columns]"]
+    config.write_text("\n".join([*lines, *(f'{ours} = "{theirs}"' for ours, theirs in names.items())]))
+    pay(places, payout_spec(config, {"amount": "1000.00", "columns.id": None}), tmp_path / "run")
+    assert payments(tmp_path / "run") == expected
+
+
+def test_only_needed_columns_are_read(expected, tmp_path, monkeypatch):
+    asked = []
+    real = tables._batches
+
+    def spy(path, columns, text):
+        asked.append(set(columns))
+        return real(path, columns, text)
+
+    monkeypatch.setattr(tables, "_batches", spy)
+    columns = {**units(), "huge": ["x" * 1000] * 66, "other": np.zeros((66, 50))}
+    assert payments(run(tmp_path, columns)) == expected
+    assert asked == [{"id", "identity", "label", "time", "features"}, {"label", "features"}]
+
+
+def test_an_embedding_of_its_own_decides_similarity_only(expected, tmp_path):
+    columns = units()
+    columns["embedding"] = np.random.default_rng(3).normal(size=(66, 8))
+    assert payments(run(tmp_path, columns)) == expected
+
+
+def test_without_times_identical_copies_share(tmp_path):
+    columns = units()
+    columns.pop("time")
+    clusters = pq.read_table(run(tmp_path, columns) / "clusters.parquet").to_pylist()
+    assert {row["share"] for row in clusters if row["units_in_cluster"] == 2} == {0.5}
+
+
+def test_a_trusted_source_beats_an_early_time(tmp_path):
+    columns = units()
+    thief = [i for i, name in enumerate(columns["identity"]) if name == "thief"]
+    columns["time"][thief] = -1.0  # the thief claims to have been first
+    assert cents(run(tmp_path / "times", columns))["thief"] > 0
+    origin = {
+        i: next(
+            j for j in range(60) if np.allclose(columns["features"][i], columns["features"][j], atol=0.1)
+        )
+        for i in thief
+    }
+    columns["source"] = [columns["id"][origin.get(i, i)] for i in range(66)]
+    paid = run(tmp_path / "source", columns, columns={"trusted_source": "source"})
+    assert cents(paid)["thief"] == 0  # noisy copies are tied by their source, too
+    reasons = {row["reason"] for row in pq.read_table(paid / "evidence.parquet").to_pylist()}
+    assert reasons == {"exact_hash", "trusted source"}
+
+
+def texts(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    words = [
+        ["goal", "match", "team", "score", "league"],
+        ["bank", "market", "shares", "profit", "rates"],
+    ]
+    label = np.arange(n) % 2
+    text = [" ".join(rng.choice(words[c], 6)) for c in label]
+    return {"label": label, "text": text}
+
+
+def test_raw_text_is_embedded(tmp_path):
+    columns = {"identity": ["a", "b", "b", "a"] * 10, **texts()}
+    found = run(tmp_path, columns, texts(30, 1), columns={"text": "text"}, encoder="ngrams@64")
+    assert sum(cents(found).values()) == 100_000
+    columns["text"][7] = "  "
+    with pytest.raises(SubmissionError, match="unit 'row 7': the text is empty"):
+        run(tmp_path / "blank", columns, texts(30, 1), columns={"text": "text"}, encoder="ngrams@64")
+    with pytest.raises(ParameterError, match="reads images"):
+        run(tmp_path / "wrong", columns, texts(30, 1), columns={"text": "text"}, encoder="thumbnail")
+
+
+def test_an_image_folder_is_embedded(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    for part, n in (("units/anna", 6), ("units/ben", 6), ("validation", 5)):
+        for label, level in (("dark", 40), ("light", 200)):
+            folder = tmp_path / part / label
+            folder.mkdir(parents=True)
+            for i in range(n):
+                pixels = np.clip(rng.normal(level, 20, (8, 8, 3)), 0, 255).astype(np.uint8)
+                image.fromarray(pixels).save(folder / f"{i}.png")
+    places = Places(tmp_path / "units", tmp_path / "validation")
+    pay(places, spec(encoder="thumbnail@4"), tmp_path / "run")
+    assert set(cents(tmp_path / "run")) == {"anna", "ben"}
+    (tmp_path / "units" / "anna" / "dark" / "0.png").write_bytes(b"no image")
+    with pytest.raises(SubmissionError, match=r"anna/dark/0\.png"):
+        pay(places, spec(encoder="thumbnail@4"), tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"columns": {"identity": "sellr"}}, "no column 'sellr' for 'identity'"),
+        ({"columns": {"features": "featurez"}}, "did you mean 'features'"),
+        ({"columns": {"features": "label,nothing"}}, "no column 'nothing'"),
+        ({"columns": {"features": "identity"}}, "identity"),
+        ({"files": {"features": "missing.npy"}}, "no file"),
+        ({"theta": "2"}, "theta"),
+        ({"theta": "high"}, "theta"),
+        ({"negative": "ignore"}, "negative"),
+        ({"learner": "nearest"}, "unknown learner"),
+        ({"thetta": "auto"}, "thetta"),
+        ({"linkage": {"keys": ["iban"]}}, "no column 'iban'"),
+    ],
+)
+def test_mistakes_are_named(changes, match, tmp_path):
+    with pytest.raises(DataMarketError, match=match):
+        run(tmp_path, **changes)

@@ -1,0 +1,75 @@
+"""Scores, their groups of validation rows, and the intervals made from them."""
+
+import numpy as np
+from payout_files import DIMENSIONS, spec, units, validation, write
+
+from datamarket_gym.evidence.base import Edges
+from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.intervals import half_width, standard_errors
+from datamarket_gym.payout.results import price
+from datamarket_gym.payout.run import utility_oracle
+from datamarket_gym.payout.scoring import canonical_units, score, validation_groups
+
+
+def scored(folder, held, chosen=None):
+    chosen = chosen or spec()
+    places = write(folder, units(), held)
+    inputs = read_inputs(places.submissions, places.validation, chosen)
+    mechanism = chosen.mechanism("exact_hash")
+    clusters = Clusters(np.arange(len(inputs.ids)), Edges.none(), "unit")
+    canonical = canonical_units(mechanism, inputs.submission, clusters)
+    found = score(mechanism, canonical, utility_oracle(inputs, chosen))
+    group = np.arange(len(inputs.identities))
+    return inputs, found, price(inputs, chosen, mechanism, clusters, found, group, {})
+
+
+def test_groups_are_the_scores_on_their_own_validation_rows(tmp_path):
+    inputs, found, _ = scored(tmp_path, validation())
+    whole = (found.by_group * found.group_size[:, None]).sum(axis=0) / found.group_size.sum()
+    assert np.allclose(whole, found.values, atol=1e-14)
+    # one group against the same mechanism on those rows alone (three classes in all, so chance is 1/3)
+    chosen = spec()
+    utility = utility_oracle(inputs, chosen)
+    group = validation_groups(utility.features, utility.label, 0)
+    rows = group == 0
+    clusters = Clusters(np.arange(len(inputs.ids)), Edges.none(), "unit")
+    mechanism = chosen.mechanism("exact_hash")
+    canonical = canonical_units(mechanism, inputs.submission, clusters)
+    alone = UtilityOracle(utility.features[rows], utility.label[rows], chosen.utility)
+    alone.classes = utility.classes
+    assert np.allclose(
+        score(mechanism, canonical, alone, groups=False).values, found.by_group[0], atol=1e-12
+    )
+
+
+def test_groups_are_dealt_by_content():
+    held = validation()
+    group = validation_groups(held["features"], held["label"], 0)
+    order = np.random.default_rng(0).permutation(len(group))
+    assert (validation_groups(held["features"][order], held["label"][order], 0) == group[order]).all()
+    assert np.ptp(np.bincount(group)) <= 1
+
+
+def test_standard_errors_match_the_spread_over_fresh_validation_rows(tmp_path):
+    draws, errors = [], []
+    for seed in range(40):
+        _, found, priced = scored(tmp_path / str(seed), validation(60, seed=100 + seed))
+        draws.append([float(e) for e in priced.division.exact])
+        errors.append(standard_errors(priced.payer, found))
+    spread, said = np.std(draws, axis=0, ddof=1), np.mean(errors, axis=0)
+    assert (np.abs(np.log(said / spread)) < np.log(1.6)).all()
+    width = half_width(20)
+    truth = np.mean(draws, axis=0)
+    inside = np.abs(np.array(draws) - truth) <= width * np.array(errors)
+    assert inside.mean() > 0.88
+
+
+def test_sampled_scores_have_intervals_too(tmp_path):
+    held = validation()
+    _, found, priced = scored(tmp_path, held, spec(learner="ridge"))
+    assert len(found.by_group) == 0
+    assert found.sampling_error.any()
+    assert (standard_errors(priced.payer, found) > 0).all()
+    assert held["features"].shape[1] == DIMENSIONS

@@ -1,0 +1,141 @@
+"""verify finds every change, and recomputing agrees to the byte; explain and the report say why."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import sqlite3
+
+import pyarrow.parquet as pq
+import pytest
+from payout_files import cents, run, units
+
+from datamarket_gym.errors import DataMarketError, UnknownNameError
+from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.manifest import OUTPUTS
+from datamarket_gym.payout.verify import verify
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("verified"))
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def failed(folder, **options):
+    return [check.what for check in verify(folder, **options) if not check.good]
+
+
+def test_a_fresh_run_is_good_and_recomputes_to_the_byte(folder):
+    checks = verify(folder, recompute=True)
+    assert [c.what for c in checks if not c.good] == []
+    assert {f"{name}, recomputed" for name in OUTPUTS} <= {c.what for c in checks}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_one_changed_byte_in_any_output_is_found(copy, name):
+    content = bytearray((copy / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / name).write_bytes(bytes(content))
+    assert name in failed(copy)
+
+
+def test_missing_files_are_found(copy):
+    (copy / "evidence.parquet").unlink()
+    assert failed(copy) == ["evidence.parquet"]
+    (copy / "manifest.json").unlink()
+    with pytest.raises(DataMarketError, match="no finished payout run"):
+        verify(copy)
+
+
+def test_a_manifest_made_to_fit_is_found(copy):
+    text = (copy / "payments.csv").read_text().replace("thief", "Thief")
+    (copy / "payments.csv").write_text(text)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["outputs"]["payments.csv"]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert "manifest and ledger" in failed(copy)
+
+
+def test_a_changed_ledger_is_found(copy):
+    connection = sqlite3.connect(copy / "ledger.sqlite")
+    connection.execute("UPDATE payments SET paid = paid + 100 WHERE identity = 'seller 1'")
+    connection.commit()
+    connection.close()
+    assert {"sum of payments", "payments.csv, payments.parquet, ledger"} <= set(failed(copy))
+
+
+def test_changed_inputs_are_found(tmp_path):
+    folder = run(tmp_path)
+    run(tmp_path / "other", units(seed=8))
+    shutil.copy(tmp_path / "other" / "in" / "units.parquet", tmp_path / "in" / "units.parquet")
+    assert failed(folder) == []
+    assert failed(folder, recompute=True) == ["recomputed"]
+    with pytest.raises(DataMarketError, match="not those of the run"):
+        explain(folder, "seller 1")
+
+
+def test_explain_says_what_matched_and_what_if_not(folder):
+    found = explain(folder, "thief")
+    assert found.paid == cents(folder)["thief"]
+    assert len(found.merged) == 3  # the exact copies
+    owners = {
+        unit["identity"]
+        for cluster in found.merged
+        for unit in cluster["units"]
+        if unit["share"] == "100%"
+    }
+    assert "thief" not in owners
+    assert {tie["reason"] for cluster in found.merged for tie in cluster["ties"]} == {"exact_hash"}
+    assert found.without_its_evidence > found.paid
+    assert found.low <= found.paid <= found.high
+    with pytest.raises(UnknownNameError, match="did you mean thief"):
+        explain(folder, "theif")
+
+
+def test_taking_away_all_evidence_is_what_the_table_says(folder, tmp_path):
+    # every tie of this market touches the thief, so both counterfactuals are the same
+    found = explain(folder, "thief")
+    assert found.without_its_evidence == found.without_any_evidence
+
+
+def test_the_report_is_one_file_without_network(folder):
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    outside = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert not re.search(r"(src|href|action)\s*=|url\(|@import|https?:", outside)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
+    assert "default-src 'none'" in policy
+    for script in re.findall(r"<script>(.*?)</script>", page, flags=re.S):
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    charts = re.search(r'id="charts">(.*?)</script>', page, flags=re.S).group(1)
+    assert {"chart-payments"} <= set(json.loads(charts))
+    for heading in (
+        "Payments",
+        "What matched what",
+        "similarity threshold",
+        "cheat could still gain",
+        "Inputs",
+    ):
+        assert heading in outside
+
+
+def test_tables_agree_with_each_other(folder):
+    clusters = pq.read_table(folder / "clusters.parquet").to_pylist()
+    assert len(clusters) == len(units()["id"])
+    per_cluster = {}
+    for row in clusters:
+        per_cluster[row["cluster"]] = per_cluster.get(row["cluster"], 0.0) + row["share"]
+    assert all(abs(share - 1) < 1e-9 for share in per_cluster.values())
+    standing = {row["unit"] for row in clusters if row["represents"]}
+    canonical = pq.read_table(folder / "canonical.parquet")
+    assert set(canonical["unit"].to_pylist()) == standing
+    assert set(canonical["weight"].to_pylist()) == {1.0}
+    by_unit = {row["unit"]: row["cluster"] for row in clusters}
+    for row in pq.read_table(folder / "evidence.parquet").to_pylist():
+        assert by_unit[row["left"]] == by_unit[row["right"]] == row["cluster"]
