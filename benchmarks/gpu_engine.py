@@ -13,6 +13,9 @@ without it embeddings are simulated.
 from __future__ import annotations
 
 import argparse
+import cProfile
+import io
+import pstats
 import sys
 import time
 import types
@@ -37,7 +40,7 @@ from datamarket_gym.learners.logistic_torch import (  # noqa: E402
     kernels,
     sweep,
 )
-from datamarket_gym.learners.logistic_torch.layout import slots, stack  # noqa: E402
+from datamarket_gym.learners.logistic_torch.layout import slots  # noqa: E402
 
 Game = tuple[TrainingRows, ValidationRows]
 
@@ -59,10 +62,7 @@ def synthetic(seed: int, players: int = 12, rows: int = 60, units: bool = False)
         return x
 
     label = np.concatenate(
-        [
-            rng.choice(4, rows, p=np.where(np.arange(4) == i % 4, 0.75, 0.25 / 3))
-            for i in range(players)
-        ]
+        [rng.choice(4, rows, p=np.where(np.arange(4) == i % 4, 0.75, 0.25 / 3)) for i in range(players)]
     )
     flip = rng.random(len(label)) < 0.01
     features = draw(label)
@@ -121,24 +121,18 @@ def check_kernels(device: str) -> None:
     plain = sweep.gradient(weights, data, place)
     for name, got in (("on chip", chip), ("fused", fused)):
         print(f"gradient {name}: relative error {float((got - plain).norm() / plain.norm()):.1e}")
-    states = [descent.begin(w.flatten(2), plain.flatten(2), 0.01 * plain.flatten(2)) for w in (weights,) * 2]
-    states[1] = descent.Descent(**{k: v.clone() for k, v in vars(states[1]).items()})
-    worst = 0.0
+    live, g = place.live.flatten(2), plain.flatten(2)
+    states = [descent.begin(weights.flatten(2), g, 0.01 * g, live) for _ in range(2)]
+    worst, (plainly, fast) = 0.0, states
     for _ in range(12):
-        for state, fast in zip(states, (False, True), strict=True):
-            kernels.AVAILABLE = False
-            g = sweep.gradient(states[0].trial.view_as(weights), data, place).flatten(2)
-            kernels.AVAILABLE = fast
-            if fast:
-                for key in vars(state):  # same state before every step
-                    setattr(state, key, before[key])
-                g = last
-            before = {k: v.clone() for k, v in vars(state).items()}
-            last = g
-            descent.advance(state, g, 0.01 * g)
-        a, b = states
-        worst = max(worst, float((a.trial - b.trial).norm() / a.trial.norm()))
-    kernels.AVAILABLE = True
+        kernels.AVAILABLE = False
+        g = sweep.gradient(plainly.trial.view_as(weights), data, place).flatten(2)
+        for key, value in vars(plainly).items():  # both take the step from the same state
+            setattr(fast, key, value.clone())
+        descent.advance(plainly, g, 0.01 * g, live)
+        kernels.AVAILABLE = True
+        descent.advance(fast, g, 0.01 * g, live)
+        worst = max(worst, float((plainly.trial - fast.trial).norm() / plainly.trial.norm()))
     print(f"descent step: relative difference {worst:.1e}")
 
 
@@ -149,15 +143,28 @@ def tiles(device: str) -> None:
     place, _ = slots(data, [powerset(12)] * 50, [np.arange(4095)] * 50)
     weights = torch.randn(place.live.shape, dtype=torch.float64, device=device) * 0.3
     few = kernels.FEW
-    for tile in ((16, 16, 1), (16, 32, 1), (16, 32, 2), (16, 64, 4), (32, 32, 2), (32, 64, 4), None):
+    for tile in ((16, 16, 1), (16, 32, 1), None):
         kernels.FEW = few if tile else 0
         kernels.TILE = tile or kernels.TILE
         try:
             times = [timed(lambda: sweep.gradient(weights, data, place), device)[1] for _ in range(6)]
-            print(f"gradient of 204,750 coalitions, tile {tile}: {1e3 * min(times[1:]):.2f} ms", flush=True)
+            print(
+                f"gradient of 204,750 coalitions, tile {tile}: {1e3 * min(times[1:]):.2f} ms", flush=True
+            )
         except Exception as error:  # a tile that does not fit is a result, not a failure
             print(f"tile {tile}: {type(error).__name__} {str(error)[:200]}")
     kernels.FEW, kernels.TILE = few, TILE
+    point = weights.flatten(2)
+    slope = sweep.gradient(weights, data, place).flatten(2)
+    warps, live = kernels.WARPS, place.live.flatten(2)
+    for kernels.WARPS in (1, 2, 4):
+        state = descent.begin(point.clone(), slope.clone(), 1e-3 * slope, live)
+        times = [
+            timed(lambda s=state: descent.advance(s, 0.9 * slope, 0.9e-3 * slope, live), device)[1]
+            for _ in range(6)
+        ]
+        print(f"step of 204,750 coalitions, {kernels.WARPS} warps: {1e3 * min(times[1:]):.2f} ms")
+    kernels.WARPS = warps
 
 
 TILE = kernels.TILE
@@ -179,9 +186,9 @@ def workload(
 ) -> str:
     """Run, check a sample, and return a line of the table."""
     device = options.device
-    for _ in range(2):
-        scorer, preparing = timed(lambda: StackedLogisticScorer(games, 1.0, device), device)
-        counts, solving = timed(lambda: scorer.correct(coalitions), device)
+    StackedLogisticScorer(games, 1.0, device).correct(coalitions)
+    scorer, preparing = timed(lambda: StackedLogisticScorer(games, 1.0, device), device)
+    counts, solving = timed(lambda: scorer.correct(coalitions), device)
     if any(part.strip() in name for part in options.profile.split(",") if part.strip()):
         profile(lambda: StackedLogisticScorer(games, 1.0, device).correct(coalitions), name)
     again = [StackedLogisticScorer(games, 1.0, device) for _ in range(2)]
@@ -204,20 +211,23 @@ def workload(
 
 
 def profile(call, name: str) -> None:
-    """Where the time goes, kernel by kernel."""
+    """Where the time goes: kernels of the device, and functions of the host."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as record
 
-    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA] if torch.cuda.is_available() else None
-    with record(activities=activities) as log:
-        call()
-    key = "self_cuda_time_total" if torch.cuda.is_available() else "self_cpu_time_total"
-    rows = sorted(log.key_averages(), key=lambda r: -getattr(r, key.replace("cuda", "device"), 0))
-    rows = [r for r in rows if not r.key.startswith("aten::")][:24]
-    print(f"-- {name}")
-    for r in rows:
-        spent = getattr(r, key.replace("cuda", "device"), 0) / 1e3
-        print(f"   {spent:9.2f} ms  {r.count:6d} x  {r.key[:110]}")
+    if torch.cuda.is_available():
+        with record(activities=[ProfilerActivity.CUDA]) as log:
+            call()
+        rows = sorted(log.key_averages(), key=lambda r: -r.self_device_time_total)
+        spent = sum(r.self_device_time_total for r in rows) / 1e3
+        print(f"-- {name}: {spent:.1f} ms on the device")
+        for r in rows[:16]:
+            print(f"   {r.self_device_time_total / 1e3:9.2f} ms  {r.count:6d} x  {r.key[:90]}")
+    host = cProfile.Profile()
+    host.runcall(call)
+    text = io.StringIO()
+    pstats.Stats(host, stream=text).sort_stats("tottime").print_stats(18)
+    print("\n".join(line[:120] for line in text.getvalue().splitlines() if line.strip()))
 
 
 def main() -> None:

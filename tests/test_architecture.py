@@ -12,7 +12,7 @@ ORDER = (
     ("errors", "typing"), ("registry", "content"), ("game",), ("units",), ("learners",), ("semivalues",),
     ("data",), ("encoders",), ("tasks",), ("market",), ("evidence",), ("quotient",), ("payments",),
     ("metrics",), ("guarantees",), ("redteam",),
-    ("conformance",), ("experiments",), ("figures",), ("results",), ("report",), ("payout",), ("cli",),
+    ("conformance",), ("experiments",), ("bench",), ("figures",), ("results",), ("report",), ("payout",), ("cli",),
 )  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datamarket_gym.errors import DataMarketError as DataMarketError
     from datamarket_gym.evidence import Clusters as Clusters
     from datamarket_gym.evidence import EvidenceGraph as EvidenceGraph
+    from datamarket_gym.evidence import predict_theta as predict_theta
     from datamarket_gym.game import Game as Game
     from datamarket_gym.learners.oracle import Utility as Utility
     from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
@@ -65,6 +66,7 @@ _EXPORTS = {
     "canonical_training_set": "quotient",
     "create": "registry",
     "mechanism": "payments",
+    "predict_theta": "evidence",
     "read_submission": "units",
     "register": "registry",
 }

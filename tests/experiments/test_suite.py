@@ -143,7 +143,7 @@ def test_draws_are_averaged_within_the_seed(tmp_path):
     both = run_experiment(base, tmp_path / "both")
     one = run_experiment(base.model_copy(update={"options": {}}), tmp_path / "one")
     cells = ("mechanism", "p_fs", "p_fm")
-    clean = ("quotient_shapley/noisy_owners", 0.0, 0.0)
+    clean = ("quotient_shapley/noisy", 0.0, 0.0)
     assert gains(both, *cells)[clean] == pytest.approx(gains(one, *cells)[clean])
     assert gains(both, *cells) != gains(one, *cells)
     assert {row["seeds"] for row in both} == {1}

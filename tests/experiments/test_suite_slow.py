@@ -42,7 +42,7 @@ def test_s4(results):
 
 def test_s5(results):
     rows = results("s5")
-    grid = [r for r in rows if r["metric"] == "gain" and r["mechanism"].endswith("noisy_owners")]
+    grid = [r for r in rows if r["metric"] == "gain" and r["mechanism"].endswith("noisy")]
     assert len(grid) == 25
     assert sum(r["within"] for r in grid) >= 22
     gain = gains(grid, "p_fs", "p_fm")
@@ -60,8 +60,9 @@ def test_s7(results):
         if rule == "count_canonical" and p_fm > 0:
             assert value < gain[m, r, attack, p_fm, "equal_submitted"]
     for p_fm in (0.05, 0.1, 0.2):  # at 0.4 nearly all are merged, and a split is worth 1 again
-        cell = ("quotient_shapley/noisy_names", "identity", SPLIT, p_fm)
+        cell = ("quotient_shapley/noisy", "identity", SPLIT, p_fm)
         assert gain[(*cell, "count_canonical")] < 1
+    assert [r for r in rows if r["within"] is False] == []
 
 
 def test_s8(results):

@@ -76,7 +76,8 @@ def main():
         seen["states"].append([ledger.read_record(out).state, same, events])
 
     random.seed(int(sys.argv[3]))
-    for each in range(5):  # each folder is killed four times before it may finish: twenty moments
+    each = 0
+    while seen["kills"] < 20:  # each folder is killed up to four times before it may finish
         out = folder / f"random-{each}"
         for _ in range(4):
             pid = child(work(out))
@@ -84,13 +85,15 @@ def main():
             os.kill(pid, signal.SIGKILL)
             seen["kills"] += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
         finish(out)
-    for number in range(100):  # and at every single rename of an output or a stage
+        each += 1
+    number = 0
+    for number in range(0 if audit else 100):  # and at every single rename of an output or a stage
         out = folder / f"rename-{number}"
         status = os.waitpid(child(work(out), lambda n=number: killed_at_rename(n)), 0)[1]
         if not os.WIFSIGNALED(status):
             break
         seen["kills"] += 1
-        if number % 5 == 0 or audit:
+        if number % 5 == 0:
             finish(out)
     seen["renames"] = number
     sys.stdout.write(json.dumps(seen))

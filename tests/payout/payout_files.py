@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.payout.run import Places, pay
+from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
+from datamarket_gym.payout.stages import Places
 
 DIMENSIONS = 6
 

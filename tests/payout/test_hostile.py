@@ -16,7 +16,8 @@ from payout_files import cents, payments, run, spec, table, units, validation, w
 
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.names import csv_safe, from_csv, look_alikes, visible
-from datamarket_gym.payout.run import Places, pay
+from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.stages import Places
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = [

@@ -3,6 +3,10 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +17,9 @@ from pyarrow import feather
 
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.payout import tables
-from datamarket_gym.payout.run import Places, pay
+from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
+from datamarket_gym.payout.stages import Places
 
 
 @pytest.fixture(scope="module")
@@ -201,3 +206,37 @@ def test_an_image_folder_is_embedded(tmp_path):
 def test_mistakes_are_named(changes, match, tmp_path):
     with pytest.raises(DataMarketError, match=match):
         run(tmp_path, **changes)
+
+
+def test_a_missing_amount_is_asked_for():
+    with pytest.raises(DataMarketError, match="there is no amount; give --amount"):
+        payout_spec(None, {"amount": None})
+
+
+MEMORY = """
+import resource, sys
+from pathlib import Path
+import numpy as np, pyarrow.parquet, scipy.sparse
+from payout_files import spec
+from datamarket_gym.payout.inputs import read_inputs
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+inputs = read_inputs(Path(sys.argv[1]), Path(sys.argv[2]), spec())
+print((peak() - before) / inputs.submission.features.nbytes)
+"""
+
+
+def test_reading_holds_no_second_copy(tmp_path):
+    rng = np.random.default_rng(0)
+    n, d = 30_000, 384
+    big = {"identity": [f"s{i % 50}" for i in range(n)], "label": np.arange(n) % 2}
+    places = write(
+        tmp_path,
+        {**big, "features": rng.random((n, d), dtype=np.float32)},
+        {"label": np.arange(20) % 2, "features": rng.random((20, d), dtype=np.float32)},
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(places.submissions), str(places.validation)],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+    )  # fmt: skip
+    assert float(done.stdout) < 1.9

@@ -6,7 +6,7 @@ from payout_files import cents, payments, rows, run, spec, units, validation, wr
 
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.run import utility_oracle
+from datamarket_gym.payout.stages import utility_oracle
 
 LATENT = {"carry": "entitled", "zero": "payment"}
 
@@ -73,22 +73,3 @@ def test_payments_are_those_of_the_mechanism(tmp_path):
 def test_the_thief_is_paid_for_nothing_that_was_stolen(honest):
     paid = payments(honest)["thief"]
     assert float(paid["without_evidence"]) > float(paid["payment"])
-
-
-def test_similar_copies_count_once_where_the_threshold_is_admissible(tmp_path):
-    found = run(tmp_path, theta="auto", held=validation(120))
-    from datamarket_gym.payout.files import read_json
-
-    threshold = read_json(found / "threshold.json")
-    if threshold["theta"] is None:
-        assert "no similarity" in threshold["why"]
-    else:
-        assert (
-            threshold["check"]["interval"][0] <= threshold["theta"] <= threshold["check"]["interval"][1]
-        )
-
-
-def test_copies_in_the_submission_cannot_switch_the_evidence_off(tmp_path):
-    few = run(tmp_path / "few", units(copies=4), theta="auto", held=validation(120))
-    many = run(tmp_path / "many", units(copies=40), theta="auto", held=validation(120))
-    assert (few / "threshold.json").read_bytes() == (many / "threshold.json").read_bytes()

@@ -9,7 +9,7 @@ from payout_files import cents, run, spec, units, validation, write
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout import ledger
-from datamarket_gym.payout.files import sha256
+from datamarket_gym.payout.files import alone, sha256
 from datamarket_gym.payout.run import pay
 
 
@@ -139,3 +139,12 @@ def test_someone_who_left_keeps_the_balance(tmp_path):
     assert cents(second)["seller 2"] == 0
     assert cents(second, "balance")["seller 2"] == cents(first, "balance")["seller 2"]
     assert sum(cents(second).values()) == 100_000
+
+
+def test_two_runs_do_not_work_in_one_folder_at_once(tmp_path):
+    folder = run(tmp_path)
+    with alone(folder), pytest.raises(DataMarketError, match="another payout run is at work"):
+        run(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataMarketError, match="cannot be made a folder"):
+        pay(write(tmp_path / "in"), spec(), tmp_path / "file")

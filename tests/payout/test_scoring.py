@@ -9,8 +9,8 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import half_width, standard_errors
 from datamarket_gym.payout.results import price
-from datamarket_gym.payout.run import utility_oracle
 from datamarket_gym.payout.scoring import canonical_units, score, validation_groups
+from datamarket_gym.payout.stages import utility_oracle
 
 
 def scored(folder, held, chosen=None):

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -19,8 +20,9 @@ from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.run import Places, Progress, pay
+from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
+from datamarket_gym.payout.stages import Places, Progress
 from datamarket_gym.payout.verify import Check, places_of, verify
 
 _SHOWN = 20
@@ -47,11 +49,11 @@ def run_and_show(
         title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
     )
     table.add_column("identity")
-    for name in ("payment", "95 % interval", "without evidence", "carried", "units"):
+    for name in ("payment", "low", "high", "without evidence", "carried", "units"):
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(
-            escape(visible(row["identity"], 40)), row["payment"], f"{row['low']} to {row['high']}",
+            escape(visible(row["identity"], 40)), row["payment"], row["low"], row["high"],
             row["without_evidence"], row["balance"], f"{row['units']:,}",
         )  # fmt: skip
     console = Console()
@@ -132,7 +134,8 @@ def _print_explanation(found: Explanation, money: Currency) -> None:
                   f"({text(found.low)} to {text(found.high)} at 95 %).", highlight=False)  # fmt: skip
     console.print(
         f"It submitted {found.units:,} units, which are in {found.clusters:,} clusters; "
-        f"{found.owned:,} of these are its own. Its score is {found.score:.4f} of the accuracy over chance.",
+        f"it owns {found.owned:,} of these. Its score is {found.score:.4f} ± {found.score_error:.4f} of the "
+        "accuracy over chance.",
         highlight=False,
     )
     if found.balance:
@@ -158,19 +161,29 @@ def _print_explanation(found: Explanation, money: Currency) -> None:
 
 
 def _matches(found: Explanation) -> Table:
-    table = Table(title="What matched what", title_justify="left")
-    for name in ("cluster", "unit", "of", "share", "tied to", "why", "score"):
-        table.add_column(name, justify="right" if name in ("share", "score") else "left")
+    """One line per pair of units that ties the identity to somebody (or to itself)."""
+    table = Table(title="What matched what", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("unit", "matched with", "of", "why", "score", "paid to"):
+        table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
+    shown = visible(found.identity)
     for cluster in found.merged[:_SHOWN]:
-        head = str(cluster["number"])
-        for unit in cluster["units"]:
-            ties = [t for t in cluster["ties"] if unit["unit"] in (t["left"], t["right"])][:3]
-            left = (head, escape(unit["unit"]), escape(unit["identity"]), unit["share"])
-            for tie in ties or [{"left": "", "right": "", "reason": "", "score": ""}]:
-                other = tie["right"] if tie["left"] == unit["unit"] else tie["left"]
-                table.add_row(*left, escape(other), escape(tie["reason"]), tie["score"])
-                left, head = ("", "", "", ""), ""
-        table.add_section()
+        owner = {unit["unit"]: unit["identity"] for unit in cluster["units"]}
+        pairs: dict[tuple[str, str], list[dict[str, str]]] = {}
+        for tie in cluster["ties"]:
+            for unit, other in ((tie["left"], tie["right"]), (tie["right"], tie["left"])):
+                if owner.get(unit) == shown and (other, unit) not in pairs:
+                    pairs.setdefault((unit, other), []).append(tie)
+        for (unit, other), ties in pairs.items():
+            why = ", ".join(dict.fromkeys(tie["reason"] for tie in ties))
+            cells = (
+                unit,
+                other,
+                owner.get(other, "…"),
+                why,
+                min(tie["score"] for tie in ties),
+                cluster["owners"],
+            )
+            table.add_row(*(escape(cell) for cell in cells))
     return table
 
 

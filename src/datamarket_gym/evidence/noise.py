@@ -1,12 +1,13 @@
-"""The latent oracle with controlled errors, drawn pair by pair or for whole providers, evenly or not.
+"""The latent oracle with controlled errors, independent or correlated.
 
-A true edge (two nodes of one owner) is lost with probability p_fs, a false one appears with p_fm.
-``pairs`` says what errs: "node" draws false merges for every pair of nodes of different owners;
-"owner" draws one for every pair of *owners* and then ties all their nodes, so that a provider does
-not attract more errors by using more names. The second reading reproduces the published noise grid.
+A true edge (two nodes of one owner) is lost with probability p_fs, a false one (nodes of different
+owners) appears with p_fm. Real errors are not independent:
 
-``prone`` correlates errors with what they correlate with in practice. A pair's probability is p
-times a proneness that averages one over the pairs of its kind (cut at probability one):
+``pairs`` "node" draws a false merge for every pair of nodes; "owner" draws one for every pair of
+*owners* and then ties all their nodes, so that errors are shared by all names of a provider.
+
+``prone`` makes a pair's probability p times a proneness that averages one over the pairs of its
+kind (cut at probability one):
 
 - "even": one for all;
 - "size": in proportion to the product of the two sides' unit counts for false merges (more units,

@@ -102,30 +102,20 @@ def frontier(rows: Sequence[Row]) -> Any:
 def allocations(rows: Sequence[Row]) -> Any:
     """Gain against the false-merge rate under each allocation rule."""
     cases = (
-        ("near_duplicate_2x_sybils", "identity", "noisy_owners"),
-        ("sybil_split_3", "identity", "noisy_owners"),
-        ("exact_dup_2x_sybils", "collapse", "noisy_owners"),
-        ("near_duplicate_2x_sybils", "identity", "noisy_names"),
-        ("sybil_split_3", "identity", "noisy_names"),
-        ("exact_dup_2x_sybils", "collapse", "noisy_names"),
+        ("near_duplicate_2x_sybils", "identity"),
+        ("sybil_split_3", "identity"),
+        ("exact_dup_2x_sybils", "collapse"),
     )
-    drawn = {"noisy_owners": "merges between providers", "noisy_names": "merges between names"}
     with plotting() as plt:
         figure, axes = panels(plt, len(cases))
-        for axis, (attack, representative, noise) in zip(axes, cases, strict=True):
-            shown = pick(
-                rows,
-                "gain",
-                attack=attack,
-                representative=representative,
-                mechanism=f"quotient_shapley/{noise}",
-            )
+        for axis, (attack, representative) in zip(axes, cases, strict=True):
+            shown = pick(rows, "gain", attack=attack, representative=representative)
             for number, rule in enumerate(distinct(shown, "allocation")):
                 line(axis, number, *along(pick(shown, "gain", allocation=rule), "p_fm"), rule)
             for i, row in enumerate(on_paper(shown)):
                 axis.plot(row["p_fm"], row["paper"], label=None if i else "paper", **PAPER)
             honest_line(axis)
-            axis.set_title(f"{NAMES[attack]} ({representative}),\n{drawn[noise]}")
+            axis.set(title=f"{NAMES[attack]} ({representative})")
             axis.set(xlabel="false-merge rate", ylabel="gain")
         legend_below(figure, axes[0])
     return figure

@@ -15,35 +15,35 @@ from datamarket_gym.figures.style import MAP, panels, plotting
 
 @drawer("s5")
 def noise_grid(rows: Sequence[Row]) -> Any:
-    """Gains over the grid, ours above and the paper's in brackets below, for both readings."""
-    readings = {
-        "quotient_shapley/noisy_owners": "false merges between providers",
-        "quotient_shapley/noisy_names": "false merges between names",
-    }
+    """Gains over the grid, ours above and the paper's in brackets below."""
     with plotting() as plt:
-        figure, axes = panels(plt, 2, size=(4.2, 3.4))
-        for axis, (m, title) in zip(axes, readings.items(), strict=True):
-            shown = pick(rows, "gain", mechanism=m)
-            image = _heat(axis, shown, title)
-            for row in shown:
-                x, y = _place(shown, row)
-                text = f"{row['value']:.2f}"
-                if row["paper"] is not None:
-                    text += f"\n({row['paper']:.2f})"
-                colour = "white" if row["value"] < 1.7 else "black"
-                axis.text(x, y, text, ha="center", va="center", color=colour, fontsize=7)
-        figure.colorbar(image, ax=axes, label="gain (paper's in brackets)")
+        figure, (axis,) = panels(plt, 1, size=(5.2, 3.6))
+        shown = pick(rows, "gain", mechanism="quotient_shapley/noisy")
+        image = _heat(axis, shown, "near duplicates, equal shares per name")
+        for row in shown:
+            x, y = _place(shown, row)
+            text = f"{row['value']:.2f}"
+            if row["paper"] is not None:
+                text += f"\n({row['paper']:.2f})"
+            colour = "white" if row["value"] < 1.7 else "black"
+            axis.text(x, y, text, ha="center", va="center", color=colour, fontsize=7)
+        figure.colorbar(image, ax=axis, label="gain (paper's in brackets)")
     return figure
 
 
 @drawer("ablation-noise")
 def fine_grid(rows: Sequence[Row]) -> Any:
     """Gains over the finer grid under even and correlated errors, with contour lines."""
-    titles = {"even": "even", "size": "correlated with size", "density": "correlated with density"}
+    titles = {
+        "even": "independent",
+        "size": "correlated with size",
+        "density": "correlated with density",
+        "shared": "shared by a provider's names",
+    }
     with plotting() as plt:
-        figure, axes = panels(plt, 3, size=(3.3, 2.9))
-        for axis, (prone, title) in zip(axes, titles.items(), strict=True):
-            shown = pick(rows, "gain", prone=prone)
+        figure, axes = panels(plt, 4, per_row=2, size=(3.3, 2.8))
+        for axis, (errors, title) in zip(axes, titles.items(), strict=True):
+            shown = pick(rows, "gain", errors=errors)
             image = _heat(axis, shown, title)
             lines = axis.contour(_table(shown), levels=[1.25, 1.5, 1.75, 2.0, 2.25], colors="white")
             axis.clabel(lines, fontsize=6)

@@ -18,7 +18,7 @@ def payment_chart(results: Results) -> dict[str, Any]:
     unit = 10**results.spec.money.digits
     paid = results.division.paid
     top = sorted(range(len(paid)), key=lambda i: (-paid[i], results.names[i]))[:_MOST_BARS][::-1]
-    names = [f"{visible(results.names[i], 22)}" for i in top]
+    names = [visible(results.names[i], 22).partition(" (")[0] for i in top]
     places = list(range(len(top)))
     values = [paid[i] / unit for i in top]
     bars = {
@@ -46,8 +46,7 @@ def payment_chart(results: Results) -> dict[str, Any]:
 
 def threshold_chart(threshold: Threshold) -> dict[str, Any]:
     """Both similarity distributions, the chaining curve, the admissible band and the chosen theta."""
-    check = threshold.check or {}
-    low, high = check["interval"]
+    check, (low, high) = threshold.check or {}, threshold.interval
     centres = [round((a + b) / 2, 4) for a, b in zip(threshold.bins, threshold.bins[1:], strict=False)]
     data = [
         _hills("honest units of one class", centres, threshold.honest, "--main"),

@@ -6,27 +6,22 @@ divides the same amount: the difference is what that evidence cost or brought.
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.evidence.base import Edges
 from datamarket_gym.evidence.graph import Clusters, components
-from datamarket_gym.payout.evidence import clustered, payees, unit_edges
-from datamarket_gym.payout.files import read_json
-from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.manifest import read_manifest, run_id
+from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.matches import describe
-from datamarket_gym.payout.overrides import read_overrides
-from datamarket_gym.payout.results import Results, assemble, price
-from datamarket_gym.payout.run import Progress, opening_balances, utility_oracle
+from datamarket_gym.payout.results import Results, price
 from datamarket_gym.payout.scoring import canonical_units, score
 from datamarket_gym.payout.spec import checked_spec
-from datamarket_gym.payout.threshold import Threshold
+from datamarket_gym.payout.stages import Progress, Task, Work, utility_oracle
 from datamarket_gym.payout.verify import places_of
 from datamarket_gym.report.payout_page import Row
 
@@ -42,6 +37,7 @@ class Explanation:
     entitled: int
     balance: int
     score: float
+    score_error: float
     units: int
     clusters: int
     owned: int
@@ -79,6 +75,7 @@ def explain(
         entitled=results.division.entitled[code],
         balance=results.division.balance[code],
         score=float(results.score[code]),
+        score_error=float(results.error[code] * results.score.sum() / results.spec.minor),
         units=int((inputs.owner == code).sum()),
         clusters=len(mine),
         owned=len(np.unique(results.shares.cluster[results.shares.identity == code])),
@@ -94,38 +91,13 @@ def _results(
 ) -> tuple[Results, dict[str, int]]:
     """The results of a run, from its inputs; scores are worked out anew."""
     manifest = read_manifest(folder)
-    spec = checked_spec(manifest["spec"])
-    places = places_of(folder, submissions, validation)
-    edge_table = None if spec.linkage.edges is None else Path(spec.linkage.edges)
-    overrides, opening = read_overrides(places.overrides), opening_balances(places.carry_from)
-    more = {
-        k: v for k, v in {"edges": edge_table, "overrides": places.overrides}.items() if v is not None
-    }
-    inputs = read_inputs(places.submissions, places.validation, spec, more)
-    if run_id(spec, inputs.files, overrides, opening) != manifest["run"]:
+    task = Task.read(places_of(folder, submissions, validation), checked_spec(manifest["spec"]))
+    if task.run != manifest["run"]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"
         )
-    threshold = Threshold.model_validate(read_json(folder / "threshold.json"))
-    mechanism = spec.mechanism(threshold.evidence)
-    edges = unit_edges(inputs, threshold.evidence, spec, edge_table)
-    clusters = clustered(edges, overrides, inputs.ids)
-    owners = payees(inputs, spec, edge_table, overrides)
-    canonical = canonical_units(mechanism, inputs.submission, clusters)
-    scores = score(mechanism, canonical, utility_oracle(inputs, spec))
-    plain = _column(folder, "without_evidence", spec.money.signed)
-    results = assemble(
-        inputs, spec, threshold, mechanism, clusters, overrides, scores, owners, opening,
-        [plain[name] for name in inputs.identities],
-    )  # fmt: skip
-    return results, opening
-
-
-def _column(folder: Path, name: str, read: Any) -> dict[str, int]:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(folder / "payments.parquet", columns=["identity", name])
-    return dict(zip(table["identity"].to_pylist(), map(read, table[name].to_pylist()), strict=True))
+    with tempfile.TemporaryDirectory(prefix="datamarket-explain-") as aside:
+        return Work(task, folder, Path(aside), lambda _: None).results(), task.opening
 
 
 def _without(results: Results, mine: np.ndarray, opening: dict[str, int]) -> list[int]:

@@ -59,7 +59,7 @@ def payout_page(results: Results, run: str, folder: Path) -> PayoutPage:
         clusters_left_out=left_out,
         links=_links(results),
         overrides=_overrides(results),
-        evidence_why=f"Evidence used: {threshold.evidence}. {threshold.why[:1].upper()}{threshold.why[1:]}.",
+        evidence_why=evidence_words(threshold),
         check=_check(threshold),
         red_team=None if audit is None else red_team_section(audit, results),
         red_team_why=why,
@@ -74,6 +74,16 @@ def payout_page(results: Results, run: str, folder: Path) -> PayoutPage:
         ],
         mechanism=_mechanism(results),
         charts=charts,
+    )
+
+
+def evidence_words(threshold: Threshold) -> str:
+    """Which evidence was used and why, in a sentence or two."""
+    why = f"{threshold.why[:1].upper()}{threshold.why[1:]}."
+    return (
+        why
+        if threshold.theta is not None
+        else f"Only identical units are tied, similar ones are not. {why}"
     )
 
 
@@ -93,7 +103,12 @@ def _notes(results: Results) -> list[str]:
     notes = []
     inputs, spec = results.inputs, results.spec
     if results.threshold.theta is None and spec.theta != "none":
-        notes.append(f"Similarity was not used as evidence. {results.threshold.why}.")
+        notes.append(evidence_words(results.threshold))
+    if (
+        results.threshold.theta is not None
+        and results.threshold.interval[0] >= results.threshold.interval[1]
+    ):
+        notes.append(evidence_words(results.threshold))
     if not inputs.has_time and inputs.source is None:
         notes.append(
             "The submissions carry no times, so the earliest of several copies is not known: identical "
@@ -163,15 +178,14 @@ def _check(threshold: Threshold) -> Row | None:
     check = threshold.check
     if check is None:
         return None
-    low, high = check["interval"]
+    low, high = threshold.interval
     return {
         "pairwise": f"{check['pairwise_floor']:.2f}",
         "chaining": f"{check['chaining_floors'][format(check['cutoff'], 'g')]:.2f}",
+        "crowding": None if threshold.crowding is None else f"{threshold.crowding:.2f}",
         "cutoff": f"{check['cutoff']:.0%}",
         "copies": f"{check['near_duplicate_p10']:.3f}",
-        "interval": f"{low:.2f} to {high:.2f}"
-        if check["usable"]
-        else f"nothing ({low:.2f} to {high:.2f})",
+        "interval": f"{low:.2f} to {high:.2f}" if low < high else f"nothing up to {low:.2f}",
         "used": "no threshold" if threshold.theta is None else f"theta {threshold.theta:g}",
         "variants": check["variants"],
     }

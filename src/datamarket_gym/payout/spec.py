@@ -141,6 +141,10 @@ def checked_spec(data: Any) -> PayoutSpec:
         if isinstance(cause, DataMarketError):
             raise cause from error
         field = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "missing":
+            raise DataMarketError(
+                f"there is no {field}; give --{field}, or put it into the TOML file"
+            ) from error
         raise ParameterError(field, first.get("input"), first["msg"]) from error
     spec.minor  # noqa: B018  an impossible amount is refused before anything is read
     spec.utility  # noqa: B018

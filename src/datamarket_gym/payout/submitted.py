@@ -50,10 +50,9 @@ class Held:
 def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
     """The submitted units; the hash of each file read is added to ``files``."""
     if path.is_dir():
-        found = image_tree(path, 2)
-        ids, owners, labels = (list(part) for part in zip(*found, strict=True))
-        features = _images(path, ids, ids, spec, files, "submissions")
-        return Rows(ids, owners, np.array(labels), features, None, None, {}, None)
+        ids, owners, labels = (list(part) for part in zip(*image_tree(path, 2), strict=True))
+        seen = _images(path, ids, ids, spec, files, "submissions")
+        return Rows(ids, owners, np.array(labels), seen, None, None, {}, None)
     files["submissions"] = file_hash(path)
     table, columns = TableFile.open(path), spec.columns
     names = {"identity": columns.identity, "label": columns.label}

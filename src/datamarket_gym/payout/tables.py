@@ -203,7 +203,7 @@ def _batches(path: Path, columns: list[str], text: Sequence[str]) -> Iterator[An
         case ".parquet":
             import pyarrow.parquet as pq
 
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:  # page by page
                 yield from file.iter_batches(batch_size=_ROWS, columns=columns)
         case ".csv":
             from pyarrow import csv

@@ -3,11 +3,13 @@
 The check asks how alike *honest* units are. It is therefore made on the validation rows, which are the
 operator's own: made on the submissions, a few copies would look like honest units that are alike, and
 whoever submits copies could switch the evidence off. Where only the submissions have embeddings it has to
-be made on those, less identical ones, and says so.
+be made on those, less identical ones, and says so. A second floor comes from the size of the submission
+(`payout.crowding`).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.admissibility import predict_theta
 from datamarket_gym.evidence.chaining import UnitVectors
 from datamarket_gym.evidence.geometry import same_class_similarities, variant_similarities
+from datamarket_gym.evidence.verdict import USEFUL_MARGIN, Admissibility
+from datamarket_gym.payout.crowding import crowding_floor
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.spec import HASH_ONLY, PayoutSpec
 from datamarket_gym.registry import create
@@ -32,64 +36,92 @@ LEAST = 20
 
 
 class Threshold(BaseModel):
-    """The evidence that is used, why, and the check it rests on."""
+    """The evidence that is used, why, and the checks it rests on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    evidence: str
-    theta: float | None
+    evidence: str = HASH_ONLY
+    theta: float | None = None
     why: str
     check: dict[str, Any] | None = None
+    crowding: float | None = None
     bins: list[float] = []
     honest: list[float] = []  # shares of same-class pairs per bin of cosine
     copies: list[float] = []  # shares of noisy copies with their originals
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The admissible interval, crowding included; empty where the first exceeds the second."""
+        low, high = (self.check or {"interval": (1.0, 0.0)})["interval"]
+        return (low if self.crowding is None else max(low, self.crowding)), high
+
 
 def choose_evidence(inputs: Inputs, spec: PayoutSpec) -> Threshold:
-    """Exact hashes, with cosine at a threshold that the admissibility check admits."""
+    """Exact hashes, with cosine at a threshold that both checks admit."""
     if spec.theta == "none":
-        return _hash_only("cosine evidence was switched off")
+        return Threshold(why="similarity was switched off")
     pool = _pool(inputs, spec.seed)
     if len(pool.vectors) < LEAST:
-        return _hash_only(
-            f"{len(pool.vectors)} validation rows are too few to check a threshold on; {LEAST} are needed"
+        rows = len(pool.vectors)
+        return Threshold(
+            why=f"{rows} validation rows are too few to check a threshold on; {LEAST} are needed"
         )
     norm = float(np.median(np.linalg.norm(pool.vectors, axis=1)))
     variants = f"near_duplicate_2x_sybils@{_SIGMA * norm:.3g}"
+    per_provider = min(50, len(pool.vectors) // 4)
     try:
-        found = predict_theta(
-            pool, variants=variants, seed=spec.seed, per_provider=min(50, len(pool.vectors) // 4)
-        )
+        found = predict_theta(pool, variants=variants, seed=spec.seed, per_provider=per_provider)
     except DataMarketError as error:
-        return _hash_only(f"the threshold check could not be made: {error}")
+        return Threshold(why=f"the threshold check could not be made: {error}")
     # The time of the check belongs to the ledger: this document is a function of the inputs.
     check = {k: v for k, v in found.as_dict().items() if k not in ("created", "sha256")}
-    low, high = found.interval
-    theta = found.theta if spec.theta == "auto" else float(spec.theta)
-    pictures = _pictures(pool, variants, spec.seed)
-    if theta is None or not found.usable:
-        return _hash_only(found.verdict, check, pictures)
-    if not low <= theta <= high:
-        return _hash_only(
-            f"theta {theta:g} is outside the admissible interval [{low:.2f}, {high:.2f}]",
-            check,
-            pictures,
-        )
-    on = "" if inputs.validation_embedding is not None else " (checked on the submissions themselves)"
+    crowding = None
+    if inputs.validation_embedding is not None:
+        crowding = crowding_floor(inputs.validation_embedding, inputs.submission.vectors, spec.seed)
+    theta, why = _admitted(found, crowding, spec.theta)
     return Threshold(
-        evidence=f"hybrid_hash_cosine@{theta}",
+        evidence=HASH_ONLY if theta is None else f"hybrid_hash_cosine@{theta}",
         theta=theta,
-        why=found.verdict + on,
+        why=why,
         check=check,
-        **pictures,
+        crowding=crowding,
+        **_pictures(pool, variants, spec.seed),
     )
 
 
-def _hash_only(
-    why: str, check: dict[str, Any] | None = None, pictures: dict[str, list[float]] | None = None
-) -> Threshold:
-    why = f"identical units only, no similarity: {why}"
-    return Threshold(evidence=HASH_ONLY, theta=None, why=why, check=check, **(pictures or {}))
+def _admitted(found: Admissibility, crowding: float | None, wanted: str) -> tuple[float | None, str]:
+    """The threshold to use, or None, and why.
+
+    The floors protect honest units and are never crossed. Where crowding lifts them above what most copies
+    reach, a threshold above the crowd still catches plain copies and harms nobody: it is used, and called weak.
+    """
+    low, high = found.interval
+    if not found.usable:
+        return None, found.verdict
+    low = low if crowding is None else max(low, crowding)
+    crowded = high - low < USEFUL_MARGIN
+    ceiling = 1.0 if crowded else high
+    theta = found.theta if wanted == "auto" else float(wanted)
+    if wanted == "auto" and (theta is None or theta < low):
+        theta = math.ceil(100 * low if crowded else 50 * (low + high)) / 100
+    if theta is None or not low <= theta <= ceiling:
+        return None, f"theta {theta} is outside the admissible interval [{low:.2f}, {ceiling:.2f}]"
+    copies = f"nine of ten variants ({found.variants})"
+    if crowded:
+        return theta, (
+            f"similarity of at least {theta:g} counts as a copy; that is safe but weak: among so many units one "
+            f"honest unit in a hundred has a stranger at {low:.2f} or closer, and {copies} are tied only "
+            f"below {high:.2f}"
+        )
+    on = (
+        ""
+        if crowding is not None
+        else " (checked on the submissions themselves, for want of other embeddings)"
+    )
+    return theta, (
+        f"similarity of at least {theta:g} counts as a copy: honest units stay apart above {low:.2f}, and {copies} "
+        f"are more alike than {high:.2f}{on}"
+    )
 
 
 def _pool(inputs: Inputs, seed: int) -> Embeddings:

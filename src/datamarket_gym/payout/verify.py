@@ -20,8 +20,9 @@ from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import OUTPUTS, read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
-from datamarket_gym.payout.run import Places, Progress, pay
+from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
+from datamarket_gym.payout.stages import Places, Progress
 
 
 @dataclass(frozen=True)

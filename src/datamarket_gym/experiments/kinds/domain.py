@@ -19,6 +19,14 @@ from datamarket_gym.market import ProviderMarket
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
 
+FAMILIES = {
+    "honest": "nobody cheats",
+    "label_noise": "wrong labels",
+    "strategic_curation": "units left out",
+    "synthetic_laundering": "generated units",
+}
+"""What an attack is, where it is not one of false names, copies or junk."""
+
 
 @kind("domain", before=write_predictions)
 def domain_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
@@ -35,8 +43,16 @@ def domain_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[s
             "utilities": [UtilityEntry(**options)],
             "attacks": [*spec.attacks, *more],
         }
-        rows += measured(spec.model_copy(update=changes), task, seed, engine, honest_cost)
+        rows += measured(spec.model_copy(update=changes), task, seed, engine, of_units)
     return rows
+
+
+def of_units(
+    m: Mechanism, market: ProviderMarket, profile: SubmittedProfile, oracle: UtilityOracle
+) -> Row:
+    """The attack's family, so that the worst of each is found, and what honesty costs."""
+    family = FAMILIES.get(profile.attack, "splits, copies, junk")
+    return {"family": family, **honest_cost(m, market, profile, oracle)}
 
 
 def honest_cost(

@@ -18,6 +18,7 @@ from datamarket_gym.experiments.tables import MEASURES
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.market import ProviderMarket
 from datamarket_gym.metrics import Metrics
+from datamarket_gym.metrics.metrics import NEAR_ZERO
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.payments.payments import Payments
 from datamarket_gym.registry import create
@@ -114,7 +115,7 @@ def _batched(profile: SubmittedProfile, size: int | None) -> SubmittedProfile:
 
 
 def _averaged(rows: list[Row]) -> list[Row]:
-    """One row per cell of the tables: the mean over draws, gains over those that define one."""
+    """One row per cell of the tables: means over draws, and the gain in mean payment."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[tuple(item for item in row.items() if item[0] not in MEASURES)].append(row)
@@ -124,8 +125,9 @@ def _averaged(rows: list[Row]) -> list[Row]:
 
 
 def _mean(rows: list[Row]) -> Row:
-    clear = [row for row in rows if not row["near_zero"]]
     mean = {n: float(np.mean([row[n] for row in rows])) for n in rows[0] if n in MEASURES}
-    mean["gain"] = float(np.mean([row["gain"] for row in clear or rows]))
-    mean["near_zero"] = float(not clear)
+    honest, attacked = mean["honest_payment"], mean["attacked_payment"]
+    # Under random evidence a payment is an expectation: the gain is the ratio of two of them.
+    mean["gain"] = attacked / honest if honest else float("nan")
+    mean["near_zero"] = float(honest < NEAR_ZERO)
     return {**rows[0], **mean}

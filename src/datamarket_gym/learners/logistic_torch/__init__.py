@@ -3,7 +3,8 @@
 The model, the meaning of a value and the treatment of ties are those of
 `datamarket_gym.learners.logistic`. Parts: `layout` (padded data of several games), `sweep`
 (gradients), `anchor` (start and preconditioner), `descent` (L-BFGS in lockstep), `certificate` (the proof
-that predictions are final), `engine` (the loop), `kernels` (Triton, on CUDA only).
+that predictions are final), `engine` (the loop), `kernels` and `triton_*` (fused
+kernels, on CUDA only).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _SHARE = 0.5  # of the grand coalition's Hessian: a typical coalition has half t
 _SHARE_MANY = 0.08  # with many features rows are fitted closely, and curvatures fall with size
 _TYPICAL = 0.05  # row curvature assumed before any solution is known
 _OWN_CELLS = 1 << 30  # numbers that coalitions' own preconditioners may take together
-_SWEEPS_FEW, _SWEEPS = 8, 40  # a rough solution will do
+_SWEEPS_FEW, _SWEEPS = 8, 24  # a rough solution will do
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Preconditioner:
 
     matrix: torch.Tensor
 
-    def __call__(self, gradient: torch.Tensor, live: torch.Tensor) -> torch.Tensor:
-        """P g on the free parameters, (G, B, C, D)."""
+    def __call__(self, gradient: torch.Tensor) -> torch.Tensor:
+        """P g for gradients (G, B, C, D)."""
         if self.matrix.dim() == 4:
-            return (self.matrix @ gradient.flatten(2)[..., None]).view_as(gradient).mul_(live)
+            return (self.matrix @ gradient.flatten(2)[..., None]).view_as(gradient)
         flat = gradient.reshape(len(gradient), -1, self.matrix.shape[1])
-        return torch.bmm(flat, self.matrix).view_as(gradient).mul_(live)
+        return torch.bmm(flat, self.matrix).view_as(gradient)
 
     def take(self, index: torch.Tensor) -> Preconditioner:
         """For the places ``index`` (G, B'), counted through all games."""
@@ -86,9 +86,9 @@ def anchor(stack: Stack) -> Anchor:
 def _descend(
     weights: torch.Tensor, stack: Stack, slots: Slots, scale: Preconditioner, sweeps: int
 ) -> torch.Tensor:
-    def both(point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def both(point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         gradient = sweep.gradient(point.view_as(weights), stack, slots)
-        return gradient.flatten(2), scale(gradient, slots.live).flatten(2)
+        return gradient.flatten(2), scale(gradient).flatten(2), slots.live.flatten(2)
 
     state = descent.begin(weights.flatten(2), *both(weights))
     for _ in range(sweeps):

@@ -52,6 +52,7 @@ from datamarket_gym.learners.logistic_torch.sweep import logits, probabilities
 RADIUS = 0.3  # r: smaller makes eta smaller, which hardly matters, and certainty rarer
 _CONDITION = 1e9  # of N; beyond, rounding in its inverse would need more than _SLACK
 _SLACK = 1e-3
+_ROOT = math.sqrt(2)
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class Verdict:
 class _Curvature:
     """N^+ and what (3) needs of B."""
 
-    inverse: torch.Tensor  # (G, B, C, C): N^+
-    coupled: torch.Tensor  # (G, B, C, C): N^+ B B' N^+
+    forms: torch.Tensor  # (2, G, B, C, C): N^+ and N^+ B B' N^+
+    widest: torch.Tensor  # (2, G, B): R^(1/2) and omega
     usable: torch.Tensor  # (G, B) bool: N is far enough from singular
 
 
@@ -76,112 +77,103 @@ def judge(weights: torch.Tensor, gradient: torch.Tensor, stack: Stack, slots: Sl
     """Try to certify the coalitions at parameters (G, B, C, D) with the given gradient there."""
     bend = _curvature(weights, stack, slots)
     margin, correct, largest = _margins(weights, stack, slots)
-    reach = _norms(stack.squares, slots).mul_(slots.rows).amax(dim=2).sqrt()
-    norm = _norms(stack.val_squares, slots).sqrt()
     g_b = gradient[..., -1]
     g_u = slots.inverse[:, :, None] * (gradient[..., :-1] - slots.mean[:, :, None] * g_b[..., None])
     entry = ROUNDING * slots.mass  # rounding error of a sum over rows
-    spread = slots.live[..., :-1].sum(dim=(2, 3)) + (slots.mean * slots.inverse).square().sum(dim=2)
-    g_norm = g_u.flatten(2).norm(dim=2) + entry * (spread * stack.n_classes).sqrt()
-    tie = TIE * (1 + largest)
-    eps, omega, tau = _bounds(bend, g_norm, g_b, entry, slots)
-    error = (math.sqrt(2) * norm + omega[..., None]) * eps[..., None] + tau[..., None]
-    room = RADIUS / ((math.sqrt(2) * reach + omega) * eps + tau)
-    ratio = (margin / torch.maximum(error, tie[..., None])).amin(dim=2)
-    shrink = torch.minimum(ratio, room).nan_to_num(0.0) * bend.usable
+    squares = stack.width + (slots.mean * slots.inverse).square().sum(dim=2)
+    g_norm = g_u.flatten(2).norm(dim=2) + entry * (stack.n_classes * squares).sqrt()
+    eps, omega, tau = _bounds(bend, g_norm, g_b, entry, slots.mu)
+    parts = _norm_parts(slots)
+    lengths = torch.bmm(parts, stack.val_squares.transpose(1, 2)).clamp_min_(0.0).sqrt_()
+    reach = torch.bmm(parts, stack.squares.transpose(1, 2)).mul_(slots.rows).amax(dim=2).sqrt_()
+    error = lengths * (_ROOT * eps)[..., None] + (omega * eps + tau)[..., None]
+    error = torch.maximum(error, (TIE * (1 + largest))[..., None])
+    room = RADIUS / ((_ROOT * reach + omega) * eps + tau)
+    shrink = torch.minimum((margin / error).amin(dim=2), room)
+    shrink = torch.where(bend.usable & (shrink > 0), shrink, 0.0)
     return Verdict(shrink > 1, correct, shrink)
 
 
 def _curvature(weights: torch.Tensor, stack: Stack, slots: Slots) -> _Curvature:
     """N = A'VA and B B' = A'(AA' o TT')A for edge weights V, edge vectors T and incidence A."""
-    classes = stack.n_classes
-    first, second, incidence = _graph(classes, weights.device, weights.dtype)
-    sums = _edge_sums(weights, stack, slots, first, second)
+    graph = _graph(stack.n_classes, weights.device, weights.dtype)
+    sums = _edge_sums(weights, stack, slots, graph)
     edge = sums[..., -1]
     pull = (sums[..., :-1] - slots.mean[:, :, None] * edge[..., None]) * slots.inverse[:, :, None]
-    square = (pull @ pull.transpose(2, 3)) * (incidence @ incidence.T)
-    square = incidence.T @ square @ incidence
-    laplacian = (incidence.T * edge[..., None, :]) @ incidence
+    square = graph.rows.T @ ((pull @ pull.transpose(2, 3)) * graph.overlap) @ graph.rows
+    laplacian = (graph.rows.T * edge[..., None, :]) @ graph.rows
     present = slots.present.to(sums.dtype)
-    number = present.sum(dim=2)[..., None, None]
-    scale = (2 * edge.sum(dim=2).clamp_min(1e-300))[..., None, None] / number
-    ones = present[..., None] * present[..., None, :] / number
-    offset = ones + torch.diag_embed(1 - present)
+    number = present.sum(dim=2, keepdim=True)
+    scale = (edge.sum(dim=2, keepdim=True).clamp_min_(1e-300) / number)[..., None]
+    # One on constants and on absent classes, where N vanishes: there the inverse is one, too.
+    offset = (present / number)[..., None] * present[..., None, :] + torch.diag_embed(1 - present)
     inverse = (torch.linalg.inv_ex(laplacian / scale + offset)[0] - offset) / scale
-    usable = _widest(inverse, slots.present) * scale[..., 0, 0] < _CONDITION
-    return _Curvature(inverse, inverse @ square @ inverse, usable)
+    forms = torch.stack([inverse, inverse @ square @ inverse])
+    # Pairs with an absent class have at most the width of a pair of present ones.
+    widest = ((graph.rows @ forms) * graph.rows).sum(dim=4).amax(dim=3)
+    usable = widest[0] * scale[..., 0, 0] < _CONDITION
+    return _Curvature(forms, widest.clamp_min_(0.0).sqrt_() * (1 + _SLACK), usable)
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """Pairs of classes k < l, the matrix A with rows u_k - u_l, and A A'."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+    rows: torch.Tensor
+    overlap: torch.Tensor
 
 
 @cache
-def _graph(
-    classes: int, device: torch.device, dtype: torch.dtype
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Pairs of classes k < l, and the matrix with rows u_k - u_l."""
+def _graph(classes: int, device: torch.device, dtype: torch.dtype) -> _Graph:
     first, second = torch.triu_indices(classes, classes, 1, device=device)
     unit = torch.eye(classes, device=device, dtype=dtype)
-    return first, second, unit[first] - unit[second]
+    rows = unit[first] - unit[second]
+    return _Graph(first, second, rows, rows @ rows.T)
 
 
-def _edge_sums(
-    weights: torch.Tensor, stack: Stack, slots: Slots, first: torch.Tensor, second: torch.Tensor
-) -> torch.Tensor:
+def _edge_sums(weights: torch.Tensor, stack: Stack, slots: Slots, graph: _Graph) -> torch.Tensor:
     """Sums of C w p_k p_l x over a coalition's rows for pairs of classes, (G, B, pairs, D)."""
     games, size, _, width = weights.shape
     if weights.is_cuda:
         from datamarket_gym.learners.logistic_torch import kernels
 
         if kernels.on_chip(stack):
-            return kernels.edge_sums(weights, stack, slots)[:, :, first, second]
+            return kernels.edge_sums(weights, stack, slots)[:, :, graph.first, graph.second]
     p = probabilities(weights, stack, slots)
-    edges = p[:, :, first] * p[:, :, second]
+    edges = p[:, :, graph.first] * p[:, :, graph.second]
     edges *= (slots.rows * stack.weight[:, None])[:, :, None]
     return torch.bmm(edges.view(games, -1, p.shape[3]), stack.x).view(games, size, -1, width)
 
 
 def _bounds(
-    bend: _Curvature,
-    g_u: torch.Tensor,
-    g_b: torch.Tensor,
-    entry: torch.Tensor,
-    slots: Slots,
+    bend: _Curvature, g_u: torch.Tensor, g_b: torch.Tensor, entry: torch.Tensor, mu: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """eps, omega and tau of the module's docstring."""
     kappa = (1 - math.exp(-2 * RADIUS)) / (2 * RADIUS)
     eta = (math.exp(2 * RADIUS) - 1) / (2 * RADIUS) - 1
-    mu, classes = slots.mu, g_b.shape[2]
-    resistance = (1 + _SLACK) * _widest(bend.inverse, slots.present).sqrt()
-    omega = (1 + _SLACK) * _widest(bend.coupled, slots.present).sqrt()
+    resistance, omega = bend.widest
     # g_b is off by ``entry`` a class, and the norms of unit vectors less their mean are at most
     # R^(1/2) and omega. N^+ is off by 1e-6 of its norm at worst, hence norms by 1e-3.
-    off = entry * classes + _SLACK * g_b.norm(dim=2)
-    q = _form(bend.inverse, g_b) + off * resistance
-    q_b = _form(bend.coupled, g_b) + off * omega
-    a = q**2 + q_b * g_u / mu + eta * q * g_u / (2 * (mu * kappa).sqrt())
-    c = q_b / mu.sqrt() + eta * q / math.sqrt(kappa)
+    off = entry * g_b.shape[2] + _SLACK * g_b.norm(dim=2)
+    own = ((bend.forms @ g_b[..., None])[..., 0] * g_b).sum(dim=3).clamp_min_(0.0).sqrt_()
+    q, q_b = own + off * bend.widest
+    root_mu = mu.sqrt()
+    a = q**2 + q_b * g_u / mu + (eta / 2 / math.sqrt(kappa)) * q * g_u / root_mu
+    c = q_b / root_mu + (eta / math.sqrt(kappa)) * q
     root = (c + (c**2 + 4 * a).sqrt()) / 2
     eps = (g_u + (g_u**2 + 4 * mu * root**2).sqrt()) / (2 * mu)
-    rest = eta * resistance / math.sqrt(kappa) * (g_u / (2 * mu.sqrt()) + root)
-    return eps, omega, resistance * q + rest
+    rest = (eta / math.sqrt(kappa)) * (g_u / (2 * root_mu) + root)
+    return eps, omega, resistance * (q + rest)
 
 
-def _form(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
-    return (vector[..., None] * (matrix @ vector[..., None])).sum(dim=(2, 3)).clamp_min(0.0).sqrt()
-
-
-def _widest(matrix: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """The largest (u_k - u_l)' matrix (u_k - u_l) over pairs of present classes."""
-    diagonal = matrix.diagonal(dim1=2, dim2=3)
-    pairs = diagonal[..., None] + diagonal[..., None, :] - 2 * matrix
-    both = present[..., None] & present[..., None, :]
-    return torch.where(both, pairs, 0.0).amax(dim=(2, 3)).clamp_min(0.0)
-
-
-def _norms(squares: torch.Tensor, slots: Slots) -> torch.Tensor:
-    """||z||^2 of rows, (G, B, rows), from their squares: sum_j (x_j - m_j)^2 / s_j^2."""
+def _norm_parts(slots: Slots) -> torch.Tensor:
+    """What rows' squares are multiplied with to give ||z||^2 = sum_j (x_j - m_j)^2 / s_j^2."""
     precision = slots.inverse**2
     middle = precision * slots.mean
-    parts = torch.cat([precision, -2 * middle, (middle * slots.mean).sum(2, keepdim=True)], dim=2)
-    return torch.bmm(parts, squares.transpose(1, 2)).mul_(1 + 1e-8).clamp_min_(0.0)
+    parts = [precision, -2 * middle, (middle * slots.mean).sum(2, keepdim=True)]
+    return torch.cat(parts, dim=2).mul_(1 + 1e-8)
 
 
 def _margins(
@@ -189,11 +181,11 @@ def _margins(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Margins (G, B, v), infinite in padding, correct predictions, and the largest logit (G, B)."""
     score = logits(weights, stack.val)
-    padding = stack.val_label == -2
-    largest = score.abs().amax(dim=2).masked_fill_(padding[:, None], 0.0).amax(dim=2)
-    score.masked_fill_(~slots.present[..., None], -torch.inf)
+    largest = score.abs().amax(dim=(2, 3))  # zero in padding
+    score += slots.absent[..., None]
     best, chosen = score.max(dim=2)
     correct = (chosen == stack.val_label[:, None]).sum(dim=2)
     score.scatter_(2, chosen[:, :, None], -torch.inf)
-    margin = (best - score.amax(dim=2)).masked_fill_(padding[:, None], torch.inf)
+    padding = (stack.val_label == -2)[:, None]
+    margin = (best - score.amax(dim=2)).masked_fill_(padding, torch.inf)
     return margin, correct, largest

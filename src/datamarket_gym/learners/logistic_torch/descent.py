@@ -50,9 +50,12 @@ class Descent:
         return Descent(**{f.name: gather(getattr(self, f.name), index) for f in fields(self)})
 
 
-def begin(point: torch.Tensor, gradient: torch.Tensor, scaled: torch.Tensor) -> Descent:
-    """Start at a point with gradient g and P g."""
+def begin(
+    point: torch.Tensor, gradient: torch.Tensor, scaled: torch.Tensor, live: torch.Tensor
+) -> Descent:
+    """Start at a point with gradient g and P g; parameters that are not ``live`` stay as they are."""
     games, size, n = point.shape
+    scaled = scaled * live
     past = torch.zeros(games, size, PAIRS, n, dtype=_history_type(point), device=point.device)
     square = point.new_zeros(games, size, PAIRS, PAIRS)
     decrement2 = (gradient * scaled).sum(dim=2).clamp_min(0.0)
@@ -83,14 +86,15 @@ def _history_type(point: torch.Tensor) -> torch.dtype:
     return point.dtype
 
 
-def advance(state: Descent, gradient: torch.Tensor, scaled: torch.Tensor) -> None:
+def advance(state: Descent, gradient: torch.Tensor, scaled: torch.Tensor, live: torch.Tensor) -> None:
     """Take in the gradient at ``state.trial`` and P times it; set the next trial, in place."""
     if gradient.is_cuda:
         from datamarket_gym.learners.logistic_torch import kernels
 
         if kernels.AVAILABLE:
-            kernels.advance(state, gradient, scaled)
+            kernels.advance(state, gradient, scaled, live)
             return
+    scaled = scaled * live
     end = (gradient * state.direction).sum(dim=2)
     accept = end <= UPHILL * state.slope.abs()
     moved = accept[..., None]

@@ -24,8 +24,9 @@ _MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
 _ROUNDING_LEVEL = 1e-13  # decrement, times the root of the mass, below which nothing is gained
 _MAX_SWEEPS = 1000
 _CLOSE_UP = 0.7  # share of places in use below which they are closed up
-_COMPANY, _PATIENCE = 0.2, 6  # judge when this share of the open ones is due, or after so many sweeps
-_REFRESH, _FEW = 36, 0.05  # what is open after so many sweeps gets preconditioners of its own; after
+_COMPANY = 0.35  # judge when this share of the open ones is due,
+_PATIENCE = (6, 16)  # or after so many sweeps (the second where sweeps are quick)
+_REFRESH, _FEW = 28, 0.05  # what is open after so many sweeps gets preconditioners of its own; after
 # half as many where it is a small share
 _LAUNCH_BOUND = 1 << 19  # parameters below which a sweep takes its launches' time, not its work's
 _CELLS_CPU, _CELLS_CUDA = 1 << 22, 1 << 32  # numbers held at a time: 32 MB, up to 32 GB
@@ -45,23 +46,24 @@ class Engine:
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
+        self.cells = 0  # numbers to be held at a time
         self._anchor: Anchor | None = None
 
     def solve(self, coalitions: Sequence[CoalitionMatrix]) -> list[Answer]:
         """Correct predictions of each game's coalitions, and whether they are proven."""
         if self._anchor is None:
             self._anchor = anchor(self.stack)
+        self.cells = _cells(self.stack.x.device)
         answers = [Answer(np.zeros(len(c), np.int64), np.zeros(len(c), bool)) for c in coalitions]
         for parts in self._chunks([len(c) for c in coalitions]):
             chosen = [c[part] for c, part in zip(coalitions, parts, strict=True)]
-            batch = _Batch(self.stack, self._anchor, chosen)
+            batch = _Batch(self.stack, self._anchor, chosen, self.cells)
             batch.run()
             correct, proven = batch.correct.cpu().numpy(), batch.proven.cpu().numpy()
-            gradients = batch.gradients.cpu().numpy()
             for g, (answer, part) in enumerate(zip(answers, parts, strict=True)):
                 answer.correct[part] = correct[g, : len(part)]
                 answer.proven[part] = proven[g, : len(part)]
-                answer.gradients += int(gradients[g])
+                answer.gradients += batch.gradients[g]
         return answers
 
     def _chunks(self, sizes: Sequence[int]) -> Iterator[list[NDArray[np.int64]]]:
@@ -69,7 +71,7 @@ class Engine:
         parameters = classes * stack.width
         vectors = (2 * descent.PAIRS + 10) * parameters
         cells = 3 * classes * max(stack.x.shape[1], stack.val.shape[1]) + vectors
-        step = max(1, _cells(stack.x.device) // (cells * len(sizes)))
+        step = max(1, self.cells // (cells * len(sizes)))
         for start in range(0, max(sizes), step):
             yield [np.arange(min(start, n), min(start + step, n)) for n in sizes]
 
@@ -77,8 +79,10 @@ class Engine:
 class _Batch:
     """One chunk under way."""
 
-    def __init__(self, stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix]) -> None:
-        self.stack, self.anchor = stack, anchor
+    def __init__(
+        self, stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix], cells: int
+    ) -> None:
+        self.stack, self.cells = stack, cells
         self.slots, careful = slots(stack, coalitions, [np.arange(len(c)) for c in coalitions])
         shape = self.slots.origin.shape
         device = self.slots.origin.device
@@ -86,7 +90,7 @@ class _Batch:
         self.goal = torch.full(shape, FIRST_GOAL, dtype=stack.x.dtype, device=device)
         self.correct = torch.zeros(shape, dtype=torch.int64, device=device)
         self.proven = torch.zeros(shape, dtype=torch.bool, device=device)
-        self.gradients = torch.zeros(len(coalitions), dtype=torch.int64, device=device)
+        self.gradients = [0] * len(coalitions)
         self.shape = (stack.n_classes, stack.width)
         self.precondition = anchor.precondition
         weights = anchor.start(self.slots)
@@ -97,42 +101,44 @@ class _Batch:
         sweeps = waiting = 0
         refresh_at = _REFRESH
         while sweeps < _MAX_SWEEPS:
-            active, due = self.active.sum(dim=1), self._due().sum(dim=1)
-            counts = torch.stack([active.sum(), active.amax(), due.sum(), due.amax()])
-            total, most, ready, widest = (int(count) for count in counts.tolist())
+            # One small transfer; the arithmetic on it is the host's.
+            active, due = torch.stack([self.active, self._due()]).sum(dim=2).tolist()
+            total, ready = sum(active), sum(due)
             if total == 0:
                 return
+            quick = total * self.shape[0] * self.shape[1] < _LAUNCH_BOUND
+            patience = _PATIENCE[quick]
             # Judging a few at a time wastes launches; they wait a little for company.
-            if ready and (ready >= _COMPANY * total or waiting >= _PATIENCE):
-                self._judge(widest)
+            if ready and (ready >= _COMPANY * total or waiting >= patience):
+                self._judge(max(due))
                 waiting = 0
                 continue
-            if most <= _CLOSE_UP * self.active.shape[1]:
-                self._close_up(most)
+            if max(active) <= _CLOSE_UP * self.active.shape[1]:
+                self._close_up(max(active))
             rare = total <= _FEW * self.correct.numel() and sweeps >= refresh_at // 2
             if (rare or sweeps >= refresh_at) and affordable(self.stack, self.active.numel()):
                 self._refresh()
                 refresh_at = sweeps + _REFRESH
-            burst = 4 if total * self.shape[0] * self.shape[1] < _LAUNCH_BOUND else 1
+            burst = 4 if quick else 1
             for _ in range(burst):
-                self.gradients += active
                 weights = self.state.trial.view(*self.active.shape, *self.shape)
                 descent.advance(self.state, *self._gradient(weights))
+            self.gradients = [sum_ + burst * n for sum_, n in zip(self.gradients, active, strict=True)]
             sweeps += burst
             waiting = waiting + burst if ready else 0
 
-    def _gradient(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _gradient(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         gradient = sweep.gradient(weights, self.stack, self.slots)
-        scaled = self.precondition(gradient, self.slots.live)
-        return gradient.flatten(2), scaled.flatten(2)
+        scaled = self.precondition(gradient)
+        return gradient.flatten(2), scaled.flatten(2), self.slots.live.flatten(2)
 
     def _refresh(self) -> None:
         """Coalitions that are still open get their own Hessians, and start from where they are."""
         weights = self.state.point.view(*self.active.shape, *self.shape)
         self.precondition = own(weights, self.stack, self.slots)
         slope = self.state.slope_vector
-        scaled = self.precondition(slope.view_as(weights), self.slots.live).flatten(2)
-        self.state = descent.begin(self.state.point, slope, scaled)
+        scaled = self.precondition(slope.view_as(weights)).flatten(2)
+        self.state = descent.begin(self.state.point, slope, scaled, self.slots.live.flatten(2))
 
     def _due(self) -> torch.Tensor:
         return self.active & (self.state.decrement <= self.goal)
@@ -162,7 +168,7 @@ class _Batch:
         stack, classes = self.stack, self.stack.n_classes
         cells = classes * classes * (stack.x.shape[1] + stack.width)
         cells += 3 * classes * max(stack.x.shape[1], stack.val.shape[1])
-        return max(1, _cells(stack.x.device) // cells)
+        return max(1, self.cells // cells)
 
     def _close_up(self, width: int) -> None:
         index, used = _pack(self.active, width)

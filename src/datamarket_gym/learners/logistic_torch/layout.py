@@ -65,6 +65,7 @@ class Slots:
     rows: torch.Tensor  # (G, B, n) uint8: the coalition's rows
     bits: torch.Tensor  # (G, B, ceil(n / 64)) int64: the same, one bit a row
     present: torch.Tensor  # (G, B, C) bool
+    absent: torch.Tensor  # (G, B, C): zero, minus infinity for absent classes
     penalty: torch.Tensor  # (G, B, d + 1): mu s_j^2, one where constant, zero for the intercept
     mean: torch.Tensor  # (G, B, d)
     inverse: torch.Tensor  # (G, B, d): 1 / s_j, zero where constant
@@ -170,6 +171,7 @@ def slots(
             rows=rows,
             bits=_bits(rows),
             present=present,
+            absent=torch.zeros_like(mass)[..., None].masked_fill(~present, -torch.inf),
             penalty=penalty,
             mean=mean,
             inverse=torch.where(fixed, 0.0, variance.rsqrt()),

@@ -43,11 +43,11 @@ class StackedLogisticScorer:
             todo.append(open_)
             self.report.coalitions += len(asked)
             self.report.proven += len(asked) - len(open_)
-        asked = [c[rows] for c, rows in zip(coalitions, todo, strict=True)]
+        remaining = [c[rows] for c, rows in zip(coalitions, todo, strict=True)]
         if any(len(rows) for rows in todo):
-            answers = self._engine.solve(asked)
+            answers = self._engine.solve(remaining)
             for problem, hits, rows, c, answer in zip(
-                self.problems, counts, todo, asked, answers, strict=True
+                self.problems, counts, todo, remaining, answers, strict=True
             ):
                 self._settle(problem, c, answer)
                 hits[rows] = answer.correct

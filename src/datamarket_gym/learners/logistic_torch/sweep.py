@@ -21,9 +21,7 @@ def logits(weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 def probabilities(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
     """Softmax over the present classes, (G, B, C, n)."""
-    score = logits(weights, stack.x)
-    score.masked_fill_(~slots.present[..., None], -torch.inf)
-    return torch.softmax(score, dim=2)
+    return torch.softmax(logits(weights, stack.x).add_(slots.absent[..., None]), dim=2)
 
 
 def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
@@ -37,11 +35,6 @@ def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
     hot = torch.nn.functional.one_hot(stack.label, stack.n_classes)
     residual -= hot.transpose(1, 2)[:, None]
     residual *= (slots.rows * stack.weight[:, None])[:, :, None]
-    return finish(residual, weights, stack, slots)
-
-
-def finish(residual: torch.Tensor, weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
-    """R X + penalty W on the free parameters."""
     games, size, classes, n = residual.shape
     out = torch.bmm(residual.view(games, size * classes, n), stack.x).view_as(weights)
     return out.addcmul_(slots.penalty[:, :, None], weights).mul_(slots.live)

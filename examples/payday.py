@@ -1,0 +1,116 @@
+"""Payday for a small news archive: real articles, eight sellers, one thief, one pair of twin accounts.
+
+Usage: python examples/payday.py [--out runs/payday] [--rows 400]
+
+Makes the tables an operator would have (submissions, validation rows, settings, an override), pays EUR 10,000.00,
+explains the thief's payment, approves the run and verifies it. The articles are AG News, embedded by MiniLM; the
+file agnews_minilm.npz is looked for in DATAMARKET_DATA, then in ../shared/data. Nothing of it is kept in the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from datamarket_gym.data.locate import data_file
+
+SETTINGS = """\
+amount = "10000.00"
+currency = "EUR"
+theta = "auto"          # cosine evidence where the admissibility check allows it
+negative = "carry"      # scores below zero go to the next run
+
+[columns]
+id = "article"
+identity = "seller"
+label = "section"
+features = "embedding"
+time = "submitted"
+
+[linkage]
+keys = ["iban"]         # accounts with one bank account are paid as one
+"""
+
+OVERRIDES = """\
+[[split]]
+units = ["article-0007"]
+reason = "agency report that two sellers licensed independently; contracts seen"
+by = "R. Okafor"
+date = 2026-05-31
+"""
+
+
+def main() -> None:
+    """Write the inputs, then run the four commands an operator needs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/payday"))
+    parser.add_argument("--rows", type=int, default=400)
+    chosen = parser.parse_args()
+    write_inputs(chosen.out, chosen.rows)
+    run, out = chosen.out / "run", chosen.out
+    datamarket(
+        "pay", out / "submissions.parquet", "--validation", out / "validation.parquet", "--out", run,
+        "--config", out / "payout.toml", "--overrides", out / "overrides.toml",
+    )  # fmt: skip
+    datamarket("explain", run, "--identity", "quick-copy")
+    datamarket("ledger", "approve", run, "--by", "R. Okafor")
+    datamarket("verify", run, "--recompute")
+
+
+def write_inputs(out: Path, rows: int) -> None:
+    """Submissions of eight sellers and a thief who comes last, and validation rows from the test split."""
+    with np.load(data_file("agnews_minilm.npz"), allow_pickle=False) as file:
+        vectors, label, split = file["embeddings"].astype(np.float32), file["labels"], file["split"]
+    rng = np.random.default_rng(0)
+    train = rng.permutation(np.flatnonzero(split == "train"))[:rows]
+    held = rng.permutation(np.flatnonzero(split != "train"))[:300]
+    seller = [f"seller-{i % 8 + 1}" for i in range(rows)]
+    stolen = rng.choice(rows, rows // 10, replace=False)
+    noise = rng.normal(0, 0.01, (len(stolen), vectors.shape[1])).astype(np.float32)
+    noise[::2] = 0.0  # every second one is an exact copy
+    everything = np.vstack([vectors[train], vectors[train][stolen] + noise])
+    names = [*seller, *["quick-copy"] * len(stolen)]
+    iban = {"seller-2": "DE02 1203 0000 0000 2020 51", "seller-7": "DE02 1203 0000 0000 2020 51"}
+    out.mkdir(parents=True, exist_ok=True)
+    table = {
+        "article": [f"article-{i:04d}" for i in range(len(names))],
+        "seller": names,
+        "section": np.concatenate([label[train], label[train][stolen]]),
+        "submitted": np.arange(len(names)) * np.timedelta64(60, "s")
+        + np.datetime64("2026-05-01T09:00:00"),
+        "iban": [iban.get(name, f"IBAN of {name}") for name in names],
+        "embedding": _lists(everything),
+    }
+    pq.write_table(pa.table(table), out / "submissions.parquet")
+    pq.write_table(
+        pa.table({"section": label[held], "embedding": _lists(vectors[held])}),
+        out / "validation.parquet",
+    )
+    (out / "payout.toml").write_text(SETTINGS, encoding="utf-8")
+    (out / "overrides.toml").write_text(OVERRIDES, encoding="utf-8")
+
+
+def _lists(matrix: np.ndarray) -> pa.FixedSizeListArray:
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(np.ascontiguousarray(matrix).ravel()), matrix.shape[1]
+    )
+
+
+def datamarket(*words: object) -> None:
+    """Run a command as one would type it."""
+    typed = [str(word) for word in words]
+    sys.stdout.write(f"\n$ datamarket {shlex.join(typed)}\n")
+    sys.stdout.flush()
+    code = "from datamarket_gym.cli import main; main()"
+    subprocess.run([sys.executable, "-c", code, *typed], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""pay, explain, verify and ledger as one types them."""
+
+import json
+
+import pytest
+from payout_files import units, write
+from typer.testing import CliRunner
+
+from datamarket_gym.cli.app import app
+
+
+def typed(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("cli")
+    columns = units()
+    columns["identity"] = [name.replace("thief", "[bold]thief[/]") for name in columns["identity"]]
+    places = write(place / "in", columns)
+    done = typed(
+        "pay", places.submissions, "--validation", places.validation, "--amount", "1000.00", "--currency", "CHF",
+        "--out", place / "run", "--theta", "none", "--no-audit",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "CHF 1000.00 among 5 identities" in done.output
+    assert "[bold]thief[/]" in done.output
+    return place / "run"
+
+
+def test_explain(folder):
+    done = typed("explain", folder, "--identity", "[bold]thief[/]")
+    assert done.exit_code == 0, done.output
+    assert "exact_hash" in done.output
+    assert "Without the evidence in its clusters it would have been paid CHF" in " ".join(
+        done.output.split()
+    )
+    plain = json.loads(typed("explain", folder, "--identity", "seller 1", "--json").output)
+    assert plain["identity"] == "seller 1"
+    assert plain["low"] <= plain["paid"] <= plain["high"]
+
+
+def test_verify_and_ledger(folder):
+    assert typed("verify", folder).exit_code == 0
+    assert "approved" in typed("ledger", "approve", folder, "--by", "tester").output
+    assert "nothing changed" in typed("ledger", "approve", folder).output
+    assert "marked as paid" in typed("ledger", "paid", folder, "--reference", "transfer 7").output
+    shown = typed("ledger", "show", folder).output
+    assert "paid, CHF 1000.00" in shown
+    assert "transfer 7" in shown
+    table = folder / "payments.csv"
+    table.write_text(table.read_text() + "\n")
+    done = typed("verify", folder)
+    assert done.exit_code == 1
+    assert "changed since it was written" in done.output
+
+
+def test_a_changed_draft_is_not_approved(tmp_path):
+    places = write(tmp_path / "in")
+    words = (
+        "pay",
+        places.submissions,
+        "--validation",
+        places.validation,
+        "--amount",
+        "5",
+        "--out",
+        tmp_path / "run",
+    )
+    assert typed(*words, "--theta", "none", "--no-audit").exit_code == 0
+    (tmp_path / "run" / "clusters.parquet").write_bytes(b"")
+    done = typed("ledger", "approve", tmp_path / "run")
+    assert done.exit_code == 1
+    assert "clusters.parquet" in done.output
+    assert "draft" in typed("ledger", "show", tmp_path / "run").output
