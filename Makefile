@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow lint lock docs clean real-data holdout predict-theta content
+.PHONY: demo test slow lint lock clean synthetic figures real-data holdout predict-theta content
 
 ## demo: a small market, honest and attacked, paid two ways
 demo: $(READY)
@@ -22,6 +22,15 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+## synthetic: S1 to S8, S10 and the ablations, then docs/results.md
+synthetic: $(READY)
+	$(BIN)/datamarket suite synthetic
+	$(BIN)/datamarket results runs
+
+## figures: every figure, from docs/results
+figures: $(READY)
+	$(BIN)/datamarket figures
 
 ## real-data: CIFAR-10 and AG News (needs the data, see docs/real-domains.md)
 ## holdout: STL-10, held out, and IMDB, the calibration domain
