@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import io
+import json
 import pstats
 import sys
 import time
@@ -36,7 +37,6 @@ from datamarket_gym.learners.logistic import alone  # noqa: E402
 from datamarket_gym.learners.logistic_torch import (  # noqa: E402
     StackedLogisticScorer,
     descent,
-    engine,
     kernels,
     sweep,
 )
@@ -183,8 +183,8 @@ def timed(call, device: str):
 
 def workload(
     name: str, games: list[Game], coalitions: list[np.ndarray], options: argparse.Namespace, sample: int
-) -> str:
-    """Run, check a sample, and return a line of the table."""
+) -> dict[str, object]:
+    """Run, check a sample, and return a row of the table."""
     device = options.device
     StackedLogisticScorer(games, 1.0, device).correct(coalitions)
     scorer, preparing = timed(lambda: StackedLogisticScorer(games, 1.0, device), device)
@@ -207,7 +207,17 @@ def workload(
         f"proven {r.proven} converged {r.converged} ties {r.ties}  wrong {wrong} of {sample}"
     )
     print(line, flush=True)
-    return line
+    return {
+        "workload": name,
+        "coalitions": total,
+        "seconds": solving,
+        "microseconds_each": 1e6 * solving / total,
+        "prepare_seconds": preparing,
+        "gradients_each": r.gradients / total,
+        "proven": r.proven,
+        "ties": r.ties,
+        "wrong": f"{wrong} of {sample}",
+    }
 
 
 def profile(call, name: str) -> None:
@@ -239,6 +249,7 @@ def main() -> None:
     parser.add_argument("--profile", default="", help="workloads to profile, with commas")
     parser.add_argument("--tiles", action="store_true")
     parser.add_argument("--only", default="", help="names of workloads, with commas")
+    parser.add_argument("--save", type=Path, help="also write the rows to this JSON file")
     options = parser.parse_args()
     data = dict(np.load(options.data)) if options.data and options.data.exists() else {}
     print(f"torch {torch.__version__}, data {sorted(data) or 'simulated'}")
@@ -258,12 +269,20 @@ def main() -> None:
         "units, 480 players": ([synthetic(0, 8, 60, units=True)], [prefixes], 100),
     }
     only = [part.strip() for part in options.only.split(",") if part.strip()]
-    lines = [
+    rows = [
         workload(name, *games, options=options, sample=sample)
         for name, (*games, sample) in plan.items()
         if not only or any(part in name for part in only)
     ]
-    print("\n".join(["", f"first goal {engine.FIRST_GOAL}, tile {kernels.TILE}", *lines]))
+    if options.save:
+        name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+        saved = {
+            "title": "The coalition engine on a GPU",
+            "command": "python benchmarks/gpu_engine.py --device cuda --data EMBEDDINGS",
+            "machine": {"gpu": name, "torch": torch.__version__, "numpy": np.__version__},
+            "rows": rows,
+        }
+        options.save.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import datamarket_gym
 
 ROOT = Path(datamarket_gym.__file__).parent
 ORDER = (
-    ("errors", "typing"), ("registry", "content"), ("game",), ("units",), ("learners",), ("semivalues",),
+    ("errors", "typing", "cores"), ("registry", "content"), ("game",), ("units",), ("learners",), ("semivalues",),
     ("data",), ("encoders",), ("tasks",), ("market",), ("evidence",), ("quotient",), ("payments",),
     ("metrics",), ("guarantees",), ("redteam",),
     ("conformance",), ("experiments",), ("bench",), ("figures",), ("results",), ("report",), ("payout",), ("cli",),

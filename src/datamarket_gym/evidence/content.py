@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.content import unit_keys
+from datamarket_gym.cores import available_cores
 from datamarket_gym.errors import SubmissionError, require_in
 from datamarket_gym.evidence.base import Edges, EvidenceLayer, View, star
 from datamarket_gym.registry import register
@@ -90,7 +90,7 @@ def similar_pairs(unit: Features, theta: float) -> tuple[Codes, Codes, NDArray[n
 
     starts = range(0, len(unit), _BLOCK)
     # Bands of blocks on all cores, collected in order: the pairs are those of one thread.
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(_cores()) as pool:
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cores()) as pool:
         parts = list(pool.map(band, starts))
     lefts, rights, scores = zip(*parts, strict=True)
     return np.concatenate(lefts), np.concatenate(rights), np.concatenate(scores)
@@ -111,10 +111,6 @@ def _pairs_of_band(
         rights.append(right[keep])
         scores.append(np.minimum(score[keep], 1.0))
     return np.concatenate(lefts), np.concatenate(rights), np.concatenate(scores)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _normalised(vectors: Features) -> Features:

@@ -14,13 +14,13 @@ players changes no bit.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
 
+from datamarket_gym.cores import available_cores
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.canonical import content_order, distinct_features
 from datamarket_gym.typing import Codes, Features, Values
@@ -96,5 +96,5 @@ class Neighbourhood:
         with threadpool_limits(limits=1, user_api="blas"):
             if len(spans) == 1 or n * len(self) < _BLOCK_CELLS // 8:
                 return [work(*span) for span in spans]
-            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            with ThreadPoolExecutor(available_cores()) as pool:
                 return list(pool.map(lambda span: work(*span), spans))

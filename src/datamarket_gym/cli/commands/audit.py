@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from datamarket_gym.cli.options import Jobs
+from datamarket_gym.cores import available_cores
 
 
 def command(
@@ -56,5 +56,5 @@ def command(
         stop_at,
         seed,
         out or Path("runs") / "audit",
-        jobs or os.cpu_count() or 1,
+        jobs or available_cores(),
     )

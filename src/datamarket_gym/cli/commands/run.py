@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from datamarket_gym.cli.options import Data, Device, Jobs
+from datamarket_gym.cores import available_cores
 from datamarket_gym.errors import require_choice
 
 
@@ -44,4 +44,4 @@ def command(
 
     use_folder(data)
     require_choice("--device", device, ("cpu", "cuda", "auto"))
-    run_and_show(experiment, seeds, first_seed, out, only, jobs or os.cpu_count() or 1, device, memo)
+    run_and_show(experiment, seeds, first_seed, out, only, jobs or available_cores(), device, memo)

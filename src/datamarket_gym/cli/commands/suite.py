@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from datamarket_gym.cli.options import Device, Jobs
+from datamarket_gym.cores import available_cores
 from datamarket_gym.errors import require_choice
 
 
@@ -25,4 +25,4 @@ def command(
     from datamarket_gym.cli.suite import run_suite
 
     require_choice("--device", device, ("cpu", "cuda", "auto"))
-    run_suite(suite, seeds, out, jobs or os.cpu_count() or 1, device)
+    run_suite(suite, seeds, out, jobs or available_cores(), device)

@@ -58,13 +58,15 @@ class Lockstep:
                 keep = len(rows) * int(np.prod(self.shape)) <= _KEPT
                 solution = np.zeros((len(rows) if keep else 0, *self.shape))
                 trend = np.zeros_like(solution)
-                parts = np.array_split(np.arange(len(rows)), -(-len(rows) // self.chunk))
+                # no chunk too large for the cache, and something for every thread to do
+                count = max(-(-len(rows) // self.chunk), min(self.jobs, len(rows)))
+                parts = np.array_split(np.arange(len(rows)), count)
                 results = pool.map(lambda part, level=level: self._part(level, part), parts)
-                for part, (theta, change, hits, sure, count) in zip(parts, results, strict=True):
+                for part, (theta, change, hits, sure, spent) in zip(parts, results, strict=True):
                     if keep:
                         solution[part], trend[part] = theta, change
                     correct[rows[part]], proven[rows[part]] = hits, sure
-                    gradients += count
+                    gradients += spent
         return correct, proven, gradients
 
     def _part(

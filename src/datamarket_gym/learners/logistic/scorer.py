@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.cores import available_cores
 from datamarket_gym.errors import ParameterError, require_choice, require_count, require_in
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.logistic import alone, engine, warm
@@ -46,7 +46,7 @@ class LogisticScorer(Scorer):
     ) -> None:
         self.problem = prepare(rows, validation)
         self.C = float(C)
-        self.jobs = jobs or _available_cores()
+        self.jobs = jobs or available_cores()
         self.report = SolverReport()
         self._engine = engine.choose(self.problem, self.C, self.jobs, backend)
 
@@ -98,12 +98,6 @@ def _negatives(label: Codes, n_classes: int) -> NDArray[np.int64]:
     out = np.zeros(n_classes, dtype=np.int64)
     out[0] = int((label < 0).sum())
     return out
-
-
-def _available_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @register("learner", "logistic")
