@@ -14,4 +14,4 @@ def test_the_page_is_not_stale():
     ]
     page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
     assert page == benchmark_page(saved), "run: datamarket bench page"
-    assert len(saved) == 4
+    assert len(saved) == 5

@@ -35,6 +35,19 @@ def engine(
     show(engine_rows(full, device, jobs), as_json, save, f"The coalition engine on {device}")
 
 
+@group.command("scaling")
+def scaling(
+    as_json: Json = False,
+    save: Save = None,
+    jobs: Annotated[int, typer.Option(help="Threads inside a fit; 0 uses every core.", min=0)] = 0,
+) -> None:
+    """How the engine's cost grows with players, rows, features and classes."""
+    from datamarket_gym.bench.scaling import scaling_rows
+    from datamarket_gym.bench.show import show
+
+    show(scaling_rows(jobs), as_json, save, "How the cost grows")
+
+
 @group.command("peers")
 def peers(
     envs: Annotated[
