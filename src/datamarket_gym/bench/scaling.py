@@ -51,7 +51,8 @@ def scaling_rows(jobs: int) -> Iterator[dict[str, Any]]:
 
 
 def _slope(measured: list[tuple[dict[str, int], float, float]]) -> float:
-    work, seconds = (np.log([m[i] for m in measured]) for i in (1, 2))
+    work = np.log([work for _, work, _ in measured])
+    seconds = np.log([seconds for _, _, seconds in measured])
     return float(np.polyfit(work, seconds, 1)[0])
 
 
