@@ -9,7 +9,8 @@ import datamarket_gym
 
 ROOT = Path(datamarket_gym.__file__).parent
 ORDER = (
-    ("errors", "typing", "cores"), ("registry", "content"), ("game",), ("units",), ("learners",), ("semivalues",),
+    ("errors", "typing", "cores", "aside"), ("registry", "content"), ("game",), ("units",), ("learners",),
+    ("semivalues",),
     ("data",), ("encoders",), ("tasks",), ("market",), ("evidence",), ("quotient",), ("payments",),
     ("metrics",), ("guarantees",), ("redteam",),
     ("conformance",), ("experiments",), ("bench",), ("figures",), ("results",), ("report",), ("payout",), ("cli",),

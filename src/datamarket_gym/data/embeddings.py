@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.aside import aside
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.typing import Features
 from datamarket_gym.units.io import read_table, write_table
@@ -116,13 +116,8 @@ def write_embeddings(path: Path, found: Embeddings, keys: NDArray[np.bytes_]) ->
         arrays["labels"] = found.label
     if found.train is not None:
         arrays["split"] = np.where(found.train, 0, 1).astype(np.uint8)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with aside.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with aside(path) as part, part.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def _table(found: Embeddings, keys: NDArray[np.bytes_]) -> Any:

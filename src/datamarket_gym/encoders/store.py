@@ -8,7 +8,6 @@ item's bytes, so an embedding is found again wherever its content turns up.
 from __future__ import annotations
 
 import hashlib
-import os
 import zipfile
 from collections.abc import Sequence
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from datamarket_gym.aside import aside
 from datamarket_gym.data.locate import cache_folder
 from datamarket_gym.encoders.base import ContentError, Encoder, Progress
 from datamarket_gym.errors import DataMarketError
@@ -75,10 +75,8 @@ class EmbeddingStore:
         if keep and self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             name = hashlib.sha256(b"".join(keys.tolist())).hexdigest()[:24]
-            aside = self.folder / f".{name}.{os.getpid()}.part"
-            with aside.open("wb") as file:
+            with aside(self.folder / f"{name}.npz") as part, part.open("wb") as file:
                 np.savez(file, keys=keys, vectors=vectors.astype(np.float16))
-            os.replace(aside, self.folder / f"{name}.npz")
 
 
 class StoredEncoder:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 
+from datamarket_gym.aside import aside
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.semivalues.moments import Moments
 
@@ -56,8 +56,7 @@ class Checkpoint:
         """Write the sums aside, then rename."""
         if self.path is None:
             return
-        aside = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        with aside.open("wb") as file:
+        with aside(self.path) as part, part.open("wb") as file:
             np.savez(
                 file,
                 key=self.key,
@@ -66,4 +65,3 @@ class Checkpoint:
                 evaluations=evaluations,
                 generator=json.dumps(rng.bit_generator.state),
             )
-        os.replace(aside, self.path)

@@ -6,7 +6,6 @@ Features (and embeddings) are a list column, or several numeric columns named ``
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from datamarket_gym.aside import aside
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.units.submission import Submission
 
@@ -66,36 +66,31 @@ def read_table(path: Path) -> pa.Table:
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table aside, then rename it into place."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with aside(path) as part:
         match path.suffix:
             case ".parquet":
                 import pyarrow.parquet as pq
 
-                pq.write_table(table, aside)
+                pq.write_table(table, part)
             case ".arrow" | ".feather":
                 from pyarrow import feather
 
-                feather.write_feather(table, aside)
+                feather.write_feather(table, part)
             case ".csv":
                 from pyarrow import csv
 
-                csv.write_csv(table, aside)
+                csv.write_csv(table, part)
             case _:
                 raise SubmissionError(
                     f"cannot write {path.suffix!r}; use .parquet, .arrow, .feather or .csv"
                 )
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file aside, then rename it into place."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    aside.write_text(text, encoding="utf-8")
-    os.replace(aside, path)
+    with aside(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def from_table(data: Any, columns: Mapping[str, str] | None = None) -> Submission:
