@@ -14,12 +14,12 @@ import argparse
 
 import numpy as np
 
+from datamarket_gym.core.registry import create
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.market import ProviderMarket
 from datamarket_gym.payments import Payments, floored, mechanism
-from datamarket_gym.registry import create
-from datamarket_gym.tasks import Synthetic
 from datamarket_gym.units import SubmittedProfile
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Synthetic
 
 ATTACKS = (
     "sybil_split_k@3",

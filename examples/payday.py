@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.data.locate import data_file
+from datamarket_gym.world.data.locate import data_file
 
 SETTINGS = """\
 amount = "10000.00"

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.market import ProviderMarket
-from datamarket_gym.tasks import Synthetic
 from datamarket_gym.units import Submission
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Synthetic
 
 
 @pytest.fixture(scope="session")

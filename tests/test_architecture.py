@@ -9,11 +9,8 @@ import datamarket_gym
 
 ROOT = Path(datamarket_gym.__file__).parent
 ORDER = (
-    ("errors", "typing", "cores", "aside"), ("registry", "content"), ("game",), ("units",), ("learners",),
-    ("semivalues",),
-    ("data",), ("encoders",), ("tasks",), ("market",), ("evidence",), ("quotient",), ("payments",),
-    ("metrics",), ("guarantees",), ("redteam",),
-    ("conformance",), ("experiments",), ("bench",), ("figures",), ("results",), ("report",), ("payout",), ("cli",),
+    ("aside",), ("core",), ("units",), ("games",), ("semivalues",), ("learners",), ("world",), ("evidence",),
+    ("quotient",), ("payments",), ("judge",), ("payout",), ("lab",), ("conformance",), ("bench",), ("cli",),
 )  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 

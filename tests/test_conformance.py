@@ -11,18 +11,10 @@ import pytest
 
 import datamarket_gym
 from datamarket_gym.conformance import CHECKERS, ConformanceError, check_attack, check_evidence
-from datamarket_gym.data import DOMAINS, domain, find
-from datamarket_gym.encoders import Encoder
-from datamarket_gym.errors import DataMarketError, UnknownNameError
+from datamarket_gym.core.errors import DataMarketError, UnknownNameError
+from datamarket_gym.core.registry import HOMES, components, create, lookup, register, written
 from datamarket_gym.evidence import Edges, EvidenceLayer
-from datamarket_gym.learners.base import Learner
-from datamarket_gym.market import Attack, Block
-from datamarket_gym.payments import Allocation, mechanism
-from datamarket_gym.quotient import Representative
-from datamarket_gym.registry import HOMES, components, create, lookup, register, written
-from datamarket_gym.semivalues import Estimator, Semivalue
-from datamarket_gym.tasks import Task
-from datamarket_gym.tasks.closed_form import (
+from datamarket_gym.games.closed_form import (
     AdditiveGame,
     ClosedFormGame,
     RandomMonotoneGame,
@@ -30,7 +22,15 @@ from datamarket_gym.tasks.closed_form import (
     UnanimityGame,
     WeightedMajorityGame,
 )
-from datamarket_gym.tasks.partitions import Partition
+from datamarket_gym.learners.base import Learner
+from datamarket_gym.payments import Allocation, mechanism
+from datamarket_gym.quotient import Representative
+from datamarket_gym.semivalues import Estimator, Semivalue
+from datamarket_gym.world.attacks import Attack, Block
+from datamarket_gym.world.data import DOMAINS, domain, find
+from datamarket_gym.world.encoders import Encoder
+from datamarket_gym.world.tasks import Task
+from datamarket_gym.world.tasks.partitions import Partition
 
 WRITTEN = {
     "cosine": "cosine@0.95",
@@ -128,7 +128,7 @@ def test_an_unregistered_plug_point_would_be_found():
         def blocks(self, own):
             return [Block(0, own.rows)]
 
-    Forgotten.__module__ = "datamarket_gym.market.forgotten"
+    Forgotten.__module__ = "datamarket_gym.world.attacks.forgotten"
     try:
         assert Forgotten in list(unregistered())
     finally:
@@ -164,7 +164,7 @@ def test_checkers_catch_broken_promises():
         with pytest.raises(ConformanceError, match="the clusters depend on"):
             check_evidence(ByName())
     finally:
-        from datamarket_gym import registry
+        from datamarket_gym.core import registry
 
         registry._components["attack"].pop("vandal")
         registry._components["evidence"].pop("by_name")

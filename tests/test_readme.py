@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datamarket_gym.market import ProviderMarket
-from datamarket_gym.tasks import Synthetic
 from datamarket_gym.units import write_submission
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Synthetic
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ def test_python_examples_run(code, tmp_path, monkeypatch):
 
 
 def test_contributing_example_runs():
-    from datamarket_gym import registry
+    from datamarket_gym.core import registry
 
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

@@ -5,16 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datamarket_gym.core.registry import create
+from datamarket_gym.games.closed_form import SplitGame, UnanimityGame
+from datamarket_gym.judge.metrics import Metrics
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.market import ProviderMarket
-from datamarket_gym.metrics import Metrics
 from datamarket_gym.payments import mechanism
-from datamarket_gym.registry import create
 from datamarket_gym.semivalues import full_table, semivalues_from_table
-from datamarket_gym.tasks import Synthetic
-from datamarket_gym.tasks.closed_form import UnanimityGame
-from datamarket_gym.tasks.split_game import SplitGame
 from datamarket_gym.units import GroundTruth, Submission
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Synthetic
 
 LEARNERS = ("knn(k=1)", "knn(k=3)", "knn(k=2, vote=majority)", "ridge")
 SEMIVALUES = ("shapley", "banzhaf", "beta", "beta(alpha=4, beta=1)", "loo")

@@ -19,56 +19,56 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from datamarket_gym.errors import DataMarketError as DataMarketError
+    from datamarket_gym.core.errors import DataMarketError as DataMarketError
+    from datamarket_gym.core.registry import create as create
+    from datamarket_gym.core.registry import register as register
     from datamarket_gym.evidence import Clusters as Clusters
     from datamarket_gym.evidence import EvidenceGraph as EvidenceGraph
     from datamarket_gym.evidence import predict_theta as predict_theta
-    from datamarket_gym.game import Game as Game
+    from datamarket_gym.games.game import Game as Game
+    from datamarket_gym.judge.metrics import Metrics as Metrics
     from datamarket_gym.learners.oracle import Utility as Utility
     from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
-    from datamarket_gym.market import Attack as Attack
-    from datamarket_gym.market import ProviderMarket as ProviderMarket
-    from datamarket_gym.metrics import Metrics as Metrics
     from datamarket_gym.payments import Allocator as Allocator
     from datamarket_gym.payments import Mechanism as Mechanism
     from datamarket_gym.payments import Payments as Payments
     from datamarket_gym.payments import mechanism as mechanism
     from datamarket_gym.quotient import QuotientGame as QuotientGame
     from datamarket_gym.quotient import canonical_training_set as canonical_training_set
-    from datamarket_gym.registry import create as create
-    from datamarket_gym.registry import register as register
     from datamarket_gym.semivalues import Valuator as Valuator
-    from datamarket_gym.tasks import Synthetic as Synthetic
     from datamarket_gym.units import GroundTruth as GroundTruth
     from datamarket_gym.units import Submission as Submission
     from datamarket_gym.units import SubmittedProfile as SubmittedProfile
     from datamarket_gym.units import read_submission as read_submission
+    from datamarket_gym.world.attacks import Attack as Attack
+    from datamarket_gym.world.market import ProviderMarket as ProviderMarket
+    from datamarket_gym.world.tasks import Synthetic as Synthetic
 
 _EXPORTS = {
     "Allocator": "payments",
-    "Attack": "market",
+    "Attack": "world.attacks",
     "Clusters": "evidence",
-    "DataMarketError": "errors",
+    "DataMarketError": "core.errors",
     "EvidenceGraph": "evidence",
-    "Game": "game",
+    "Game": "games.game",
     "GroundTruth": "units",
     "Mechanism": "payments",
-    "Metrics": "metrics",
+    "Metrics": "judge.metrics",
     "Payments": "payments",
-    "ProviderMarket": "market",
+    "ProviderMarket": "world.market",
     "QuotientGame": "quotient",
     "Submission": "units",
     "SubmittedProfile": "units",
-    "Synthetic": "tasks",
+    "Synthetic": "world.tasks",
     "Utility": "learners.oracle",
     "UtilityOracle": "learners.oracle",
     "Valuator": "semivalues",
     "canonical_training_set": "quotient",
-    "create": "registry",
+    "create": "core.registry",
     "mechanism": "payments",
     "predict_theta": "evidence",
     "read_submission": "units",
-    "register": "registry",
+    "register": "core.registry",
 }
 
 __all__ = ["__version__", *_EXPORTS]

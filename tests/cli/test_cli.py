@@ -25,7 +25,7 @@ def test_help_and_version():
 
 
 def test_list_names_every_plug_point():
-    from datamarket_gym.registry import HOMES, components
+    from datamarket_gym.core.registry import HOMES, components
 
     shown = datamarket("list").stdout
     for kind in HOMES:

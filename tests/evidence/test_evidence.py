@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.errors import OracleRequiredError, ParameterError, SubmissionError
+from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
+from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence import content as content_module
-from datamarket_gym.evidence.content import similar_pairs
-from datamarket_gym.registry import create
+from datamarket_gym.evidence.layers import content as content_module
+from datamarket_gym.evidence.layers.content import similar_pairs
 from datamarket_gym.units import Submission
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.errors import ParameterError, SubmissionError
+from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence.fuzzy_linkage import splink_pairs
-from datamarket_gym.evidence.linkage import Linkage, agreeing
+from datamarket_gym.evidence.layers.fuzzy_linkage import splink_pairs
+from datamarket_gym.evidence.layers.linkage import Linkage, agreeing
 from datamarket_gym.units import Submission
 
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.errors import LearnerError, ParameterError, SubmissionError
+from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionError
+from datamarket_gym.core.registry import create
+from datamarket_gym.games.semivalue import Semivalue
 from datamarket_gym.learners import knn_votes
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn
-from datamarket_gym.registry import create
-from datamarket_gym.semivalues.base import Semivalue
 
 
 @dataclass(frozen=True)

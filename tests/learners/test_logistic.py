@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.errors import LearnerError, ParameterError
+from datamarket_gym.core.errors import LearnerError, ParameterError
+from datamarket_gym.core.registry import create
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.logistic import Logistic, LogisticScorer
 from datamarket_gym.learners.logistic.alone import solve
-from datamarket_gym.registry import create
 
 BACKENDS = ("compiled", "lockstep")
 

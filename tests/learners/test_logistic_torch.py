@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 torch = pytest.importorskip("torch")
 
-from datamarket_gym.errors import LearnerError, ParameterError  # noqa: E402
+from datamarket_gym.core.errors import LearnerError, ParameterError  # noqa: E402
 from datamarket_gym.learners.base import TrainingRows, ValidationRows  # noqa: E402
 from datamarket_gym.learners.logistic_torch import (  # noqa: E402
     TorchLogisticScorer,

@@ -12,11 +12,11 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from datamarket_gym.errors import LearnerError, ParameterError, SubmissionError
+from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionError
+from datamarket_gym.core.registry import create
 from datamarket_gym.learners import ridge
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.ridge import Ridge
-from datamarket_gym.registry import create
 
 
 def market(seed, *, n_players=6, per=12, d=5, classes=3, weighted=False, lopsided=False):

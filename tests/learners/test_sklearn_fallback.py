@@ -15,11 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from datamarket_gym.errors import LearnerError, ParameterError, SubmissionError, UnknownNameError
+from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionError, UnknownNameError
+from datamarket_gym.core.registry import create, written
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.ridge import Ridge
 from datamarket_gym.learners.sklearn_fallback import SklearnEstimator
-from datamarket_gym.registry import create, written
 
 
 def market(seed=0, *, n_players=4, per=8, weighted=False):

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.errors import OracleRequiredError, ParameterError, SubmissionError
+from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
+from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.payments import Mechanism, Provenance, mechanism
-from datamarket_gym.registry import create
 
 
 def shares(submission, rule, evidence="pool", representative="collapse", truth=None):

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.content import unit_keys
-from datamarket_gym.errors import ParameterError
+from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.core.registry import create
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payments import floored, hidden_harm, mechanism
 from datamarket_gym.payments.volume_game import VolumeGame
-from datamarket_gym.registry import create
 from datamarket_gym.semivalues.exact import coalitions_numbered
 
 

@@ -15,7 +15,7 @@ import pytest
 from payout_files import cents, payments, run, spec, table, units, validation, write
 from pyarrow import feather
 
-from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.payout import tables
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from payout_files import cents, run, spec, units, validation, write
 
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.files import alone, sha256
 from datamarket_gym.payout.run import pay

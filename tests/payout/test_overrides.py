@@ -6,9 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import cents, payments, run, units
 
-from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence.base import Edges
-from datamarket_gym.evidence.graph import components
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.evidence.graph import Edges, components
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.overrides import overridden, read_overrides
 

@@ -3,8 +3,7 @@
 import numpy as np
 from payout_files import DIMENSIONS, spec, units, validation, write
 
-from datamarket_gym.evidence.base import Edges
-from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.evidence.graph import Clusters, Edges
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import half_width, standard_errors

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import cents, run, units
 
-from datamarket_gym.errors import DataMarketError, UnknownNameError
+from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import OUTPUTS
 from datamarket_gym.payout.verify import verify

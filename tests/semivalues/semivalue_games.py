@@ -5,15 +5,15 @@ from itertools import combinations
 
 import numpy as np
 
-from datamarket_gym.game import Game
-from datamarket_gym.semivalues import Banzhaf, Beta, LeaveOneOut, Shapley
-from datamarket_gym.tasks.closed_form import (
+from datamarket_gym.games.closed_form import (
     AdditiveGame,
     RandomMonotoneGame,
     SumOfUnanimity,
     UnanimityGame,
     WeightedMajorityGame,
 )
+from datamarket_gym.games.game import Game
+from datamarket_gym.semivalues import Banzhaf, Beta, LeaveOneOut, Shapley
 
 SEMIVALUES = [Shapley(), Banzhaf(), Beta(), Beta(4.0, 1.0), LeaveOneOut()]
 

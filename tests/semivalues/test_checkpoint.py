@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from semivalue_games import ContentGame
 
-from datamarket_gym.errors import ParameterError
+from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.semivalues import Banzhaf, Permutation, Shapley
-from datamarket_gym.semivalues.moments import Moments
+from datamarket_gym.semivalues.sampling import Moments
 
 CONTENTS = [f"unit {number}" for number in range(12)]
 BUDGET = 40 * 12
@@ -16,7 +16,7 @@ class Interrupted(Exception):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr("datamarket_gym.semivalues.asking.BATCH_ROWS", 100)
+    monkeypatch.setattr("datamarket_gym.semivalues.sampling.BATCH_ROWS", 100)
 
 
 def run(path, *, game=None, semivalue=None, budget=BUDGET, seed=0, **options):

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from semivalue_games import GAMES, SEMIVALUES
 
-from datamarket_gym.errors import ParameterError
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.games.closed_form import (
+    AdditiveGame,
+    RandomMonotoneGame,
+    SumOfUnanimity,
+    UnanimityGame,
+)
 from datamarket_gym.semivalues import (
     Banzhaf,
     Beta,
@@ -14,12 +20,6 @@ from datamarket_gym.semivalues import (
     Shapley,
     Stratified,
     Subset,
-)
-from datamarket_gym.tasks.closed_form import (
-    AdditiveGame,
-    RandomMonotoneGame,
-    SumOfUnanimity,
-    UnanimityGame,
 )
 
 ESTIMATORS = [Permutation(), Permutation(antithetic=False), Subset(), Stratified()]
@@ -195,7 +195,7 @@ def test_the_smallest_games(estimator, n_players):
 def test_coalitions_come_distinct_in_large_batches_of_bounded_size(estimator, monkeypatch):
     n_players = 120
     game = SumOfUnanimity.random(n_players, np.random.default_rng(1), terms=40)
-    monkeypatch.setattr("datamarket_gym.semivalues.asking.BATCH_CELLS", 1 << 17)
+    monkeypatch.setattr("datamarket_gym.semivalues.sampling.BATCH_CELLS", 1 << 17)
     monkeypatch.setattr("datamarket_gym.semivalues.subset.BATCH_CELLS", 1 << 20)
     monkeypatch.setattr("datamarket_gym.semivalues.permutation.BATCH_CELLS", 1 << 17)
     batches = []

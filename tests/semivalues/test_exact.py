@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from semivalue_games import GAMES, SEMIVALUES, by_definition
 
-from datamarket_gym.errors import ParameterError, TooManyPlayersError
+from datamarket_gym.core.errors import ParameterError, TooManyPlayersError
+from datamarket_gym.games.closed_form import AdditiveGame, SumOfUnanimity, UnanimityGame
 from datamarket_gym.semivalues import (
     Banzhaf,
     Beta,
@@ -14,7 +15,6 @@ from datamarket_gym.semivalues import (
     full_table,
     semivalues_from_table,
 )
-from datamarket_gym.tasks.closed_form import AdditiveGame, SumOfUnanimity, UnanimityGame
 
 
 def value(game, semivalue):

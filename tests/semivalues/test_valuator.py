@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from semivalue_games import ContentGame, FormulaGame
 
-from datamarket_gym.errors import ParameterError
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.games.closed_form import AdditiveGame, RandomMonotoneGame, UnanimityGame
 from datamarket_gym.semivalues import (
     Auto,
     Banzhaf,
@@ -17,8 +18,7 @@ from datamarket_gym.semivalues import (
     Valuator,
     normalized,
 )
-from datamarket_gym.semivalues.ordering import OrderedView
-from datamarket_gym.tasks.closed_form import AdditiveGame, RandomMonotoneGame, UnanimityGame
+from datamarket_gym.semivalues.valuator import OrderedView
 
 CONTENTS = ["a", "b", "c", "twin", "d", "twin", "e", "f", "twin"]
 CASES = [

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from scipy.special import beta as beta_function
 from scipy.special import comb
 
-from datamarket_gym.errors import ParameterError
-from datamarket_gym.registry import components, create, written
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.core.registry import components, create, written
 from datamarket_gym.semivalues import Banzhaf, Beta, LeaveOneOut, Shapley
 
 ALL = [Shapley(), Banzhaf(), Beta(), Beta(16.0, 1.0), Beta(0.5, 3.0), LeaveOneOut()]

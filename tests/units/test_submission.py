@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units import Submission, from_table, read_submission, to_table, write_submission
 
 GOOD = {

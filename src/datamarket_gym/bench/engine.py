@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.bench.workloads import Workload, embedded, hard, synthetic, units
-from datamarket_gym.content import keyed_generator
+from datamarket_gym.core.arrays import CoalitionMatrix, Values
+from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn
 from datamarket_gym.learners.logistic import Logistic, LogisticScorer
 from datamarket_gym.learners.ridge import Ridge
 from datamarket_gym.semivalues import Banzhaf, Beta, Shapley, semivalues_from_table
-from datamarket_gym.typing import CoalitionMatrix, Values
 
 Row = dict[str, Any]
 DEFAULT: dict[str, Any] = {}

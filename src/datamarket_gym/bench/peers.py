@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.bench.workloads import synthetic
-from datamarket_gym.content import keyed_generator
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
-from datamarket_gym.learners.knn_closed_form import NearestNeighbourGame, closed_form
-from datamarket_gym.learners.knn_order import Neighbourhood
+from datamarket_gym.learners.knn import NearestNeighbourGame, closed_form
+from datamarket_gym.learners.knn_neighbours import Neighbourhood
 from datamarket_gym.learners.logistic import Logistic, LogisticScorer
 from datamarket_gym.semivalues import Shapley, semivalues_from_table
-from datamarket_gym.typing import Values
 
 Row = dict[str, Any]
 PEERS = {

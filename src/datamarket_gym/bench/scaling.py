@@ -17,7 +17,7 @@ import numpy as np
 from datamarket_gym.bench.workloads import every_coalition
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.logistic import Logistic
-from datamarket_gym.tasks.synthetic import Synthetic
+from datamarket_gym.world.tasks.synthetic import Synthetic
 
 SIZES = (
     {"players": 8}, {"players": 10}, {"players": 12}, {"players": 14},

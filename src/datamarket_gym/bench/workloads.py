@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from datamarket_gym.content import keyed_generator
+from datamarket_gym.core.arrays import CoalitionMatrix
+from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.semivalues.exact import coalitions_numbered
-from datamarket_gym.tasks.synthetic import Synthetic
-from datamarket_gym.typing import CoalitionMatrix
+from datamarket_gym.world.tasks.synthetic import Synthetic
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import typer
 
 from datamarket_gym import __version__
 from datamarket_gym.cli import commands
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError
 
 app = typer.Typer(
     name="datamarket",

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from datamarket_gym.judge.redteam import AuditReport, audit, market_state, read_validation
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.payments.mechanism import mechanism as named
-from datamarket_gym.redteam import AuditReport, audit, market_state, read_validation
 from datamarket_gym.units.io import read_submission, write_text
 
 

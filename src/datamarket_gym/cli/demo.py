@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from datamarket_gym.core.registry import create, written
+from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.market import Attack, ProviderMarket
-from datamarket_gym.metrics import provider_totals
 from datamarket_gym.payments import Mechanism, mechanism
-from datamarket_gym.registry import create, written
-from datamarket_gym.tasks import Synthetic
 from datamarket_gym.units import SubmittedProfile
+from datamarket_gym.world.attacks import Attack
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Synthetic
 
 ATTACKS = (
     "honest",

@@ -23,11 +23,18 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from datamarket_gym.data import DOMAINS, Corpus, Embeddings, cache_folder, load_corpus, write_embeddings
-from datamarket_gym.data.sources import read_source
-from datamarket_gym.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
-from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.registry import create
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.registry import create
+from datamarket_gym.world.data import (
+    DOMAINS,
+    Corpus,
+    Embeddings,
+    cache_folder,
+    load_corpus,
+    write_embeddings,
+)
+from datamarket_gym.world.data.sources import read_source
+from datamarket_gym.world.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
 
 USUAL = {"text": "minilm", "image": "resnet18"}
 

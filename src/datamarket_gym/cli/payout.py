@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.explain import Explanation, explain
 from datamarket_gym.payout.files import sha256

@@ -15,9 +15,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from datamarket_gym.errors import DataMarketError
-from datamarket_gym.experiments import ExperimentSpec, parse_spec, run_experiment
-from datamarket_gym.registry import lookup
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.registry import lookup
+from datamarket_gym.lab import ExperimentSpec, parse_spec, run_experiment
 
 
 def run_and_show(

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from datamarket_gym.errors import UnknownNameError
-from datamarket_gym.experiments import ExperimentSpec, builtin_specs, run_experiment
+from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.lab import ExperimentSpec, builtin_specs, run_experiment
 
 
 def members(suite: str, device: str) -> list[ExperimentSpec]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from datamarket_gym.data import DOMAINS, load_corpus, load_embeddings
-from datamarket_gym.evidence.admissibility import Admissibility, predict_theta
-from datamarket_gym.market import Attack
-from datamarket_gym.registry import create
-from datamarket_gym.tasks.domains import DomainTask
+from datamarket_gym.core.registry import create
+from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
 from datamarket_gym.units.io import write_text
+from datamarket_gym.world.attacks import Attack
+from datamarket_gym.world.data import DOMAINS, load_corpus, load_embeddings
+from datamarket_gym.world.tasks.domains import DomainTask
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None
     if to_json is not None:
         write_text(to_json, json.dumps(found.as_dict(), indent=2) + "\n")
     if plot is not None:
-        from datamarket_gym.evidence.drawing import draw
+        from datamarket_gym.evidence.threshold.drawing import draw
 
         draw(found, plot)
     console = Console()

@@ -6,8 +6,7 @@ Each raises `ConformanceError` with the first broken promise, and returns None w
     check_attack(MyAttack())
 """
 
-from datamarket_gym.conformance.encoders import check_encoder
-from datamarket_gym.conformance.markets import check_attack, check_partition, check_task
+from datamarket_gym.conformance.markets import check_attack, check_encoder, check_partition, check_task
 from datamarket_gym.conformance.mechanisms import (
     check_allocation,
     check_evidence,

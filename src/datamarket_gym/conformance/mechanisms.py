@@ -7,19 +7,17 @@ from collections import defaultdict
 import numpy as np
 
 from datamarket_gym.conformance.promise import check_written, promise, small_market
-from datamarket_gym.evidence.base import EvidenceLayer
-from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph
+from datamarket_gym.core.arrays import Codes
+from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph, EvidenceLayer
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.market.content_images import ImageVariants
-from datamarket_gym.market.content_text import TextVariants
-from datamarket_gym.market.replication import NearDuplicates
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.payments.shares import Allocation, Provenance
 from datamarket_gym.quotient.canonical import Representative
 from datamarket_gym.quotient.representatives import Collapse
-from datamarket_gym.typing import Codes
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
+from datamarket_gym.world.attacks.content import ImageVariants, TextVariants
+from datamarket_gym.world.attacks.replication import NearDuplicates
 
 
 def _attacked(content: str = "") -> SubmittedProfile:

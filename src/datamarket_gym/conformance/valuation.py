@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from datamarket_gym.conformance.promise import check_written, promise
-from datamarket_gym.errors import ParameterError
-from datamarket_gym.game import Game
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.games.closed_form import AdditiveGame, UnanimityGame
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import Estimator, Semivalue
 from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows
 from datamarket_gym.semivalues import Banzhaf, Shapley
-from datamarket_gym.semivalues.base import Estimator, Semivalue
-from datamarket_gym.tasks.closed_form import AdditiveGame, UnanimityGame
 
 
 def check_game(game: Game) -> None:

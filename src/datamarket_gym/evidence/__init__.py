@@ -1,18 +1,16 @@
 """Which units are the same: evidence layers, the graph they make, and its clusters."""
 
-from datamarket_gym.evidence import (
-    content,
-    content_hybrids,
-    hybrids,
-    linkage,
-    minhash,
-    noise,
-    oracles,
-    perceptual,
+from datamarket_gym.evidence import layers
+from datamarket_gym.evidence.graph import (
+    GRANULARITIES,
+    Clusters,
+    Edges,
+    EvidenceGraph,
+    EvidenceLayer,
+    View,
+    star,
 )
-from datamarket_gym.evidence.admissibility import Admissibility, predict_theta
-from datamarket_gym.evidence.base import Edges, EvidenceLayer, View, star
-from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph
+from datamarket_gym.evidence.threshold import Admissibility, predict_theta
 
 __all__ = [
     "GRANULARITIES",
@@ -22,14 +20,7 @@ __all__ = [
     "EvidenceGraph",
     "EvidenceLayer",
     "View",
-    "content",
-    "content_hybrids",
-    "hybrids",
-    "linkage",
-    "minhash",
-    "noise",
-    "oracles",
-    "perceptual",
+    "layers",
     "predict_theta",
     "star",
 ]

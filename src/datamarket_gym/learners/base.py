@@ -1,4 +1,8 @@
-"""What a learner is: it turns coalitions of training rows into utilities, a whole batch at a time."""
+"""What a learner is: it turns coalitions of training rows into utilities, a whole batch at a time.
+
+What every learner refuses is checked once, when its scorer is made; rows are put in an order that
+depends on content alone, so that no sum depends on names.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from datamarket_gym.typing import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
 
 if TYPE_CHECKING:
-    from datamarket_gym.semivalues.base import Semivalue
+    from datamarket_gym.games.semivalue import Semivalue
+
+
+from numpy.typing import NDArray
+
+from datamarket_gym.core.errors import LearnerError, SubmissionError
 
 
 @dataclass(frozen=True)
@@ -65,3 +74,86 @@ class Learner(ABC):
     @abstractmethod
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
         """Prepare the rows once; all coalitions are then answered by the scorer."""
+
+
+_LARGEST = 1e150  # squares of larger numbers overflow
+
+
+def check_rows(rows: TrainingRows, validation: ValidationRows) -> None:
+    """Refuse tables of unequal shape, numbers that are not finite and codes out of range."""
+    _check_table("training", rows.features, len(rows.label))
+    _check_table("validation", validation.features, len(validation.label))
+    if rows.features.shape[1] != validation.features.shape[1]:
+        raise SubmissionError(
+            f"training rows have {rows.features.shape[1]} features but validation rows have "
+            f"{validation.features.shape[1]}; use the same encoder for both"
+        )
+    if rows.player.shape != rows.label.shape or rows.weights.shape != rows.label.shape:
+        raise SubmissionError("label, player and weight need one entry for each training row")
+    _check("player", rows.player, (rows.player >= 0) & (rows.player < rows.n_players))
+    _check("label", rows.label, (rows.label >= 0) & (rows.label < rows.n_classes))
+    _check("weight", rows.weights, (rows.weights > 0) & np.isfinite(rows.weights))
+
+
+def rows_per_player(rows: TrainingRows) -> NDArray[np.int64]:
+    """How many rows each player brings."""
+    return np.bincount(rows.player, minlength=rows.n_players).astype(np.int64)
+
+
+def check_coalitions(coalitions: CoalitionMatrix, rows_of: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number of training rows of each coalition; one without any is refused."""
+    counts: NDArray[np.int64] = coalitions @ rows_of
+    if len(counts) and counts.min() < 1:
+        players = np.flatnonzero(coalitions[counts.argmin()]).tolist()
+        raise LearnerError(f"the coalition {players} has no training row; drop players without rows")
+    return counts
+
+
+def _check_table(name: str, features: Features, n_labels: int) -> None:
+    if features.ndim != 2 or len(features) != n_labels or not len(features):
+        raise SubmissionError(
+            f"{name} features have shape {features.shape} for {n_labels} labels; "
+            "pass a table with one row for each label, and at least one row"
+        )
+    if not features.shape[1]:
+        raise SubmissionError(f"{name} rows have no features; pass at least one number for each row")
+    peak = np.maximum(features.max(axis=1), -features.min(axis=1))  # NaN where a row has one
+    good = peak <= _LARGEST
+    if not good.all():
+        row = int((~good).argmax())
+        column = int((~(np.abs(features[row]) <= _LARGEST)).argmax())
+        raise SubmissionError(
+            f"{name} row {row}: feature {column} is {features[row, column]}; drop the row or put "
+            f"a finite number there (at most {_LARGEST:g} in size)"
+        )
+
+
+def _check(name: str, values: Values | NDArray[np.int64], good: NDArray[np.bool_]) -> None:
+    if not good.all():
+        row = int((~good).argmax())
+        raise SubmissionError(
+            f"training row {row}: {name} is {values[row]}; weights must be positive and finite, "
+            "players and labels codes below their number"
+        )
+
+
+def distinct_features(features: Features) -> tuple[Features, Codes]:
+    """The distinct feature rows in byte order, and each row's place among them."""
+    clean = np.ascontiguousarray(features, dtype=np.float64) + 0.0  # -0.0 and 0.0 are the same
+    # Big-endian bytes compare from the sign and exponent down: any fixed total order would do.
+    raw = clean.astype(">f8").view(np.dtype((np.void, 8 * clean.shape[1]))).ravel()
+    order = np.argsort(raw, kind="stable")
+    ranked = clean[order]
+    new = np.ones(len(clean), dtype=bool)
+    new[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
+    place = np.empty(len(clean), dtype=np.int64)
+    place[order] = np.cumsum(new) - 1
+    return (ranked if new.all() else ranked[new]), place
+
+
+def content_order(rows: TrainingRows, place: Codes) -> NDArray[np.int64]:
+    """Row numbers by (label, features, weight); rows equal in all three keep no order of their own.
+
+    ``place`` is the second answer of `distinct_features`.
+    """
+    return np.lexsort((rows.weights, place, rows.label)).astype(np.int64)

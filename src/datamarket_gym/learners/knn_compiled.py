@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.typing import CoalitionMatrix, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Values
 
 if TYPE_CHECKING:
     from datamarket_gym.learners.knn_votes import Ballot

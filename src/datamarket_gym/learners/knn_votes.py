@@ -14,9 +14,8 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.learners.knn_order import Neighbourhood
-from datamarket_gym.learners.knn_table import Table
-from datamarket_gym.typing import CoalitionMatrix, Codes, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
+from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
 
 _WINDOW = 64  # candidates looked at in one sweep; int8 counts them
 _BATCH = 4096  # coalitions in one sweep

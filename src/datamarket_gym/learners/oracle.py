@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.errors import SubmissionError, require_choice
-from datamarket_gym.game import CoalitionMemo, Prints
+from datamarket_gym.core.arrays import Codes, Features, Keys, Values
+from datamarket_gym.core.errors import SubmissionError, require_choice
+from datamarket_gym.core.registry import create, name_of, written
+from datamarket_gym.games.game import CoalitionMemo, Prints
+from datamarket_gym.games.memo import DiskMemo
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
-from datamarket_gym.learners.disk_memo import DiskMemo
-from datamarket_gym.registry import create, name_of, written
-from datamarket_gym.typing import Codes, Features, Keys, Values
 
 
 @dataclass(frozen=True)

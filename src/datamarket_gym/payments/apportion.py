@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.typing import Codes, Values
+from datamarket_gym.core.arrays import Codes, Values
 
 _BITS = 48  # of the 53 a float has; the rest is headroom for the products below
 

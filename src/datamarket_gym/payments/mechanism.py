@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from datamarket_gym.errors import DataMarketError, OracleRequiredError, ParameterError
+from datamarket_gym.core.errors import DataMarketError, OracleRequiredError, ParameterError
+from datamarket_gym.core.registry import create, lookup, register, written
 from datamarket_gym.evidence.graph import EvidenceGraph
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.payments.payments import Allocator, Payments
 from datamarket_gym.payments.shares import Provenance
 from datamarket_gym.quotient.game import QuotientGame
-from datamarket_gym.registry import create, lookup, register, written
 from datamarket_gym.semivalues import Estimate, Valuator, normalized
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth

@@ -7,13 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.registry import create
 from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.games.semivalue import Estimate
 from datamarket_gym.payments.apportion import exact_amounts
 from datamarket_gym.payments.shares import Allocation, Provenance, Shares
 from datamarket_gym.quotient.canonical import CanonicalUnits
-from datamarket_gym.registry import create
-from datamarket_gym.semivalues.base import Estimate
-from datamarket_gym.typing import Values
 from datamarket_gym.units.submission import Text
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.errors import require_in
+from datamarket_gym.core.errors import require_in
+from datamarket_gym.core.registry import register
 from datamarket_gym.payments.shares import Allocation, Provenance, Shares
 from datamarket_gym.payments.volume_game import VolumeGame
-from datamarket_gym.registry import register
 from datamarket_gym.semivalues import Valuator
 
 _LEAST = 1e-12  # shares are positive

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.quotient.canonical import CanonicalUnits
-from datamarket_gym.registry import register
-from datamarket_gym.typing import Codes, Values
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth
 

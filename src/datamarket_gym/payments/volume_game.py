@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from datamarket_gym.content import combined_key
-from datamarket_gym.game import Game
-from datamarket_gym.typing import CoalitionMatrix, Codes, Features, Keys, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Keys, Values
+from datamarket_gym.core.content import combined_key
+from datamarket_gym.games.game import Game
 
 _CHUNK = 256  # coalitions whose cubes are held at a time
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.errors import SubmissionError
-from datamarket_gym.typing import Features
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.errors import SubmissionError
 
 _LIKELY = ("features", "embeddings", "embedding", "vectors")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from datamarket_gym.judge.redteam import AuditReport
+from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.threshold import Threshold
-from datamarket_gym.redteam import AuditReport
-from datamarket_gym.redteam.grid import family
 
 _MOST_BARS = 30
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.encoders import ContentError, stored
-from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
-from datamarket_gym.typing import Features
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.world.encoders import ContentError, stored
 
 DEFAULTS = {"text": "minilm", "image": "resnet18"}
 _IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from datamarket_gym.content import keyed_generator, unit_keys
-from datamarket_gym.typing import Features, Values
+from datamarket_gym.core.arrays import Features, Values
+from datamarket_gym.core.content import keyed_generator, unit_keys
 
 ALLOWED = 0.01
 _ROWS, _BLOCK = 1000, 8192

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence.base import Edges, View, star
-from datamarket_gym.evidence.fuzzy_linkage import Pair, read_pairs, splink_pairs
-from datamarket_gym.evidence.graph import Clusters, components
-from datamarket_gym.evidence.linkage import agreeing
+from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.registry import create
+from datamarket_gym.evidence.graph import Clusters, Edges, View, components, star
+from datamarket_gym.evidence.layers.fuzzy_linkage import Pair, read_pairs, splink_pairs
+from datamarket_gym.evidence.layers.linkage import agreeing
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.overrides import Override, overridden
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.registry import create
-from datamarket_gym.typing import Codes
 
 
 @dataclass(frozen=True, eq=False)

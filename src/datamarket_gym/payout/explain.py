@@ -13,17 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from datamarket_gym.errors import DataMarketError, UnknownNameError
-from datamarket_gym.evidence.base import Edges
-from datamarket_gym.evidence.graph import Clusters, components
+from datamarket_gym.core.errors import DataMarketError, UnknownNameError
+from datamarket_gym.evidence.graph import Clusters, Edges, components
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.matches import describe
+from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results, price
 from datamarket_gym.payout.scoring import canonical_units, score
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import Progress, Task, Work, utility_oracle
 from datamarket_gym.payout.verify import places_of
-from datamarket_gym.report.payout_page import Row
 
 
 @dataclass(frozen=True)

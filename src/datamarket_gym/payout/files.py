@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.errors import DataMarketError, SubmissionError
+from datamarket_gym.core.errors import DataMarketError, SubmissionError
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.files import file_hash
 from datamarket_gym.payout.names import require_writable
 from datamarket_gym.payout.spec import PayoutSpec
@@ -25,7 +26,6 @@ from datamarket_gym.payout.submitted import (
     read_submitted,
     read_validation,
 )
-from datamarket_gym.typing import Codes, Features, Values
 from datamarket_gym.units.submission import Submission
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.ledger_schema import statements
 from datamarket_gym.payout.overrides import Override
 

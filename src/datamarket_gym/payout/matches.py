@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from datamarket_gym.core.arrays import Codes
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.outputs import score_errors
+from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
-from datamarket_gym.report.payout_page import Row
-from datamarket_gym.typing import Codes
 
 _CLUSTERS, _UNITS, _TIES = 200, 40, 40
 

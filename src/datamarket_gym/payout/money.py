@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
-from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.core.errors import DataMarketError, ParameterError
 
 POLICIES = ("zero", "carry")
 _DIGITS = {"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3} | dict.fromkeys(

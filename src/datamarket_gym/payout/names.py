@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.core.errors import SubmissionError
 
 _FORMULA = ("=", "+", "-", "@", "\t", "'")
 LONGEST_SHOWN = 64

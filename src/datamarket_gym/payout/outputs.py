@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.evidence.base import Edges
+from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.payout.files import whole
 from datamarket_gym.payout.names import csv_safe
 from datamarket_gym.payout.results import Results

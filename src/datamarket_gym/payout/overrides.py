@@ -29,10 +29,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence.base import Edges, star
-from datamarket_gym.evidence.graph import components
-from datamarket_gym.typing import Codes
+from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.evidence.graph import Edges, components, star
 
 
 class Override(BaseModel):

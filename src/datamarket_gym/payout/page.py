@@ -15,9 +15,9 @@ from datamarket_gym.payout.names import look_alikes, visible
 from datamarket_gym.payout.outputs import payment_table
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.red_team_section import red_team_section
+from datamarket_gym.payout.report.html import PayoutPage, Row, render
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.threshold import Threshold
-from datamarket_gym.report.payout_page import PayoutPage, Row, render
 
 _MOST_ROWS = 5000
 _POLICY = {

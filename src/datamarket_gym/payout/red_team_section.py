@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from datamarket_gym.judge.redteam import AuditReport
+from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
-from datamarket_gym.redteam import AuditReport
-from datamarket_gym.redteam.grid import family
-from datamarket_gym.report.payout_page import Row
 
 
 def red_team_section(found: AuditReport, results: Results) -> Row:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.content import combined_key
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.content import combined_key
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.payments.apportion import grid_of
 from datamarket_gym.payments.mechanism import Mechanism
@@ -21,7 +22,6 @@ from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import Threshold
 from datamarket_gym.quotient.canonical import CanonicalUnits
 from datamarket_gym.quotient.game import cluster_keys
-from datamarket_gym.typing import Codes, Values
 
 
 @dataclass(frozen=True, eq=False)

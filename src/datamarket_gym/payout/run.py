@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.files import alone, read_json, sha256, write_json
 from datamarket_gym.payout.manifest import NAME as MANIFEST

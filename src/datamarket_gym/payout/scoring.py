@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.content import keyed_generator, unit_keys
+from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.content import keyed_generator, unit_keys
+from datamarket_gym.core.registry import create
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.payments.mechanism import Mechanism
@@ -19,8 +21,6 @@ from datamarket_gym.payments.payments import Allocator
 from datamarket_gym.payments.shares import Provenance, Shares
 from datamarket_gym.quotient.canonical import CanonicalUnits
 from datamarket_gym.quotient.game import QuotientGame
-from datamarket_gym.registry import create
-from datamarket_gym.typing import Codes, Features, Values
 from datamarket_gym.units.submission import Submission
 
 GROUPS = 20

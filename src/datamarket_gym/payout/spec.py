@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payments.mechanism import Mechanism, mechanism
 from datamarket_gym.payout.money import Currency

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.content import unit_keys
-from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence.base import Edges
-from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.evidence.graph import Clusters, Edges
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.payout import ledger

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.arrays import read_matrix
 from datamarket_gym.payout.content import embed, image_bytes, image_tree
 from datamarket_gym.payout.files import file_hash
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.tables import TableFile, numbers, strings
-from datamarket_gym.typing import Features
 
 Optional = list[str | None]
 FileHashes = dict[str, dict[str, str | int]]

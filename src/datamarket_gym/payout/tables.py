@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from datamarket_gym.errors import SubmissionError
-from datamarket_gym.typing import Features
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.errors import SubmissionError
 
 _ROWS = 8192
 ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl")

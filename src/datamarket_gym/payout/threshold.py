@@ -15,18 +15,20 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from datamarket_gym.content import keyed_generator, unit_keys
-from datamarket_gym.data.embeddings import Embeddings
-from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence.admissibility import predict_theta
-from datamarket_gym.evidence.chaining import UnitVectors
-from datamarket_gym.evidence.geometry import same_class_similarities, variant_similarities
-from datamarket_gym.evidence.verdict import USEFUL_MARGIN, Admissibility
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.content import keyed_generator, unit_keys
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.registry import create
+from datamarket_gym.evidence.threshold.admissibility import USEFUL_MARGIN, Admissibility, predict_theta
+from datamarket_gym.evidence.threshold.floors import (
+    UnitVectors,
+    same_class_similarities,
+    variant_similarities,
+)
 from datamarket_gym.payout.crowding import crowding_floor
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.spec import HASH_ONLY, PayoutSpec
-from datamarket_gym.registry import create
-from datamarket_gym.typing import Codes, Values
+from datamarket_gym.world.data.embeddings import Embeddings
 
 _POOL = 20_000  # units the check looks at; its floors come from small simulated markets anyway
 _SIGMA = 0.02  # noise of the copies that must be caught, relative to a median vector

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.files import sha256
 from datamarket_gym.payout.manifest import NAME as MANIFEST

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.typing import Codes, Features, Keys, Values
 from datamarket_gym.units.submission import Submission
 
 

@@ -11,13 +11,13 @@ from functools import cached_property
 
 import numpy as np
 
-from datamarket_gym.content import combined_key
-from datamarket_gym.game import Game
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
+from datamarket_gym.core.content import combined_key
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import Semivalue
 from datamarket_gym.learners.base import Scorer
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.quotient.canonical import CanonicalUnits
-from datamarket_gym.semivalues.base import Semivalue
-from datamarket_gym.typing import CoalitionMatrix, Codes, Keys, Values
 
 
 class QuotientGame(Game):

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from datamarket_gym.content import unit_keys
-from datamarket_gym.errors import require_choice, require_count, require_in
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.errors import require_choice, require_count, require_in
+from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.quotient.canonical import CanonicalUnits, Representative, keep_units, seniority
-from datamarket_gym.registry import register
-from datamarket_gym.typing import Codes, Values
 from datamarket_gym.units.submission import Submission
 
 

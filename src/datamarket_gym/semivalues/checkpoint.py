@@ -14,8 +14,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from datamarket_gym.aside import aside
-from datamarket_gym.errors import ParameterError
-from datamarket_gym.semivalues.moments import Moments
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.semivalues.sampling import Moments
 
 ARRAYS = ("total", "squares", "lowest", "highest", "told")
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.errors import ParameterError, TooManyPlayersError
-from datamarket_gym.game import Game
-from datamarket_gym.registry import register
-from datamarket_gym.semivalues.base import Estimate, Estimator, Semivalue
-from datamarket_gym.typing import CoalitionMatrix, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Values
+from datamarket_gym.core.errors import ParameterError, TooManyPlayersError
+from datamarket_gym.core.registry import register
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import Estimate, Estimator, Semivalue
 
 MAX_PLAYERS = 24
 _IN_MEMORY = 22  # players; a larger table goes to a temporary file

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.content import combined_key
-from datamarket_gym.errors import require_in
-from datamarket_gym.game import Game
-from datamarket_gym.registry import register
-from datamarket_gym.semivalues.asking import BATCH_CELLS, ask, require_budget, rows_per_batch
-from datamarket_gym.semivalues.base import Estimate, Estimator, Semivalue
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.content import combined_key
+from datamarket_gym.core.errors import require_in
+from datamarket_gym.core.registry import register
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import Estimate, Estimator, Semivalue
 from datamarket_gym.semivalues.checkpoint import Checkpoint
-from datamarket_gym.semivalues.moments import Moments
-from datamarket_gym.typing import Values
+from datamarket_gym.semivalues.sampling import BATCH_CELLS, Moments, ask, require_budget, rows_per_batch
 
 _WAVES = 32  # with truncation, a permutation is read in about this many pieces
 

@@ -19,13 +19,12 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.game import Game
-from datamarket_gym.registry import register
-from datamarket_gym.semivalues.asking import all_of_size, ask, require_budget, rows_per_batch
-from datamarket_gym.semivalues.base import Estimate, Estimator, Semivalue
-from datamarket_gym.semivalues.moments import unseen
-from datamarket_gym.semivalues.weights import Shapley
-from datamarket_gym.typing import CoalitionMatrix, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Values
+from datamarket_gym.core.registry import register
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import Estimate, Estimator, Semivalue
+from datamarket_gym.semivalues.laws import Shapley
+from datamarket_gym.semivalues.sampling import all_of_size, ask, require_budget, rows_per_batch, unseen
 
 _ROUNDS = 4  # at least this many for a group, where the budget allows
 

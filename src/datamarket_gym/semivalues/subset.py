@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.errors import ParameterError
-from datamarket_gym.game import Game
-from datamarket_gym.registry import register
-from datamarket_gym.semivalues.asking import BATCH_CELLS, ask, require_budget, rows_per_batch
-from datamarket_gym.semivalues.base import Estimate, Estimator, Semivalue
-from datamarket_gym.semivalues.moments import Moments
-from datamarket_gym.semivalues.weights import Banzhaf
-from datamarket_gym.typing import CoalitionMatrix, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Values
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.core.registry import register
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import Estimate, Estimator, Semivalue
+from datamarket_gym.semivalues.laws import Banzhaf
+from datamarket_gym.semivalues.sampling import BATCH_CELLS, Moments, ask, require_budget, rows_per_batch
 
 
 @register("estimator", "subset")

@@ -4,6 +4,10 @@ Players are put into the order of their content keys before anything is drawn or
 numbers come from a generator keyed by the seed and all players' keys, and players of identical
 content, who are symmetric in the game, share one score. Renaming or reordering players therefore
 changes no bit of any score.
+
+Rescaling to the grand value is a step of its own, because it can change signs of gains: raw Banzhaf,
+Beta and leave-one-out scores do not sum to v(all). Rescaling them makes a payment that spends the
+whole value, but guarantees for raw scores do not carry over by themselves.
 """
 
 from __future__ import annotations
@@ -11,15 +15,47 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from datamarket_gym.content import combined_key, keyed_generator
-from datamarket_gym.errors import require_count
-from datamarket_gym.game import Game
-from datamarket_gym.semivalues.auto import Auto
-from datamarket_gym.semivalues.base import Estimate, Estimator, Semivalue
-from datamarket_gym.semivalues.ordering import OrderedView
-from datamarket_gym.semivalues.weights import Shapley
-from datamarket_gym.typing import Keys, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Keys, Values
+from datamarket_gym.core.content import combined_key, keyed_generator
+from datamarket_gym.core.errors import ParameterError, require_count
+from datamarket_gym.core.registry import register
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import Estimate, Estimator, Semivalue
+from datamarket_gym.semivalues.exact import MAX_PLAYERS, Exact
+from datamarket_gym.semivalues.laws import Banzhaf, Shapley
+from datamarket_gym.semivalues.permutation import Permutation
+from datamarket_gym.semivalues.stratified import Stratified, affordable
+from datamarket_gym.semivalues.subset import MaximumSampleReuse
+
+
+@register("estimator", "auto")
+@dataclass(frozen=True)
+class Auto(Estimator):
+    """Closed form, else exact within the budget, else the sampler that suits the semivalue."""
+
+    def estimate(
+        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
+    ) -> Estimate:
+        """Scores by the best method; ``method`` of the result names it."""
+        values = game.closed_form(semivalue)
+        if values is not None:
+            return Estimate(values, np.zeros(game.n_players), 0, "closed form", samples=0)
+        return self.choose(game.n_players, semivalue, budget).estimate(game, semivalue, budget, rng)
+
+    def choose(self, n_players: int, semivalue: Semivalue, budget: int) -> Estimator:
+        """The estimator for a game without closed form."""
+        law = semivalue.size_law(n_players)
+        if not law.all() and affordable(law, budget):
+            return Stratified()  # enumerates just the sizes that count: leave-one-out asks K + 1
+        if n_players <= MAX_PLAYERS and 1 << n_players <= budget:
+            return Exact()
+        if isinstance(semivalue, Shapley):
+            return Permutation()
+        if isinstance(semivalue, Banzhaf):
+            return MaximumSampleReuse()
+        return Stratified()
 
 
 @dataclass(frozen=True)
@@ -62,3 +98,54 @@ def _shared(numbers: Values, sorted_keys: Keys) -> Values:
     counts = np.diff(np.append(starts, len(numbers)))
     means: Values = np.repeat(np.add.reduceat(numbers, starts) / counts, counts)
     return means
+
+
+class OrderedView(Game):
+    """Player j of the view is player ``order[j]`` of the game behind it."""
+
+    def __init__(self, game: Game, order: NDArray[np.intp]) -> None:
+        super().__init__(
+            game.n_players,
+            keys=None if game.keys is None else game.keys[order],
+            prints=game.prints[order],
+            memo=game.memo,
+            empty_value=game.empty_value,
+        )
+        self.game = game
+        self.order = order
+        self.asked, self.computed = game.asked, game.computed
+
+    def values(self, coalitions: CoalitionMatrix) -> Values:
+        """v of each row, asked of the game behind."""
+        values = self.game.values(self._restored(coalitions))
+        self.asked, self.computed = self.game.asked, self.game.computed
+        return values
+
+    def closed_form(self, semivalue: Semivalue) -> Values | None:
+        """The closed form of the game behind, in the view's order."""
+        values = self.game.closed_form(semivalue)
+        return None if values is None else values[self.order]
+
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        return self.game._evaluate(self._restored(coalitions))
+
+    def _restored(self, coalitions: CoalitionMatrix) -> CoalitionMatrix:
+        restored = np.empty_like(coalitions)
+        restored[:, self.order] = coalitions
+        return restored
+
+
+_CLEARLY = 1e-9  # of the scores' own size
+
+
+def normalized(values: Values, grand_value: float) -> Values:
+    """Scores times grand_value / sum(scores); refuses a sum that is not clearly above zero."""
+    values = np.asarray(values, dtype=float)
+    total = float(values.sum())
+    if not total > _CLEARLY * float(np.abs(values).sum()):
+        raise ParameterError(
+            "values",
+            f"scores that sum to {total:g}",
+            "normalisation needs a sum clearly above zero; pay the raw scores, or use Shapley",
+        )
+    return values * (grand_value / total)

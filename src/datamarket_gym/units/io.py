@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from datamarket_gym.aside import aside
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.submission import Submission
 
 REQUIRED = ("id", "identity", "features", "label")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.content import unit_keys
-from datamarket_gym.errors import SubmissionError
-from datamarket_gym.typing import Codes, Features, Keys, Values
+from datamarket_gym.core.arrays import Codes, Features, Keys, Values
+from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.errors import SubmissionError
 
 Text = NDArray[np.str_]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.errors import SubmissionError
-from datamarket_gym.typing import Codes
+from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.submission import Submission, Text
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from datamarket_gym.cli.options import Jobs
-from datamarket_gym.cores import available_cores
+from datamarket_gym.core.machine import available_cores
 
 
 def command(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from datamarket_gym.cli.options import Device
-from datamarket_gym.errors import require_choice
+from datamarket_gym.core.errors import require_choice
 
 group = typer.Typer(no_args_is_help=True, help="Time the engine, against plain loops and against peers.")
 

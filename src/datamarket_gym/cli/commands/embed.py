@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Embed texts or images by a frozen encoder, or resume; the same content is never embedded twice."""
     from datamarket_gym.cli.embed import Job, run_embed
-    from datamarket_gym.data.locate import use_folder
+    from datamarket_gym.world.data.locate import use_folder
 
     use_folder(data)
     run_embed(Job(source, out, encoder, device, limit, skip_bad))

@@ -15,9 +15,9 @@ def command(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("docs/figures"),
 ) -> None:
     """Draw every figure, as SVG and PNG, from compact results; nothing is computed again."""
-    from datamarket_gym.errors import DataMarketError
-    from datamarket_gym.figures import draw
-    from datamarket_gym.results import read_all
+    from datamarket_gym.core.errors import DataMarketError
+    from datamarket_gym.lab.figures import draw
+    from datamarket_gym.lab.results import read_all
 
     kept = read_all(results)
     if not kept:

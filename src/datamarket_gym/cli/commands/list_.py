@@ -14,7 +14,7 @@ def command(
     from rich.console import Console
     from rich.table import Table
 
-    from datamarket_gym.registry import HOMES, components, summary
+    from datamarket_gym.core.registry import HOMES, components, summary
 
     table = Table(box=None, pad_edge=False)
     table.add_column("kind", style="dim")

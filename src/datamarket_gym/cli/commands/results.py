@@ -19,7 +19,7 @@ def command(
 
     Compact results are kept in the folder of the page's name (docs/results), one file per experiment.
     """
-    from datamarket_gym.results import collect, results_page
+    from datamarket_gym.lab.results import collect, results_page
     from datamarket_gym.units.io import write_text
 
     folder = out.with_suffix("")

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from datamarket_gym.cli.options import Data, Device, Jobs
-from datamarket_gym.cores import available_cores
-from datamarket_gym.errors import require_choice
+from datamarket_gym.core.errors import require_choice
+from datamarket_gym.core.machine import available_cores
 
 
 def command(
@@ -40,7 +40,7 @@ def command(
     Writes results.parquet, table.json, table.md, manifest.json and timings.json.
     """
     from datamarket_gym.cli.run import run_and_show
-    from datamarket_gym.data.locate import use_folder
+    from datamarket_gym.world.data.locate import use_folder
 
     use_folder(data)
     require_choice("--device", device, ("cpu", "cuda", "auto"))

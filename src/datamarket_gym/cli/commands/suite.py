@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from datamarket_gym.cli.options import Device, Jobs
-from datamarket_gym.cores import available_cores
-from datamarket_gym.errors import require_choice
+from datamarket_gym.core.errors import require_choice
+from datamarket_gym.core.machine import available_cores
 
 
 def command(

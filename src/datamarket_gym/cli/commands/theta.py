@@ -48,7 +48,7 @@ def command(
     Prints the two floors, the ceiling, the admissible interval and a verdict.
     """
     from datamarket_gym.cli.theta import Question, show_theta
-    from datamarket_gym.data.locate import use_folder
+    from datamarket_gym.world.data.locate import use_folder
 
     use_folder(data)
     asked = Question(

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.core.arrays import Features, Values
 from datamarket_gym.learners.logistic import certify
 from datamarket_gym.learners.logistic.problem import Problem, standardise
-from datamarket_gym.typing import Features, Values
 
 _DENSE = 1200  # parameters up to which the Hessian is formed and factorised
 _MAX_NEWTON = 200

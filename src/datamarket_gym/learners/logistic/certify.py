@@ -41,7 +41,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.typing import Values
+from datamarket_gym.core.arrays import Values
 
 ROUNDING = 1e-14
 """Relative rounding error granted to sums over rows (about 45 units in the last place)."""

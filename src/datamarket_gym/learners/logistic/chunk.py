@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes
 from datamarket_gym.learners.logistic import certify
 from datamarket_gym.learners.logistic.problem import Problem, standards
-from datamarket_gym.typing import CoalitionMatrix, Codes
 
 Array = NDArray[Any]
 """Numbers in single or double precision."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes
 from datamarket_gym.learners.logistic import warm
 from datamarket_gym.learners.logistic.engine import kernels_are_compiled
 from datamarket_gym.learners.logistic.problem import Problem
-from datamarket_gym.typing import CoalitionMatrix, Codes
 
 _KEPT = 20_000_000  # numbers of the last size's solutions kept for warm starts (480 MB with trends)
 _log = logging.getLogger(__name__)

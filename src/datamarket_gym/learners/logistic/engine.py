@@ -11,8 +11,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes
 from datamarket_gym.learners.logistic.problem import Problem
-from datamarket_gym.typing import CoalitionMatrix, Codes
 
 
 class Engine(Protocol):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes
 from datamarket_gym.learners.logistic import newton, warm
 from datamarket_gym.learners.logistic.chunk import Array, Chunk, Layout
 from datamarket_gym.learners.logistic.problem import Problem
-from datamarket_gym.typing import CoalitionMatrix, Codes
 
 _KEPT = 60_000_000  # numbers of the last size's solutions kept for warm starts (480 MB)
 

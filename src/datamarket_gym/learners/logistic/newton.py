@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.core.arrays import Codes
 from datamarket_gym.learners.logistic.chunk import Array, Chunk, Index, Probabilities, dot
-from datamarket_gym.typing import Codes
 
 _DENSE = 260  # parameters up to which every coalition has its own inverse Hessian
 _OUTER = 60

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.errors import LearnerError, ParameterError
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.errors import LearnerError, ParameterError
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
-from datamarket_gym.typing import CoalitionMatrix, Codes, Features, Values
 
 EPS = float(np.finfo(np.float64).eps)
 _CANCELLATION = 1e-7  # var / mean^2 below which sums over players lose too many digits

@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.cores import available_cores
-from datamarket_gym.errors import ParameterError, require_choice, require_count, require_in
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
+from datamarket_gym.core.errors import ParameterError, require_choice, require_count, require_in
+from datamarket_gym.core.machine import available_cores
+from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.logistic import alone, engine, warm
 from datamarket_gym.learners.logistic.problem import prepare
-from datamarket_gym.registry import register
-from datamarket_gym.typing import CoalitionMatrix, Codes, Values
 
 
 @dataclass

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.typing import CoalitionMatrix
+from datamarket_gym.core.arrays import CoalitionMatrix
 
 Params = NDArray[np.float64]
 

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes
 from datamarket_gym.learners.logistic_torch import certificate, descent, sweep
 from datamarket_gym.learners.logistic_torch.anchor import Anchor, affordable, anchor, own
 from datamarket_gym.learners.logistic_torch.layout import Slots, Stack, gather, slots
-from datamarket_gym.typing import CoalitionMatrix, Codes
 
 FIRST_GOAL = 1e-3  # decrement at which a coalition is judged first
 _MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution

@@ -18,9 +18,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
-from datamarket_gym.errors import ParameterError
+from datamarket_gym.core.arrays import CoalitionMatrix
+from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.learners.logistic.problem import Problem
-from datamarket_gym.typing import CoalitionMatrix
 
 _ALIGN_FROM = 100  # features from which rows are padded to a multiple of 64 bytes
 _CANCELLATION = 1e-7  # var / mean square below which sums over players lose too many digits

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from datamarket_gym.errors import LearnerError, ParameterError, require_in
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
+from datamarket_gym.core.errors import LearnerError, ParameterError, require_in
 from datamarket_gym.learners.base import Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.logistic import alone
 from datamarket_gym.learners.logistic.problem import Problem, prepare
 from datamarket_gym.learners.logistic.scorer import SolverReport
 from datamarket_gym.learners.logistic_torch.engine import Answer, Engine
 from datamarket_gym.learners.logistic_torch.layout import stack
-from datamarket_gym.typing import CoalitionMatrix, Codes, Values
 
 
 class StackedLogisticScorer:

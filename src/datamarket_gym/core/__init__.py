@@ -1,0 +1,1 @@
+"""What everything hangs on: errors, arrays, content keys, the registry, files and runs."""

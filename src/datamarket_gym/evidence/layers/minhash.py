@@ -1,0 +1,94 @@
+"""MinHash evidence: texts that share most of their word n-grams.
+
+Candidates come from locality-sensitive hashing of MinHash signatures (rensa); each is then decided by
+the exact Jaccard similarity of the two sets of n-grams, so a hash collision ties nothing. The hash
+functions are drawn from the mechanism's seed: who does not know it cannot steer a text past them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.errors import require_count, require_in
+from datamarket_gym.core.registry import register
+from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
+from datamarket_gym.evidence.layers.content import raw_content
+from datamarket_gym.world.encoders.base import missing
+
+PERMUTATIONS = 256
+MISSED = 1e-4
+"""Highest chance that the hashing overlooks a pair right at the threshold."""
+
+_WORD = re.compile(r"\w+")
+
+
+@register("evidence", "minhash")
+@dataclass(frozen=True)
+class MinHash(EvidenceLayer):
+    """Ties texts whose sets of ``words``-word n-grams have Jaccard similarity >= ``jaccard``."""
+
+    jaccard: float = 0.3
+    words: int = 2
+    needs_content: ClassVar[str] = "text"
+
+    def __post_init__(self) -> None:
+        require_in("jaccard", self.jaccard, 0.0, 1.0, open_low=True)
+        require_count("words", self.words)
+
+    def edges(self, view: View) -> Edges:
+        """All verified pairs of different nodes."""
+        rows, texts = raw_content(view.submission, "text", "minhash")
+        sets = [ngrams(text, self.words) for text in texts.tolist()]
+        left, right, score = similar_sets(sets, self.jaccard, view.seed)
+        left, right = rows[left], rows[right]
+        apart = view.node[left] != view.node[right]
+        return Edges.of(left[apart], right[apart], "minhash", score[apart])
+
+
+def ngrams(text: str, words: int) -> frozenset[str]:
+    """The set of n-grams of lower-case words; a shorter text is a single n-gram."""
+    found = _WORD.findall(text.lower()) or [text.strip()]
+    return frozenset(" ".join(found[i : i + words]) for i in range(max(1, len(found) - words + 1)))
+
+
+def similar_sets(
+    sets: Sequence[frozenset[str]], jaccard: float, seed: int
+) -> tuple[Codes, Codes, Values]:
+    """All pairs i < j with Jaccard similarity of at least ``jaccard``, and the similarity."""
+    verified = []
+    for i, j in _candidates(sets, jaccard, seed):
+        shared = len(sets[i] & sets[j])
+        similarity = shared / (len(sets[i]) + len(sets[j]) - shared)
+        if similarity >= jaccard:
+            verified.append((i, j, similarity))
+    found = np.array(sorted(verified), dtype=np.float64).reshape(-1, 3)
+    return found[:, 0].astype(np.int64), found[:, 1].astype(np.int64), found[:, 2]
+
+
+def _candidates(sets: Sequence[frozenset[str]], jaccard: float, seed: int) -> Iterator[tuple[int, int]]:
+    try:
+        from rensa import RMinHash, RMinHashLSH
+    except ImportError as error:
+        raise missing("rensa", "text") from error
+    bands = enough_bands(jaccard)
+    index = RMinHashLSH(threshold=jaccard, num_perm=PERMUTATIONS, num_bands=bands)
+    signatures = RMinHash.from_token_sets([sorted(s) for s in sets], PERMUTATIONS, seed)
+    for row, signature in enumerate(signatures):
+        for other in sorted(set(index.query(signature))):
+            yield other, row
+        index.insert(row, signature)
+
+
+def enough_bands(jaccard: float) -> int:
+    """The fewest bands b (of r rows each) with (1 - s^r)^b <= MISSED at similarity s: few candidates."""
+    for rows in (32, 16, 8, 4, 2):
+        bands = PERMUTATIONS // rows
+        if (1 - jaccard**rows) ** bands <= MISSED:
+            return bands
+    return PERMUTATIONS

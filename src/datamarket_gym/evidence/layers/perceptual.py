@@ -1,0 +1,89 @@
+"""Perceptual hashes: images that look alike, whatever their files hold.
+
+Two 64-bit hashes per image: dHash (is each pixel of a 9 x 8 thumbnail brighter than its neighbour) and
+pHash (signs of the low frequencies of a 32 x 32 thumbnail). Two images are tied when the hashes
+together differ in at most ``bits`` of 128 bits; a hash also matches the other image's mirror image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.errors import SubmissionError, require_count, require_in
+from datamarket_gym.core.registry import register
+from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
+from datamarket_gym.evidence.layers.content import raw_content
+from datamarket_gym.world.encoders.base import ContentError, missing
+from datamarket_gym.world.encoders.pixels import open_image
+
+_BLOCK = 2048
+
+Hashes = NDArray[np.uint64]
+
+
+@register("evidence", "perceptual")
+@dataclass(frozen=True)
+class Perceptual(EvidenceLayer):
+    """Ties images whose dHash and pHash differ in at most ``bits`` of 128 bits, mirrored or not."""
+
+    bits: int = 28
+    needs_content: ClassVar[str] = "image"
+
+    def __post_init__(self) -> None:
+        require_count("bits", self.bits, at_least=0)
+        require_in("bits", self.bits, 0, 128)
+
+    def edges(self, view: View) -> Edges:
+        """All pairs of different nodes within the distance."""
+        rows, images = raw_content(view.submission, "image", "perceptual")
+        try:
+            plain, mirrored = image_hashes(images.tolist())
+        except ContentError as error:
+            unit = str(view.submission.id[rows[error.row]])
+            raise SubmissionError(f"unit {unit!r}: {error.why}") from error
+        left, right, distance = near_hashes(plain, mirrored, self.bits)
+        left, right = rows[left], rows[right]
+        apart = view.node[left] != view.node[right]
+        return Edges.of(left[apart], right[apart], "perceptual", 1 - distance[apart] / 128)
+
+
+def image_hashes(images: list[bytes]) -> tuple[Hashes, Hashes]:
+    """DHash and pHash of each image and of its mirror image, shape (n, 2) each."""
+    try:
+        import imagehash
+    except ImportError as error:
+        raise missing("imagehash", "images") from error
+    from PIL import ImageOps
+
+    def both(image: Any) -> list[int]:
+        return [int(str(found), 16) for found in (imagehash.dhash(image), imagehash.phash(image))]
+
+    opened = [open_image(image, row) for row, image in enumerate(images)]
+    plain = np.array([both(image) for image in opened], dtype=np.uint64).reshape(-1, 2)
+    mirror = [both(ImageOps.mirror(image)) for image in opened]
+    return plain, np.array(mirror, dtype=np.uint64).reshape(-1, 2)
+
+
+def near_hashes(plain: Hashes, mirrored: Hashes, bits: int) -> tuple[Codes, Codes, Codes]:
+    """All pairs i < j at a distance of at most ``bits``, and the distance, block by block."""
+    lefts, rights, distances = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for a in range(0, len(plain), _BLOCK):
+        for b in range(a, len(plain), _BLOCK):
+            first, second = plain[a : a + _BLOCK, None], plain[None, b : b + _BLOCK]
+            turned = mirrored[None, b : b + _BLOCK]
+            distance = np.minimum(_hamming(first, second), _hamming(first, turned))
+            near = distance <= bits
+            left, right = np.nonzero(np.triu(near, 1) if a == b else near)
+            lefts.append(left + a)
+            rights.append(right + b)
+            distances.append(distance[left, right])
+    return np.concatenate(lefts), np.concatenate(rights), np.concatenate(distances)
+
+
+def _hamming(first: Hashes, second: Hashes) -> Codes:
+    return np.bitwise_count(first ^ second).sum(axis=-1, dtype=np.int64)

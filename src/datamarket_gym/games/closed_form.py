@@ -1,0 +1,218 @@
+"""Games whose semivalues are known without enumeration: what estimators are tested against.
+
+``exact(semivalue)`` gives the scores by a formula of its own. `Game.closed_form` stays None on
+purpose, so that an estimator asked to value one of these games really estimates.
+For a coalition Q of s uniform others out of n - 1, P(Q contains c - 1 given players) is the product
+over j < c - 1 of (s - j) / (n - 1 - j): this is all that unanimity games need.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from datamarket_gym.core.arrays import CoalitionMatrix, Keys, Values
+from datamarket_gym.core.errors import ParameterError, TooManyPlayersError, require_count
+from datamarket_gym.core.registry import register
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import Semivalue
+
+
+class ClosedFormGame(Game):
+    """A game that can also say its semivalues outright."""
+
+    @abstractmethod
+    def exact(self, semivalue: Semivalue) -> Values:
+        """The semivalue of every player, by formula."""
+
+
+def _member_value(n_players: int, carrier_size: int, semivalue: Semivalue) -> float:
+    """Semivalue of a member of the carrier in a unanimity game."""
+    size = np.arange(n_players, dtype=float)
+    chance = np.ones(n_players)
+    for j in range(carrier_size - 1):
+        chance *= np.maximum(size - j, 0.0) / (n_players - 1 - j)
+    return float((semivalue.size_law(n_players) * chance).sum())
+
+
+@register("game", "unanimity")
+class UnanimityGame(ClosedFormGame):
+    """Worth 1 when all players of the carrier are present (by default: all players)."""
+
+    def __init__(
+        self, n_players: int, carrier: Sequence[int] | None = None, *, keys: Keys | None = None
+    ) -> None:
+        require_count("n_players", n_players)
+        members = sorted(set(range(n_players) if carrier is None else carrier))
+        if not members or members[0] < 0 or members[-1] >= n_players:
+            raise ParameterError("carrier", members, f"name players among 0..{n_players - 1}")
+        super().__init__(n_players, keys=keys)
+        self.carrier = np.array(members, dtype=np.intp)
+
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        return coalitions[:, self.carrier].all(axis=1).astype(float)
+
+    def exact(self, semivalue: Semivalue) -> Values:
+        """Members share alike, the others get nothing."""
+        values = np.zeros(self.n_players)
+        values[self.carrier] = _member_value(self.n_players, len(self.carrier), semivalue)
+        return values
+
+
+@register("game", "weighted_majority")
+class WeightedMajorityGame(ClosedFormGame):
+    """Worth 1 when the votes present reach the quota."""
+
+    def __init__(self, weights: Sequence[int], quota: int, *, keys: Keys | None = None) -> None:
+        for weight in weights:
+            require_count("weights", weight, at_least=0)
+        require_count("quota", quota)
+        super().__init__(len(weights), keys=keys)
+        self.votes = np.array(weights, dtype=np.int64)
+        self.quota = quota
+
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        present: Values = np.where(coalitions, self.votes, 0).sum(axis=1)
+        return (present >= self.quota).astype(float)
+
+    def exact(self, semivalue: Semivalue) -> Values:
+        """Dynamic programming: how many coalitions of the others have s members and w votes."""
+        law = semivalue.size_law(self.n_players)
+        values = np.zeros(self.n_players)
+        for player, own in enumerate(self.votes.tolist()):
+            ways = np.zeros((self.n_players, self.quota))  # votes at or above the quota drop out
+            ways[0, 0] = 1.0
+            for vote in np.delete(self.votes, player).tolist():
+                if vote < self.quota:
+                    ways[1:, vote:] += ways[:-1, : self.quota - vote].copy()
+            pivotal = ways[:, max(self.quota - own, 0) :].sum(axis=1)
+            values[player] = sum(
+                law[s] * pivotal[s] / comb(self.n_players - 1, s) for s in range(self.n_players)
+            )
+        return values
+
+
+@register("game", "sum_of_unanimity")
+class SumOfUnanimity(ClosedFormGame):
+    """A weighted sum of unanimity games; every game is one of these."""
+
+    def __init__(
+        self, carriers: CoalitionMatrix, coefficients: Values, *, keys: Keys | None = None
+    ) -> None:
+        carriers = np.asarray(carriers, dtype=bool)
+        if carriers.ndim != 2 or len(carriers) != len(coefficients) or not carriers.any(axis=1).all():
+            raise ParameterError(
+                "carriers", carriers.shape, "pass one non-empty carrier (a row) per coefficient"
+            )
+        super().__init__(carriers.shape[1], keys=keys)
+        self.carriers = carriers
+        self.coefficients = np.asarray(coefficients, dtype=float)
+
+    @classmethod
+    def random(cls, n_players: int, rng: np.random.Generator, terms: int = 12) -> SumOfUnanimity:
+        """Normal coefficients on random carriers of one to four players."""
+        require_count("terms", terms)
+        sizes = rng.integers(1, min(n_players, 4) + 1, size=terms)
+        rank = np.argsort(rng.random((terms, n_players)), axis=1)
+        return cls(rank < sizes[:, None], rng.normal(size=terms))
+
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        values = np.zeros(len(coalitions))
+        for carrier, coefficient in zip(self.carriers, self.coefficients, strict=True):
+            values += coefficient * coalitions[:, carrier].all(axis=1)
+        return values
+
+    def exact(self, semivalue: Semivalue) -> Values:
+        """Semivalues are linear: the sum over terms of the unanimity values."""
+        values = np.zeros(self.n_players)
+        for carrier, coefficient in zip(self.carriers, self.coefficients, strict=True):
+            member = _member_value(self.n_players, int(carrier.sum()), semivalue)
+            values[carrier] += coefficient * member
+        return values
+
+
+@register("game", "additive")
+class AdditiveGame(ClosedFormGame):
+    """Everyone brings a fixed worth, whoever else is there."""
+
+    def __init__(self, worths: Sequence[float], *, keys: Keys | None = None) -> None:
+        super().__init__(len(worths), keys=keys)
+        self.worths = np.array(worths, dtype=float)
+
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        # not a matrix product: its last bit would depend on the rest of the batch
+        values: Values = np.where(coalitions, self.worths, 0.0).sum(axis=1)
+        return values
+
+    def exact(self, semivalue: Semivalue) -> Values:
+        """The worths themselves, for any semivalue."""
+        return self.worths.copy()
+
+
+@register("game", "random_monotone")
+class RandomMonotoneGame(ClosedFormGame):
+    """Random, and never falling when a player joins: the best random worth among all subsets."""
+
+    MAX_PLAYERS = 14
+
+    def __init__(self, n_players: int, rng: np.random.Generator, *, keys: Keys | None = None) -> None:
+        require_count("n_players", n_players)
+        if n_players > self.MAX_PLAYERS:
+            raise TooManyPlayersError(
+                f"a random table of {n_players} players is too large; the limit is "
+                f"{self.MAX_PLAYERS}: use sum_of_unanimity for more"
+            )
+        super().__init__(n_players, keys=keys)
+        # worths grow with size on average, or the maximum would be the same nearly everywhere
+        sizes = np.bitwise_count(np.arange(1 << n_players, dtype=np.uint32))
+        table = rng.random(1 << n_players) * sizes / n_players
+        for player in range(n_players):
+            halves = table.reshape(-1, 2, 1 << player)
+            np.maximum(halves[:, 0], halves[:, 1], out=halves[:, 1])
+        self.table = table
+
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        numbers = coalitions.astype(np.int64) @ (1 << np.arange(self.n_players, dtype=np.int64))
+        values: Values = self.table[numbers]
+        return values
+
+    def exact(self, semivalue: Semivalue) -> Values:
+        """The definition, term by term: slow, and written apart from the folding of `exact`."""
+        weights = semivalue.weights(self.n_players).tolist()
+        values = np.zeros(self.n_players)
+        for player in range(self.n_players):
+            others = [1 << other for other in range(self.n_players) if other != player]
+            for size in range(self.n_players):
+                for coalition in combinations(others, size):
+                    without = sum(coalition)
+                    joined = self.table[without + (1 << player)]
+                    values[player] += weights[size] * (joined - self.table[without])
+        return values
+
+
+class SplitGame(Game):
+    """``game`` after ``player`` split into ``k`` pseudonyms, who come last.
+
+    The player is present when all of its pseudonyms are (Example 1 and Proposition 1 of the paper).
+    """
+
+    def __init__(self, game: Game, player: int, k: int) -> None:
+        require_count("k", k)
+        if not 0 <= player < game.n_players:
+            raise ParameterError("player", player, f"choose one of 0 to {game.n_players - 1}")
+        self._game, self._player, self._others = game, player, game.n_players - 1
+        super().__init__(self._others + k)
+
+    @property
+    def pseudonyms(self) -> slice:
+        """Where the pseudonyms are among the players."""
+        return slice(self._others, self.n_players)
+
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        whole = coalitions[:, self.pseudonyms].all(axis=1)
+        honest = np.insert(coalitions[:, : self._others], self._player, whole, axis=1)
+        return self._game.values(honest)

@@ -1,0 +1,142 @@
+"""The contract between games and everything that values their players: answer *batches*.
+
+`Game.values(coalitions)` takes a boolean matrix (B, K) and returns B values with v(empty) = 0. It
+counts what it was asked and what it really computed, and remembers values by the *set*, never by
+the order in which players joined.
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import CoalitionMatrix, Keys, Values
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+
+if TYPE_CHECKING:
+    from datamarket_gym.games.semivalue import Semivalue
+
+Prints = NDArray[np.uint64]
+"""Shape (K, 2): two 64-bit fingerprints; a set's fingerprint is the sum of its members' (mod 2^64)."""
+
+_CHUNK = 1 << 22  # cells of the coalition matrix fingerprinted at a time
+
+
+class CoalitionMemo:
+    """Values by fingerprint of the set, in sorted arrays, so that whole batches are looked up at once.
+
+    Fingerprints are 128 bits from secret or random numbers: a submitter who cannot see them cannot
+    construct two training sets that collide.
+    """
+
+    def __init__(self, max_entries: int = 1 << 23) -> None:
+        self.max_entries = max_entries
+        self._keys: Prints = np.empty((0, 2), dtype=np.uint64)
+        self._values: Values = np.empty(0)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def lookup(self, prints: Prints) -> tuple[Values, NDArray[np.bool_]]:
+        """Values (NaN where unknown) and a mask of the known ones."""
+        values = np.full(len(prints), np.nan)
+        if not len(self):
+            return values, np.zeros(len(prints), dtype=bool)
+        at = np.searchsorted(self._keys[:, 0], prints[:, 0])
+        at = np.minimum(at, len(self) - 1)
+        known = (self._keys[at] == prints).all(axis=1)
+        values[known] = self._values[at[known]]
+        return values, known
+
+    def store(self, prints: Prints, values: Values) -> None:
+        """Add values for fingerprints that are not there yet; beyond ``max_entries`` none are kept."""
+        if len(self) + len(values) > self.max_entries:
+            return
+        order = np.argsort(prints[:, 0])
+        prints, values = prints[order], values[order]
+        at = np.searchsorted(self._keys[:, 0], prints[:, 0])
+        self._keys = np.insert(self._keys, at, prints, axis=0)
+        self._values = np.insert(self._values, at, values)
+
+
+class Game(ABC):
+    """A cooperative game on players 0..K-1 that answers batches of coalitions.
+
+    Subclasses implement `_evaluate` for distinct, non-empty coalitions. ``keys`` are the players'
+    content keys (see `datamarket_gym.core.content`); a game without content keeps None and its players
+    are told apart by position. ``empty_value`` is U(empty), subtracted from every value.
+    """
+
+    def __init__(
+        self,
+        n_players: int,
+        *,
+        keys: Keys | None = None,
+        prints: Prints | None = None,
+        memo: CoalitionMemo | None = None,
+        empty_value: float = 0.0,
+    ) -> None:
+        if n_players < 1:
+            raise ParameterError("n_players", n_players, "a game needs at least one player")
+        if prints is None:
+            raw = secrets.token_bytes(16 * n_players)
+            prints = np.frombuffer(raw, dtype=np.uint64).reshape(n_players, 2)
+        self.n_players = n_players
+        self.keys = keys
+        self.prints = prints
+        self.memo = CoalitionMemo() if memo is None else memo
+        self.empty_value = empty_value
+        self.asked = 0
+        self.computed = 0
+
+    @abstractmethod
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        """U of distinct, non-empty coalitions none of which is in the memo."""
+
+    def closed_form(self, semivalue: Semivalue) -> Values | None:
+        """The exact semivalue of every player where a formula is known, else None."""
+        return None
+
+    def values(self, coalitions: CoalitionMatrix) -> Values:
+        """v of each row of a boolean matrix (B, K)."""
+        coalitions = np.asarray(coalitions)
+        if coalitions.ndim != 2 or coalitions.shape[1] != self.n_players or coalitions.dtype != bool:
+            raise ParameterError(
+                "coalitions",
+                f"{coalitions.dtype} array of shape {coalitions.shape}",
+                f"pass a boolean matrix of shape (B, {self.n_players})",
+            )
+        self.asked += len(coalitions)
+        prints = self._fingerprints(coalitions)
+        values, known = self.memo.lookup(prints)
+        empty = ~coalitions.any(axis=1)
+        values[empty] = self.empty_value
+        todo = np.flatnonzero(~known & ~empty)
+        if len(todo):
+            _, first, where = np.unique(prints[todo, 0], return_index=True, return_inverse=True)
+            # in the order asked, not of secret fingerprints: learners warm-start along the rows
+            order = np.argsort(first)
+            first, where = first[order], np.argsort(order)[where]
+            fresh = self._evaluate(coalitions[todo[first]])
+            if np.isnan(fresh).any():
+                bad = np.flatnonzero(coalitions[todo[first][np.isnan(fresh).argmax()]])
+                raise DataMarketError(f"the game returned NaN for the coalition {bad.tolist()}")
+            self.computed += len(fresh)
+            self.memo.store(prints[todo[first]], fresh)
+            values[todo] = fresh[where]
+        return values - self.empty_value
+
+    def grand_value(self) -> float:
+        """v of all players together."""
+        return float(self.values(np.ones((1, self.n_players), dtype=bool))[0])
+
+    def _fingerprints(self, coalitions: CoalitionMatrix) -> Prints:
+        step = max(1, _CHUNK // self.n_players)
+        out = np.empty((len(coalitions), 2), dtype=np.uint64)
+        for start in range(0, len(coalitions), step):
+            out[start : start + step] = coalitions[start : start + step].astype(np.uint64) @ self.prints
+        return out

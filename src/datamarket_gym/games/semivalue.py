@@ -1,0 +1,58 @@
+"""What a semivalue is (a law of coalition sizes) and what an estimator returns.
+
+phi_k = sum over Q without k of omega_{K,|Q|} [v(Q + k) - v(Q)], with sum_s C(K-1, s) omega_{K,s} = 1.
+The numbers q_s = C(K-1, s) omega_{K,s} are therefore a probability law on sizes 0..K-1: draw a size,
+then a coalition of that size uniformly. The law, unlike omega, does not underflow when K is large.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.games.game import Game
+
+
+class Semivalue(ABC):
+    """Plug point ``semivalue``: a frozen dataclass with one method, the law of coalition sizes."""
+
+    @abstractmethod
+    def size_law(self, n_players: int) -> Values:
+        """Probabilities of |Q| = 0..K-1, shape (K,), summing to one."""
+
+    def weights(self, n_players: int) -> Values:
+        """omega_{K,s} for s = 0..K-1: the size law over the number of coalitions of each size."""
+        from scipy.special import comb
+
+        weights: Values = self.size_law(n_players) / comb(n_players - 1, np.arange(n_players))
+        return weights
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Scores of all players, with standard errors (zero where exact) and what they cost."""
+
+    values: Values  # (K,)
+    standard_errors: Values  # (K,)
+    evaluations: int  # coalitions the game was asked for
+    method: str  # the estimator that was really used, for example "exact" or "permutation"
+    samples: int | None = None  # i.i.d. samples a score is the mean of; 0: exact; None: no such mean
+    reach: float = 1.0  # a sample is at most this many times a marginal contribution
+
+    @property
+    def exact(self) -> bool:
+        """Whether the scores carry no sampling error."""
+        return not self.standard_errors.any()
+
+
+class Estimator(ABC):
+    """Plug point ``estimator``: a frozen dataclass that values all players within a budget."""
+
+    @abstractmethod
+    def estimate(
+        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
+    ) -> Estimate:
+        """Ask the game for at most ``budget`` coalitions (in large batches) and value its players."""

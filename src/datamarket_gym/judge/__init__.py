@@ -1,0 +1,1 @@
+"""What a cheat gains, and what is proven: metrics, guarantees, the red team."""

@@ -1,0 +1,78 @@
+"""What the theorems guarantee about a concrete run, and what they do not."""
+
+from datamarket_gym.judge.guarantees.bounds import (
+    Eta,
+    empirical_bernstein,
+    eta_of,
+    hoeffding,
+    normalized_bound,
+    probabilistic_miss,
+    sample_size,
+    sample_size_mean_absolute,
+    theorem_bound,
+)
+from datamarket_gym.judge.guarantees.certificate import Certificate, Condition, Terms
+from datamarket_gym.judge.guarantees.certify import certify
+from datamarket_gym.judge.guarantees.composition import group_values
+from datamarket_gym.judge.guarantees.costs import (
+    best_split,
+    marginal_benefit,
+    net_gain_bound,
+    stopping_k,
+)
+from datamarket_gym.judge.guarantees.fairness import Fairness, fairness_bound, game_distance
+from datamarket_gym.judge.guarantees.leakage import Comparison, Leakage, NoMatchingError, decompose
+from datamarket_gym.judge.guarantees.paid import Paid
+from datamarket_gym.judge.guarantees.priority import Precedence, cluster_precedence, priority_values
+from datamarket_gym.judge.guarantees.split_gain import (
+    SplitGain,
+    profitable_splits,
+    shapley_split_gain,
+    split_gain,
+)
+from datamarket_gym.judge.guarantees.stability import (
+    Neutrality,
+    Stability,
+    neutrality,
+    quotient_stability,
+)
+
+__all__ = [
+    "Certificate",
+    "Comparison",
+    "Condition",
+    "Eta",
+    "Fairness",
+    "Leakage",
+    "Neutrality",
+    "NoMatchingError",
+    "Paid",
+    "Precedence",
+    "SplitGain",
+    "Stability",
+    "Terms",
+    "best_split",
+    "certify",
+    "cluster_precedence",
+    "decompose",
+    "empirical_bernstein",
+    "eta_of",
+    "fairness_bound",
+    "game_distance",
+    "group_values",
+    "hoeffding",
+    "marginal_benefit",
+    "net_gain_bound",
+    "neutrality",
+    "normalized_bound",
+    "priority_values",
+    "probabilistic_miss",
+    "profitable_splits",
+    "quotient_stability",
+    "sample_size",
+    "sample_size_mean_absolute",
+    "shapley_split_gain",
+    "split_gain",
+    "stopping_k",
+    "theorem_bound",
+]

@@ -1,0 +1,246 @@
+"""Certificate: what the theorems say about one manipulation of one run, in a form that can be filed.
+
+A certificate holds every term of the bound with its value, what was measured, and which conditions
+held; reading one back from JSON checks that its claim follows from its terms. It speaks of one honest
+and one manipulated profile, not of manipulations that were not tried. `paragraph` says it in plain words.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from datamarket_gym.judge.guarantees.bounds import Eta
+from datamarket_gym.judge.guarantees.leakage import Comparison, Leakage
+from datamarket_gym.judge.guarantees.stability import Stability, neutrality
+from datamarket_gym.payments.mechanism import Mechanism
+
+Claim = Literal["exact", "certain", "probable", "expected", "none"]
+
+
+class Frozen(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Condition(Frozen):
+    """A condition of a theorem, whether it held here, and why or why not."""
+
+    name: str
+    held: bool
+    why: str
+
+
+class Terms(Frozen):
+    """The terms of Theorem 3, from the scores of this run."""
+
+    allocation: float  # A
+    escape: float  # L
+    drift: float  # D
+    eta: float
+    n_clusters: int  # K', manipulated
+    error_of_terms: float  # by how much A + L + D of the true scores may exceed the above
+    matching: list[tuple[int, int]]  # (manipulated, honest) clusters
+    escaped: list[int]
+    normalized: float | None = None  # the lemma's bound, where payments are rescaled
+
+    @property
+    def raw_bound(self) -> float:
+        """B = A + L + D + 2 K' eta, with A, L and D at the largest their errors allow."""
+        leak = self.allocation + self.escape + self.drift + self.error_of_terms
+        return leak + 2 * self.n_clusters * self.eta
+
+    @property
+    def bound(self) -> float:
+        """The bound of the payments as they were made."""
+        return self.raw_bound if self.normalized is None else self.normalized
+
+
+class Certificate(Frozen):
+    """A manipulation, what it gained, and what the theorems guarantee about it.
+
+    ``claim``: "exact" (Theorem 2: the gain is zero), "certain" (Theorem 3 with exact scores),
+    "probable" (Theorem 3 with probability 1 - delta), "expected" (of the expected gain), or "none".
+    """
+
+    provider: str
+    attack: str
+    identities: list[str]
+    mechanism: Mechanism
+    honest_payment: float
+    attacked_payment: float
+    grand_value: float
+    claim: Claim
+    terms: Terms | None
+    eta_method: str
+    delta: float
+    rounding: float  # how far amounts may be off through the grid on which money is divided
+    conditions: list[Condition]
+
+    @property
+    def gain(self) -> float:
+        """The measured additive gain."""
+        return self.attacked_payment - self.honest_payment
+
+    @property
+    def multiplier(self) -> float | None:
+        """The measured multiplicative gain; None where the honest payment is not positive."""
+        return self.attacked_payment / self.honest_payment if self.honest_payment > 0 else None
+
+    @property
+    def bound(self) -> float | None:
+        """What the theorem bounds the gain by; None where it does not apply."""
+        if self.claim == "none":
+            return None
+        return 0.0 if self.claim == "exact" else self.terms.bound if self.terms else None
+
+    @property
+    def obeys(self) -> bool | None:
+        """Whether the measured gain is within the bound; None where there is none."""
+        return None if self.bound is None else abs(self.gain) <= self.bound + self.rounding
+
+    @property
+    def summary(self) -> str:
+        """What is guaranteed, in a few words."""
+        if self.bound is None:
+            return "nothing: no admissible matching"
+        if self.claim == "exact":
+            return "no gain (exact)"
+        most = self.honest_payment + self.bound
+        times = f", times {most / self.honest_payment:.2f}" if self.honest_payment > 0 else ""
+        return f"at most +{self.bound:.4f}{times} ({self.claim})"
+
+    @property
+    def words(self) -> str:
+        """The certificate in a paragraph of plain words."""
+        return paragraph(self)
+
+    def held(self, name: str) -> bool:
+        """Whether a condition held."""
+        return next(c.held for c in self.conditions if c.name == name)
+
+    @model_validator(mode="after")
+    def _claims_no_more_than_it_may(self) -> Certificate:
+        names = {condition.name for condition in self.conditions if condition.held}
+        if self.claim == "exact" and not {"quotient_stable", "neutral", "exact_scores"} <= names:
+            raise ValueError("claims Theorem 2 without quotient stability, neutrality and exact scores")
+        if self.claim not in ("none", "exact"):
+            if self.terms is None or "matching" not in names:
+                raise ValueError("claims Theorem 3 without an admissible matching")
+            wanted = {"exact": "certain", "mean_absolute": "expected"}.get(self.eta_method, "probable")
+            if self.claim != wanted:
+                raise ValueError(f"error bars by {self.eta_method!r} support {wanted!r}, no more")
+        if self.terms is not None:
+            _check_matching(self.terms)
+            if self.eta_method == "exact" and self.terms.eta:
+                raise ValueError("exact scores have no error bars")
+        return self
+
+
+def _check_matching(terms: Terms) -> None:
+    new, old = [k for k, _ in terms.matching], [h for _, h in terms.matching]
+    if len(set(new)) < len(new) or len(set(old)) < len(old):
+        raise ValueError("the matching uses a cluster twice")
+    if set(new) & set(terms.escaped):
+        raise ValueError("a cluster is matched and escaped at once")
+    if min(terms.allocation, terms.escape, terms.drift, terms.eta, terms.error_of_terms) < 0:
+        raise ValueError("a term is negative")
+
+
+def paragraph(certificate: Certificate) -> str:
+    """What was tried, what it gained, what is guaranteed, and what is not."""
+    return " ".join((_measured(certificate), _guaranteed(certificate), _limits(certificate)))
+
+
+def _measured(c: Certificate) -> str:
+    names = "one name" if len(c.identities) == 1 else f"{len(c.identities)} names"
+    change = f"from {c.honest_payment:.4f} to {c.attacked_payment:.4f}"
+    times = "" if c.multiplier is None else f" (times {c.multiplier:.3f})"
+    what = f"{c.provider} played {c.attack} under {names}"
+    return f"{what}; {c.mechanism.id} changed its pay {change}{times}."
+
+
+def _guaranteed(c: Certificate) -> str:
+    if c.claim == "exact":
+        return (
+            "Clusters, representatives and the provider's share of every cluster stayed as they were, "
+            "so by Theorem 2 the gain is exactly zero."
+        )
+    if c.claim == "none" or c.terms is None:
+        why = next(x.why for x in c.conditions if x.name == "matching")
+        return f"The theorems do not apply and guarantee nothing here: {why}."
+    what = {
+        "certain": "the gain is at most",
+        "probable": f"with probability {1 - c.delta:g} the gain is at most",
+        "expected": "the gain expected over the sampling of coalitions is at most",
+    }[c.claim]
+    source, terms = "Theorem 3", "made of"
+    if c.terms.normalized is not None:
+        source, terms = "Theorem 3 and the lemma on normalised pay", "from raw terms of"
+    obeyed = "The measured gain obeys it." if c.obeys else "The measured gain EXCEEDS it."
+    if c.terms.bound >= abs(c.grand_value):
+        obeyed += " This is as much as all data together are worth, so it rules nothing out."
+    return f"By {source}, {what} {c.terms.bound:.4f}, {terms} {_channels(c.terms)}. {obeyed}"
+
+
+def _channels(terms: Terms) -> str:
+    parts = [
+        f"{terms.allocation:.4f} from shares gained inside clusters",
+        f"{terms.escape:.4f} from {len(terms.escaped)} clusters that escaped the evidence",
+        f"{terms.drift:.4f} from changed scores of {len(terms.matching)} matched clusters",
+    ]
+    if terms.eta:
+        error = terms.error_of_terms + 2 * terms.n_clusters * terms.eta
+        parts.append(f"{error:.4f} from sampling error (eta {terms.eta:.2g})")
+    return ", ".join(parts)
+
+
+def _limits(c: Certificate) -> str:
+    text = "This speaks of this manipulation on this market, not of others that were not tried."
+    if c.claim == "expected":
+        text += " The error bars are themselves estimates."
+    if c.claim == "probable":
+        text += (
+            " The probability is that of the sampling of coalitions, for a manipulation fixed before."
+        )
+    return text
+
+
+def neutral(sides: Comparison, stability: Stability, leakage: Leakage | None) -> Condition:
+    """Whether the provider's share of every cluster is preserved, matched clusters where unstable."""
+    if stability.pairing is not None:
+        found = neutrality(sides.honest_share[stability.pairing], sides.share)
+        worst = float(abs(found.gap).max())
+        why = f"over all clusters the provider's share changed by at most {worst:.3g}"
+        return Condition(name="neutral", held=found.neutral, why=why)
+    if leakage is None:
+        why = "clusters do not correspond, so shares cannot be compared"
+        return Condition(name="neutral", held=False, why=why)
+    found = neutrality(sides.honest_share[leakage.partner], sides.share[leakage.matched])
+    worst = float(abs(found.gap).max()) if len(found.gap) else 0.0
+    why = f"over the matched clusters the provider's share changed by at most {worst:.3g}"
+    return Condition(name="neutral", held=found.neutral, why=why)
+
+
+def bounded_marginals(bars: Eta, value_range: float, monotone: bool) -> Condition:
+    """What the error bars take for granted about marginal contributions."""
+    if bars.method in ("exact", "mean_absolute"):
+        why = "exact scores need no range" if bars.method == "exact" else "not needed in expectation"
+    else:
+        why = f"values lie within a range of {value_range:g}"
+        why += ", and no unit can lower them (assumed, not checked)" if monotone else ""
+    return Condition(name="bounded_marginals", held=True, why=why)
+
+
+def claim_of(conditions: list[Condition], terms: Terms | None, bars: Eta) -> Claim:
+    """The most that may be claimed under these conditions."""
+    held = {condition.name for condition in conditions if condition.held}
+    if {"quotient_stable", "neutral", "exact_scores"} <= held:
+        return "exact"
+    if terms is None:
+        return "none"
+    if bars.method == "exact":
+        return "certain"
+    return "expected" if bars.in_expectation else "probable"

@@ -1,0 +1,179 @@
+"""certify: check the theorems' conditions on an honest and a manipulated run, and write it all down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from datamarket_gym.core.errors import DataMarketError, ParameterError, require_count
+from datamarket_gym.core.registry import create
+from datamarket_gym.games.semivalue import Estimate
+from datamarket_gym.judge.guarantees.bounds import Eta, eta_of, normalized_bound
+from datamarket_gym.judge.guarantees.certificate import (
+    Certificate,
+    Condition,
+    Terms,
+    bounded_marginals,
+    claim_of,
+    neutral,
+)
+from datamarket_gym.judge.guarantees.leakage import (
+    Comparison,
+    Leakage,
+    NoMatchingError,
+    decompose,
+    merged_clusters,
+)
+from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission, require_same_market
+from datamarket_gym.judge.guarantees.split_gain import size_law
+from datamarket_gym.judge.guarantees.stability import quotient_stability
+from datamarket_gym.payments.mechanism import Mechanism
+
+_GRID = 2.0**-47  # of the sum of scores: the rounding of one amount, with room (see exact_amounts)
+
+
+def certify(
+    honest: Paid,
+    attacked: Paid,
+    mechanism: Mechanism,
+    *,
+    eta: str = "auto",
+    delta: float = 0.05,
+    comparisons: int = 1,
+    value_range: float = 1.0,
+    monotone: bool = False,
+) -> Certificate:
+    """What the theorems guarantee about the attack in ``attacked``, given the honest run.
+
+    ``eta`` chooses the error bars of sampled scores (see `eta_of`). Where the manipulation was picked
+    as the worst of several, say of how many by ``comparisons``: delta is divided among them.
+    """
+    provider = attacked.profile.attacker
+    if provider is None:
+        raise DataMarketError("the attacked profile names no attacker; apply an attack to get one")
+    require_count("comparisons", comparisons)
+    require_same_market(honest, attacked, provider)
+    semivalue = create("semivalue", mechanism.semivalue)
+    for paid in (honest, attacked):
+        size_law(semivalue, paid.n_clusters)
+        require_from_submission(paid, mechanism)
+    before, after = raw_scores(honest, mechanism), raw_scores(attacked, mechanism)
+    bars = eta_of(
+        before,
+        after,
+        method=eta,
+        delta=delta / comparisons,
+        value_range=value_range,
+        monotone=monotone,
+    )
+    sides = Comparison(
+        before.values,
+        honest.shares_of(provider),
+        after.values,
+        attacked.shares_of(provider),
+        attacked.containing(provider),
+    )
+    stability = quotient_stability(honest, attacked)
+    leakage, why = _leakage(honest, attacked, sides)
+    conditions = [
+        Condition(
+            name="quotient_stable",
+            held=stability.stable,
+            why="; ".join(stability.reasons) or "clusters and representatives are unchanged",
+        ),
+        neutral(sides, stability, leakage),
+        Condition(
+            name="exact_scores",
+            held=bars.method == "exact",
+            why=f"scores by {after.method}",
+        ),
+        Condition(name="matching", held=leakage is not None, why=why),
+        bounded_marginals(bars, value_range, monotone),
+    ]
+    terms = None if leakage is None else _terms(leakage, bars, honest, attacked, mechanism, provider)
+    return Certificate(
+        provider=provider,
+        attack=attacked.profile.attack,
+        identities=attacked.profile.identities_of(provider),
+        mechanism=mechanism,
+        honest_payment=honest.total(provider),
+        attacked_payment=attacked.total(provider),
+        grand_value=honest.payments.grand_value,
+        claim=claim_of(conditions, terms, bars),
+        terms=terms,
+        eta_method=bars.method,
+        delta=0.0 if bars.method in ("exact", "mean_absolute") else delta / comparisons,
+        rounding=_rounding(honest) + _rounding(attacked),
+        conditions=conditions,
+    )
+
+
+def raw_scores(paid: Paid, mechanism: Mechanism) -> Estimate:
+    """The cluster scores before normalisation."""
+    payments = paid.payments
+    if not mechanism.normalize:
+        return payments.scores
+    if payments.raw_total is None or payments.grand_value == 0:
+        raise ParameterError(
+            "payments",
+            "normalised",
+            "their raw scores are not known (no raw sum, or a grand value of zero), and the theorems "
+            "concern raw scores; pay with normalize=False",
+        )
+    back = payments.raw_total / payments.grand_value
+    scores = payments.scores
+    return replace(
+        scores, values=scores.values * back, standard_errors=scores.standard_errors * abs(back)
+    )
+
+
+def _leakage(honest: Paid, attacked: Paid, sides: Comparison) -> tuple[Leakage | None, str]:
+    merged = merged_clusters(honest, attacked, sides.paying)
+    if len(merged):
+        return None, (
+            f"{len(merged)} manipulated clusters merge several of the honest clusters that pay the "
+            "provider, so these cannot be compared one by one; Theorem 3 leaves such manipulations out"
+        )
+    try:
+        found = decompose(sides)
+    except NoMatchingError as error:
+        return None, str(error)
+    return found, (
+        f"{len(found.matched)} clusters matched one to one with the honest clusters that pay the "
+        f"provider, {len(found.escaped)} escaped"
+    )
+
+
+def _terms(
+    leakage: Leakage,
+    bars: Eta,
+    honest: Paid,
+    attacked: Paid,
+    mechanism: Mechanism,
+    provider: str,
+) -> Terms:
+    terms = Terms(
+        allocation=leakage.allocation,
+        escape=leakage.escape,
+        drift=leakage.drift,
+        eta=bars.value,
+        n_clusters=attacked.n_clusters,
+        error_of_terms=leakage.error_of_terms(bars.value),
+        matching=list(zip(leakage.matched.tolist(), leakage.partner.tolist(), strict=True)),
+        escaped=leakage.escaped.tolist(),
+    )
+    if not mechanism.normalize:
+        return terms
+    raw = raw_scores(honest, mechanism).values
+    totals = (float(raw.sum()), float(raw_scores(attacked, mechanism).values.sum()))
+    lemma = normalized_bound(
+        terms.raw_bound,
+        float((honest.shares_of(provider) * raw).sum()),
+        totals,
+        (honest.payments.grand_value, attacked.payments.grand_value),
+    )
+    return terms.model_copy(update={"normalized": lemma})
+
+
+def _rounding(paid: Paid) -> float:
+    payments = paid.payments
+    return float(abs(payments.scores.values).sum()) * len(payments.amount) * _GRID

@@ -1,0 +1,141 @@
+"""A profile with what a mechanism paid on it: what guarantees compare, honest and manipulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.errors import DataMarketError, OracleRequiredError
+from datamarket_gym.core.registry import create
+from datamarket_gym.evidence.graph import EvidenceGraph
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.payments.payments import Payments
+from datamarket_gym.payments.shares import Provenance, Shares
+from datamarket_gym.units.truth import SubmittedProfile
+
+
+@dataclass(frozen=True, eq=False)
+class Paid:
+    """A submitted profile with its ground truth, and its payments."""
+
+    profile: SubmittedProfile
+    payments: Payments
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.profile, SubmittedProfile):
+            raise OracleRequiredError(
+                "a guarantee compares a provider with its pseudonyms, so it needs to know who controls "
+                "which identity; pass a SubmittedProfile with its ground truth, not the submission alone"
+            )
+        submission, payments = self.profile.submission, self.payments
+        self.profile.truth.aligned(submission)
+        same = len(payments.clusters.label) == len(submission) and np.array_equal(
+            payments.identities, submission.identities
+        )
+        if not same:
+            raise DataMarketError(
+                "these payments were made on another submission than the profile's; pay the profile "
+                "itself, for example with Paid.by(mechanism, profile, utility)"
+            )
+
+    @classmethod
+    def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:
+        """Pay a profile; the truth is shown to the mechanism only where it declares an oracle."""
+        return cls(profile, mechanism.pay(profile.submission, utility, profile.truth))
+
+    @property
+    def n_clusters(self) -> int:
+        """K, the number of quotient players."""
+        return self.payments.clusters.n_clusters
+
+    def shares_of(self, provider: str) -> Values:
+        """Share of each cluster that the provider's identities hold together, in [0, 1]."""
+        shares = self.payments.shares
+        mine = self._controlled(provider)[shares.identity]
+        held = np.bincount(shares.cluster[mine], weights=shares.share[mine], minlength=self.n_clusters)
+        return np.minimum(held, 1.0)
+
+    def containing(self, provider: str) -> NDArray[np.bool_]:
+        """Which clusters hold a unit submitted under one of the provider's identities."""
+        found = np.zeros(self.n_clusters, dtype=bool)
+        mine = self._controlled(provider)[self.profile.submission.identity_codes]
+        found[self.payments.clusters.label[mine]] = True
+        return found
+
+    def total(self, provider: str) -> float:
+        """What the provider collects over its identities."""
+        return self.payments.total(self.profile.identities_of(provider))
+
+    def _controlled(self, provider: str) -> NDArray[np.bool_]:
+        controllers: NDArray[Any] = self.profile.truth.controllers(self.profile.submission)
+        return controllers == provider
+
+
+def require_same_market(honest: Paid, attacked: Paid, provider: str) -> None:
+    """Refuse profiles that differ in more than the one provider's units."""
+    before, after = (_others(paid, provider) for paid in (honest, attacked))
+    if provider not in honest.profile.truth.controller.values():
+        raise DataMarketError(
+            f"the honest profile has no provider {provider!r}, who attacks in the other; "
+            "pass the honest profile of the same market"
+        )
+    if before != after:
+        odd = sorted(before ^ after)[0]
+        where = "honest" if odd in before else "attacked"
+        raise DataMarketError(
+            f"the profiles do not belong together: unit {odd[0]!r} of {odd[1]!r}, who does not attack, "
+            f"is in the {where} one only; pass the honest profile that this attack was applied to"
+        )
+
+
+def _others(paid: Paid, provider: str) -> set[tuple[str, str, bytes, float]]:
+    submission = paid.profile.submission
+    mine = paid._controlled(provider)[submission.identity_codes]
+    columns = (submission.id, submission.identity, submission.keys, submission.times)
+    return set(zip(*(column[~mine].tolist() for column in columns), strict=True))
+
+
+def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
+    """Refuse payments whose clusters or shares do not follow from the submission.
+
+    Evidence and shares are worked out again, with the truth only for those layers and rules that
+    declare an oracle: a mechanism that looked at more than it declares is caught here.
+    """
+    submission, payments = paid.profile.submission, paid.payments
+    clusters = EvidenceGraph.build(
+        submission,
+        mechanism.evidence,
+        granularity=mechanism.granularity,
+        truth=paid.profile.truth,
+        seed=mechanism.seed,
+    )
+    if not _same_partition(clusters.label, payments.clusters.label):
+        raise DataMarketError(
+            f"the clusters are not those that {mechanism.evidence!r} finds in this submission; a "
+            "mechanism that reads more than the submission, or another mechanism, cannot be certified"
+        )
+    rule = create("allocation", mechanism.allocation)
+    truth = paid.profile.truth if rule.needs_oracle else None
+    found = rule.shares(Provenance(submission, payments.clusters, payments.canonical, truth))
+    (theirs, paid_out), (ours, due) = (_by_pair(shares, paid) for shares in (payments.shares, found))
+    if not np.array_equal(theirs, ours) or (np.abs(paid_out - due) > 1e-12).any():
+        raise DataMarketError(
+            f"the shares are not those of the rule {mechanism.allocation!r} on this submission; a "
+            "mechanism that reads more than the submission, or another mechanism, cannot be certified"
+        )
+
+
+def _same_partition(a: Codes, b: Codes) -> bool:
+    pairs = np.unique(np.stack([a, b]), axis=1).shape[1]
+    return pairs == len(np.unique(a)) == len(np.unique(b))
+
+
+def _by_pair(shares: Shares, paid: Paid) -> tuple[Codes, Values]:
+    pair = shares.cluster * len(paid.payments.identities) + shares.identity
+    pairs, where = np.unique(pair, return_inverse=True)
+    return pairs, np.bincount(where, weights=shares.share).astype(np.float64)

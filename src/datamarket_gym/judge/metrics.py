@@ -1,0 +1,105 @@
+"""Metrics: what an attack gained, and what a mechanism cost the honest."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.payments.payments import Payments
+from datamarket_gym.units.truth import SubmittedProfile
+
+NEAR_ZERO = 0.01
+"""An honest payment below this is not clearly above zero: a multiplicative gain means nothing."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One attack against one mechanism on one draw; NaN where a quantity is undefined."""
+
+    honest_payment: float
+    attacked_payment: float
+    gain: float
+    gain_additive: float
+    oracle_l1: float
+    rank_stability: float
+    utility: float
+    mixed_components: float
+    clusters: int
+    evaluations: int
+    near_zero: bool
+    runtime: float
+
+    def as_row(self) -> dict[str, float]:
+        """The report as a flat mapping of numbers, without the runtime, which no two runs share."""
+        return {name: float(v) for name, v in asdict(self).items() if name != "runtime"}
+
+
+class Metrics:
+    """The paper's ``Metrics.evaluate(payments, latent_owners, honest_reference) -> report``."""
+
+    @staticmethod
+    def evaluate(
+        payments: Payments,
+        latent_owners: SubmittedProfile,
+        honest_reference: Payments,
+        oracle: Payments | None = None,
+        provider: str | None = None,
+    ) -> Report:
+        """Compare payments on an attacked profile with the honest reference.
+
+        ``latent_owners`` is the profile that was paid, with its truth. ``oracle`` are the payments of
+        the latent-oracle mechanism on the same profile, for the L1 distance. The provider is the
+        profile's attacker unless another is named.
+        """
+        profile = latent_owners
+        provider = provider or profile.attacker or next(iter(provider_totals(payments, profile)))
+        after = provider_totals(payments, profile)
+        before = honest_reference.as_dict()
+        paid, honest = after[provider], before[provider]
+        l1 = np.nan if oracle is None else _l1(after, provider_totals(oracle, profile), payments)
+        names = list(before)
+        return Report(
+            honest_payment=honest,
+            attacked_payment=paid,
+            gain=paid / honest if honest else np.nan,
+            gain_additive=paid - honest,
+            oracle_l1=l1,
+            rank_stability=_tau([before[n] for n in names], [after[n] for n in names]),
+            utility=payments.grand_value,
+            mixed_components=mixed_component_fraction(payments.clusters, profile),
+            clusters=payments.clusters.n_clusters,
+            evaluations=payments.scores.evaluations,
+            near_zero=honest < NEAR_ZERO,
+            runtime=payments.seconds,
+        )
+
+
+def provider_totals(payments: Payments, profile: SubmittedProfile) -> dict[str, float]:
+    """What each latent provider collects over the identities it controls."""
+    controllers = profile.truth.controllers(profile.submission)
+    names = list(dict.fromkeys(sorted(controllers.tolist())))
+    return {name: float(payments.totals[controllers == name].sum()) for name in names}
+
+
+def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> float:
+    """Share of clusters that mix units of several latent owners."""
+    owner = profile.truth.aligned(profile.submission).owner_codes()
+    pairs = np.unique(np.stack([clusters.label, owner]), axis=1)
+    owners_per_cluster = np.bincount(pairs[0])
+    return float((owners_per_cluster > 1).mean())
+
+
+def _l1(paid: dict[str, float], ideal: dict[str, float], payments: Payments) -> float:
+    distance = sum(abs(paid[name] - ideal[name]) for name in paid)
+    return distance / payments.grand_value if payments.grand_value else np.nan
+
+
+def _tau(before: Values | list[float], after: Values | list[float]) -> float:
+    from scipy.stats import kendalltau
+
+    if len(before) < 2 or len(set(before)) < 2 or len(set(after)) < 2:
+        return float("nan")
+    return float(kendalltau(before, after).statistic)

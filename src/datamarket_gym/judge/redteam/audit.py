@@ -1,0 +1,210 @@
+"""audit: the whole attack library against a mechanism on a market, provider by provider.
+
+Work is cut into steps (one provider playing one attack; then one attack's worst trial explained),
+each written aside and renamed when done. A killed audit loses at most the steps in flight; the next
+call does what is missing and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from datamarket_gym import __version__
+from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.core.registry import create, written
+from datamarket_gym.judge.guarantees import Paid, certify
+from datamarket_gym.judge.redteam.findings import AuditReport, Finding, Trial
+from datamarket_gym.judge.redteam.grid import attack_grid, family
+from datamarket_gym.judge.redteam.own_market import moved_embeddings
+from datamarket_gym.judge.redteam.remedies import try_remedies
+from datamarket_gym.judge.redteam.steps import Progress, run_steps
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.units.io import write_text
+from datamarket_gym.units.truth import SubmittedProfile
+from datamarket_gym.world.attacks.attack import Attack
+from datamarket_gym.world.market import MarketState, ProviderMarket
+
+STOP_AT = 1.05
+"""A gain up to this counts as stopped."""
+
+_CLEAR = 0.1  # an honest payment below this share of an equal one is too small to divide by
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """All that a step needs: it travels to the worker processes."""
+
+    state: MarketState
+    utility: UtilityOracle
+    mechanism: Mechanism
+    honest: Paid
+    attacks: list[str]
+    providers: list[str]
+    stop_at: float
+
+    def attacked(self, provider: str, attack: str) -> SubmittedProfile:
+        """The profile after an attack."""
+        chosen: Attack = create("attack", attack)
+        profile = moved_embeddings(chosen.apply(provider, self.state), self.state)
+        return replace(profile, attack=attack)
+
+
+def audit(
+    market: ProviderMarket | MarketState,
+    mechanism: Mechanism,
+    utility: UtilityOracle,
+    *,
+    providers: int | None = None,
+    only: str | None = None,
+    stop_at: float = STOP_AT,
+    out: Path | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Run the attack library (or ``only`` some of it) for each provider, or a sample of ``providers``.
+
+    With ``out`` the report is kept there as ``audit.json``, and an interrupted audit resumes.
+    """
+    state = market.state if isinstance(market, ProviderMarket) else market
+    context = _context(state, mechanism, utility, providers, only, stop_at)
+    if out is None:
+        with tempfile.TemporaryDirectory() as folder:
+            return _audit(context, Path(folder), jobs, progress)
+    return _audit(context, out, jobs, progress)
+
+
+def _context(
+    state: MarketState,
+    mechanism: Mechanism,
+    utility: UtilityOracle,
+    providers: int | None,
+    only: str | None,
+    stop_at: float,
+) -> Context:
+    everyone = state.providers
+    if providers is not None:
+        require_count("providers", providers)
+        chosen = keyed_generator(state.seed, "audited").permutation(len(everyone))[:providers]
+        everyone = [everyone[i] for i in sorted(chosen.tolist())]
+    honest = Paid.by(mechanism, state.honest, utility)
+    return Context(state, utility, mechanism, honest, attack_grid(state, only), everyone, stop_at)
+
+
+def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:
+    out.mkdir(parents=True, exist_ok=True)
+    _claim(context, out)
+    report = out / "audit.json"
+    if not report.exists():
+        parts = out / "parts"
+        parts.mkdir(exist_ok=True)
+        pairs = [(p, a) for p in context.providers for a in context.attacks]
+        files = [parts / f"trial-{i:06d}.json" for i in range(len(pairs))]
+        families = list(dict.fromkeys(family(a) for a in context.attacks))
+        total = len(pairs) + len(families)
+        tasks = [(_trial, context, pair, file) for pair, file in zip(pairs, files, strict=True)]
+        run_steps(tasks, jobs, progress, 0, total)
+        trials = [Trial.model_validate_json(file.read_text()) for file in files]
+        worst = _worst(trials)
+        found = [parts / f"finding-{name}.json" for name in worst]
+        explain = [
+            (_explain, context, (name, trial, _count(trials, name), len(trials)), file)
+            for (name, trial), file in zip(worst.items(), found, strict=True)
+        ]
+        run_steps(explain, jobs, progress, len(pairs), len(pairs) + len(found))
+        findings = [Finding.model_validate_json(file.read_text()) for file in found]
+        write_text(report, _report(context, trials, findings).model_dump_json(indent=1) + "\n")
+    if (out / "parts").exists():
+        shutil.rmtree(out / "parts")
+    return AuditReport.model_validate_json(report.read_text(encoding="utf-8"))
+
+
+def _trial(context: Context, provider: str, attack: str) -> Trial:
+    honest = context.honest.total(provider)
+    try:
+        profile = context.attacked(provider, attack)
+        paid = Paid.by(context.mechanism, profile, context.utility).total(provider)
+    except DataMarketError as error:  # too few units for so many names, nobody to copy from
+        return Trial(provider=provider, attack=attack, honest_payment=honest, why=str(error))
+    equal = context.honest.payments.grand_value / len(context.state.providers)
+    gain = paid / honest if honest > _CLEAR * equal > 0 else None
+    return Trial(
+        provider=provider, attack=attack, honest_payment=honest, attacked_payment=paid, gain=gain
+    )
+
+
+def _explain(context: Context, name: str, worst: Trial, tried: int, all_tried: int) -> Finding:
+    profile = context.attacked(worst.provider, worst.attack)
+    attacked = Paid.by(context.mechanism, profile, context.utility)
+    certificate = certify(context.honest, attacked, context.mechanism, comparisons=all_tried)
+    remedies = []
+    if worst.gain is None or worst.gain > context.stop_at:
+        remedies = try_remedies(
+            context.mechanism,
+            context.state.honest,
+            profile,
+            context.utility,
+            context.honest.payments,
+            context.stop_at,
+        )
+    return Finding(family=name, worst=worst, tried=tried, certificate=certificate, remedies=remedies)
+
+
+def _worst(trials: list[Trial]) -> dict[str, Trial]:
+    """The worst possible trial of each attack, worst attack first."""
+    worst: dict[str, Trial] = {}
+    for trial in trials:
+        name = family(trial.attack)
+        if trial.why is None and (name not in worst or trial.rank > worst[name].rank):
+            worst[name] = trial
+    return dict(sorted(worst.items(), key=lambda item: item[1].rank, reverse=True))
+
+
+def _count(trials: list[Trial], name: str) -> int:
+    return sum(trial.why is None and family(trial.attack) == name for trial in trials)
+
+
+def _report(context: Context, trials: list[Trial], findings: list[Finding]) -> AuditReport:
+    return AuditReport(
+        mechanism=context.mechanism,
+        utility=repr(context.utility),
+        stop_at=context.stop_at,
+        providers=context.providers,
+        trials=trials,
+        findings=findings,
+    )
+
+
+def _claim(context: Context, out: Path) -> None:
+    """Mark the folder as this audit's, or refuse one that holds another's."""
+    submission = context.state.honest.submission
+    parts = [
+        __version__,
+        context.mechanism.model_dump_json(),
+        written(context.utility.learner),
+        context.utility.utility.empty,
+        str(context.stop_at),
+        str(context.state.seed),
+        repr((context.providers, context.attacks, submission.identity.tolist())),
+        repr(submission.times.tolist()),
+    ]
+    digest = hashlib.sha256("|".join(parts).encode())
+    for array in (submission.vectors, context.utility.features, context.state.leaked_features):
+        digest.update(array.tobytes())
+    digest.update(b"".join(submission.keys.tolist()) + repr(context.utility.label.tolist()).encode())
+    manifest = out / "manifest.json"
+    if manifest.exists():
+        if json.loads(manifest.read_text()).get("digest") != digest.hexdigest():
+            raise DataMarketError(
+                f"{str(out)!r} holds another audit (or another experiment); choose another --out, or "
+                "delete that folder"
+            )
+        return
+    text = {"kind": "audit", "mechanism": context.mechanism.id, "digest": digest.hexdigest()}
+    write_text(manifest, json.dumps(text, indent=2) + "\n")

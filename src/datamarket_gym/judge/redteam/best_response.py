@@ -1,0 +1,169 @@
+"""Best response: search families and parameters for the attack with the largest net gain.
+
+The attacker is fully informed: it can price any manipulation by the mechanism itself. The optimiser is
+Optuna's TPE where the extra ``gym`` is installed, and SciPy's differential evolution elsewhere. Gains
+do not depend on costs, so one attack is paid once and priced at every cost level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+
+import numpy as np
+
+from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.errors import DataMarketError, ParameterError, require_choice, require_count
+from datamarket_gym.core.registry import create
+from datamarket_gym.judge.guarantees import Certificate, Paid, certify
+from datamarket_gym.judge.redteam.own_market import moved_embeddings
+from datamarket_gym.judge.redteam.space import (
+    DIMENSIONS,
+    FAMILIES,
+    SPACE,
+    AttackCosts,
+    Effort,
+    Space,
+    starts,
+)
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.units.truth import SubmittedProfile
+from datamarket_gym.world.attacks.attack import Attack
+from datamarket_gym.world.market import MarketState
+
+IMPOSSIBLE = -1.0
+"""The net gain an optimiser is told where an attack cannot be carried out."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """An attack, what it gains, and what is left of that after costs."""
+
+    attack: str
+    gain: float
+    net_gain: float
+    effort: Effort
+
+
+@dataclass(eq=False)
+class Target:
+    """One provider of one market facing one mechanism; remembers what each attack gained."""
+
+    state: MarketState
+    mechanism: Mechanism
+    utility: UtilityOracle
+    provider: int | str = 0
+    _known: dict[str, tuple[float, Effort]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = self.state.provider(self.provider)
+        self.honest = Paid.by(self.mechanism, self.state.honest, self.utility)
+        self.pay = self.honest.total(self.name)
+        if not self.pay > 0:
+            raise DataMarketError(
+                f"{self.name} earns {self.pay:.4g} when honest, so gains have no meaning; "
+                "choose another provider"
+            )
+
+    def profile(self, attack: str) -> SubmittedProfile:
+        """The manipulated profile."""
+        chosen: Attack = create("attack", attack)
+        found = moved_embeddings(chosen.apply(self.provider, self.state), self.state)
+        return replace(found, attack=attack)
+
+    def respond(self, attack: str, costs: AttackCosts) -> Response | None:
+        """What an attack gains, gross and net; None where it cannot be carried out."""
+        if attack not in self._known:
+            try:
+                profile = self.profile(attack)
+            except DataMarketError:  # such as more names than units: the search goes on elsewhere
+                return None
+            paid = self.mechanism.pay(profile.submission, self.utility, profile.truth)
+            gain = paid.total(profile.identities_of(self.name)) / self.pay
+            self._known[attack] = (gain, Effort.of(profile, self.state))
+        gain, effort = self._known[attack]
+        return Response(attack, gain, gain - costs.of(effort), effort)
+
+    def certificate(self, attack: str) -> Certificate:
+        """What the theorems say about an attack."""
+        attacked = Paid.by(self.mechanism, self.profile(attack), self.utility)
+        return certify(self.honest, attacked, self.mechanism, comparisons=max(1, len(self._known)))
+
+
+def best_response(
+    target: Target,
+    costs: AttackCosts | None = None,
+    *,
+    trials: int = 200,
+    seed: int = 0,
+    optimiser: str = "auto",
+) -> Response:
+    """The attack with the largest net gain that was found; honesty (net gain 1) if none does better."""
+    require_count("trials", trials)
+    require_choice("optimiser", optimiser, ("auto", "optuna", "scipy"))
+    if optimiser == "auto":
+        optimiser = "optuna" if find_spec("optuna") else "scipy"
+    if optimiser == "optuna" and not find_spec("optuna"):
+        raise ParameterError(
+            "optimiser", optimiser, "install the extra: pip install 'datamarket-gym[gym]'"
+        )
+    costs = costs or AttackCosts()
+    space = Space.of(target.state)
+    search = _by_optuna if optimiser == "optuna" else _by_scipy
+    found = [r for r in search(target, costs, space, trials, seed) if r is not None]
+    # What an earlier search on this target paid for is priced again at these costs: it is free.
+    known = [target.respond(attack, costs) for attack in target._known]
+    found += [r for r in known if r is not None]
+    found.append(Response("honest", 1.0, 1.0, Effort(1, 0.0)))
+    return max(found, key=lambda r: (r.net_gain, r.attack))
+
+
+def _by_optuna(
+    target: Target, costs: AttackCosts, space: Space, trials: int, seed: int
+) -> list[Response | None]:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    found: list[Response | None] = []
+
+    def objective(trial: optuna.Trial) -> float:
+        family = trial.suggest_categorical("family", FAMILIES)
+        dials = {d.name: trial.suggest_float(f"{family}.{d.name}", 0.0, 1.0) for d in SPACE[family]}
+        found.append(target.respond(space.attack(family, dials), costs))
+        return IMPOSSIBLE if found[-1] is None else found[-1].net_gain
+
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=len(starts()))
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    for family, dials in starts():
+        study.enqueue_trial({"family": family, **{f"{family}.{k}": v for k, v in dials.items()}})
+    study.optimize(objective, n_trials=trials)
+    return found
+
+
+def _by_scipy(
+    target: Target, costs: AttackCosts, space: Space, trials: int, seed: int
+) -> list[Response | None]:
+    from scipy.optimize import differential_evolution
+
+    found: list[Response | None] = []
+
+    def loss(point: np.ndarray) -> float:
+        if len(found) >= trials:  # the optimiser counts generations; we count attacks
+            return 0.0
+        found.append(target.respond(space.attack_at(point), costs))
+        return -IMPOSSIBLE if found[-1] is None else -found[-1].net_gain
+
+    first = np.array([space.point(family, dials) for family, dials in starts()])
+    people = len(first) + 15
+    others = keyed_generator(seed, "best response").random((people - len(first), 1 + DIMENSIONS))
+    differential_evolution(
+        loss,
+        [(0.0, 1.0)] * (1 + DIMENSIONS),
+        maxiter=max(1, trials // people),
+        init=np.concatenate([first, others]),
+        rng=keyed_generator(seed, "evolution"),
+        polish=False,
+        tol=0.0,
+    )
+    return found

@@ -1,0 +1,72 @@
+"""The attack library with its parameter grid, scaled to the market at hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from fnmatch import fnmatch
+
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.core.registry import components, create, written
+from datamarket_gym.judge.redteam.own_market import spread
+from datamarket_gym.world.market import MarketState
+
+NOISE = (0.02, 0.1, 0.25, 0.5, 1.0)
+"""Noise levels that are tried, in spreads of a feature."""
+
+_GRID: dict[str, tuple[str, ...]] = {
+    "honest": (),
+    "provider_zero_attack": (),  # another attack under another name
+    "sybil_split_k": ("k=2", "k=3", "k=5"),
+    "exact_dup_2x_sybils": (
+        "fraction=0.5, sybils=2",
+        "fraction=1.0, sybils=1",
+        "fraction=1.0, sybils=4",
+    ),
+    "near_duplicate_2x_sybils": (
+        "sigma={noise}, fraction=1.0, sybils=1",
+        "sigma={noise}, fraction=1.0, sybils=3",
+    ),
+    "synthetic_laundering": tuple(
+        f"ratio={r}, how={how}" for r in (1.0, 3.0) for how in ("gaussian", "mix")
+    ),
+    "strategic_curation": ("keep=0.3", "keep=0.6", "keep=0.9"),
+    "copycat": ("fraction=1.0, sigma=0.0", "fraction=1.0, sigma={noise}"),
+    "junk_padding": ("ratio=1.0", "ratio=3.0, identities=3"),
+    "composite": (
+        "split=1, copy=1.0, copy_sigma={noise}, steal=1.0, steal_sigma={noise}",
+        "split=1, copy=0.0, steal=1.0, steal_sigma={noise}, victims=99",
+        "split=1, copy=0.0, steal=0.3, steal_sigma={noise}, victims=99, pick=rewards",
+    ),
+}
+"""Parameters to try per attack; an attack that is not listed is tried with its own defaults."""
+
+
+def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
+    """Every attack to try, written out; ``only`` keeps names that match comma-separated patterns."""
+    scale = spread(state)
+    found: dict[str, None] = {}
+    for name, component in components("attack").items():
+        if only is not None and not any(fnmatch(name, pattern) for pattern in only.split(",")):
+            continue
+        for parameters in _GRID.get(name, ("",)):
+            if not parameters and not _has_defaults(component):
+                continue
+            for noise in NOISE if "{noise}" in parameters else (0.0,):
+                text = parameters.replace("{noise}", repr(round(noise * scale, 6)))
+                found[written(create("attack", f"{name}({text})" if text else name))] = None
+    if not found:
+        raise ParameterError("attacks", only, "no attack of the library matches; see: list attack")
+    return list(found)
+
+
+def family(attack: str) -> str:
+    """The registered name of a written attack."""
+    return attack.partition("(")[0].partition("@")[0]
+
+
+def _has_defaults(component: type) -> bool:
+    missing = dataclasses.MISSING
+    return all(
+        f.default is not missing or f.default_factory is not missing
+        for f in dataclasses.fields(component)
+    )

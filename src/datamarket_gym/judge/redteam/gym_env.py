@@ -1,0 +1,102 @@
+"""The attacker as a Gymnasium environment: one step, an attack as action, the net gain as reward.
+
+Needs the extra ``gym``::
+
+    gymnasium.make("datamarket_gym.judge.redteam.gym_env:DataMarket/Attack-v0")
+
+The observation describes the attacker's place in the market; the action is a point of the search space
+(`datamarket_gym.judge.redteam.space`); the reward is the net gain less one, so honesty earns nothing. ``info``
+has the attack, its gain and costs, and the channels A, L and D where Theorem 3 applies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from datamarket_gym.core.registry import create
+from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE, Target
+from datamarket_gym.judge.redteam.space import DIMENSIONS, AttackCosts, Space
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.payments.mechanism import mechanism
+from datamarket_gym.world.market import ProviderMarket
+
+Observation = NDArray[np.float32]
+_HIGH: Observation = np.array(
+    (1e6, 1, 1e3, 1, 1e3, 1e3), dtype=np.float32
+)  # beyond, nothing is told apart
+
+
+class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
+    """A market is drawn at each reset; one action is one attack on it, and ends the episode."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own name and type
+
+    def __init__(
+        self,
+        task: str = "synthetic(n_providers=4, per_provider=20, validation=60)",
+        mechanism_name: str = "recommended",
+        learner: str = "knn",
+        empty: str = "chance",
+        provider: int = 0,
+        identity_cost: float = 0.0,
+        perturbation_cost: float = 0.0,
+        render_mode: str | None = None,
+    ) -> None:
+        self.render_mode = render_mode
+        self._task, self._mechanism = create("task", task), mechanism(mechanism_name)
+        self._utility, self._provider = Utility(learner, empty), provider
+        self._costs = AttackCosts(identity_cost, perturbation_cost)
+        self.action_space = spaces.Box(0.0, 1.0, (1 + DIMENSIONS,), np.float32)
+        # providers, own share of units, of pay, of the value of all data, and the two costs
+        low = np.array((0, 0, 0, -1, 0, 0), dtype=np.float32)
+        self.observation_space = spaces.Box(low, _HIGH)
+        self._target: Target | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """A new market, in which the provider earns something when honest."""
+        super().reset(seed=seed)
+        target = None
+        while target is None:
+            market = ProviderMarket.from_task(self._task, int(self.np_random.integers(2**31)))
+            oracle = market.utility_oracle(self._utility)
+            paid = self._mechanism.pay(market.honest.submission, oracle, market.honest.truth)
+            if paid.total([market.state.provider(self._provider)]) > 0:
+                target = Target(market.state, self._mechanism, oracle, self._provider)
+        self._target = target
+        return self._observation(target), {}
+
+    def step(self, action: NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Carry out the attack; the episode ends."""
+        if self._target is None:
+            raise gymnasium.error.ResetNeeded("call reset before step")
+        target = self._target
+        attack = Space.of(target.state).attack_at(np.asarray(action, dtype=np.float64))
+        response = target.respond(attack, self._costs)
+        info: dict[str, Any] = {"attack": attack, "possible": response is not None}
+        reward = IMPOSSIBLE
+        if response is not None:
+            reward = response.net_gain - 1.0
+            info |= {"gain": response.gain, "net_gain": response.net_gain}
+            terms = target.certificate(attack).terms
+            if terms is not None:
+                info |= {"A": terms.allocation, "L": terms.escape, "D": terms.drift}
+        return self._observation(target), float(reward), True, False, info
+
+    def _observation(self, target: Target) -> Observation:
+        honest = target.state.honest
+        owned = float((honest.truth.owner == target.name).mean())
+        grand = target.honest.payments.grand_value
+        share = target.pay / grand if grand > 0 else 0.0
+        costs = (self._costs.identity, self._costs.perturbation)
+        numbers = (len(target.state.providers), owned, share, grand, *costs)
+        return np.minimum(np.array(numbers, dtype=np.float32), _HIGH)
+
+
+gymnasium.register(id="DataMarket/Attack-v0", entry_point=f"{__name__}:AttackEnv")

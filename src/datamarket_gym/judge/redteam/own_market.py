@@ -1,0 +1,90 @@
+"""A market made of someone's own submission, so that the attack library can be run against it.
+
+The submission is taken as the honest profile: each identity is a provider that owns what it submitted.
+Whether that is so nobody can tell from the data; an audit answers what a provider *would* gain by
+cheating from here on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.units.io import from_table, read_table
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
+from datamarket_gym.world.market import MarketState
+
+_LEAK = 0.25  # share of the validation rows that a curating attacker has seen
+
+
+def honest_profile(submission: Submission) -> SubmittedProfile:
+    """The submission with the truth that every identity owns what it submitted."""
+    source = submission.id if submission.source is None else submission.source
+    controller = {str(name): str(name) for name in submission.identities}
+    return SubmittedProfile(
+        submission, GroundTruth(submission.id, submission.identity, source, controller)
+    )
+
+
+def market_state(
+    submission: Submission,
+    validation_features: Features,
+    validation_label: NDArray[Any],
+    seed: int = 0,
+) -> MarketState:
+    """What attackers of this submission can act on, a sample of the validation rows included."""
+    n = len(validation_label)
+    leak = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
+    return MarketState(
+        honest_profile(submission), validation_features[leak], validation_label[leak], seed
+    )
+
+
+def read_validation(path: str | Path) -> tuple[Features, NDArray[Any]]:
+    """Features and labels of validation rows, in the same formats as a submission."""
+    import pyarrow as pa
+
+    table = read_table(Path(path))
+    if not len(table):
+        raise SubmissionError(f"{str(path)!r} has no rows; give validation rows with labels")
+    for name in ("id", "identity"):  # validation rows need neither
+        if name not in table.column_names:
+            table = table.append_column(name, pa.array([str(i) for i in range(len(table))]))
+    rows = from_table(table)
+    return rows.features, rows.label
+
+
+def spread(state: MarketState) -> float:
+    """The typical spread of a feature over the honest units: the scale of an attacker's noise."""
+    return float(np.sqrt(state.honest.submission.features.var(axis=0).mean()))
+
+
+def moved_embeddings(profile: SubmittedProfile, state: MarketState) -> SubmittedProfile:
+    """The profile with embeddings that follow the features an attacker changed.
+
+    Attacks change features; a submission with embeddings of its own would keep the old ones, and
+    similarity evidence would see through every disguise. As the encoder is not known, each changed
+    unit's embedding moves in a random direction by as many spreads as its features did.
+    """
+    submission, honest = profile.submission, state.honest.submission
+    if submission.embedding is None or honest.embedding is None:
+        return profile
+    row = {str(name): i for i, name in enumerate(honest.id)}
+    origin = np.array([row.get(str(s), -1) for s in profile.truth.aligned(submission).source])
+    known = np.flatnonzero(origin >= 0)
+    moved = np.zeros(len(submission))
+    moved[known] = np.linalg.norm(submission.features[known] - honest.features[origin[known]], axis=1)
+    noise = keyed_generator(state.seed, "moved embeddings").normal(size=submission.embedding.shape)
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    scale = [np.sqrt(columns.var(axis=0).sum()) for columns in (honest.features, honest.embedding)]
+    step = moved * (scale[1] / scale[0] if scale[0] else 0.0)
+    shifted = submission.embedding + step[:, None] * noise
+    return replace(profile, submission=replace(submission, embedding=shifted))

@@ -1,0 +1,179 @@
+"""The space in which a best response is searched: attack families, each a cube of dials in [0, 1].
+
+One decoding for all who search (an optimiser, a Gymnasium action, a grid): a family and a point of its
+cube name an attack. Noise is in spreads of the market's features, on a logarithmic scale.
+
+What an attack costs the attacker is in units of its honest payment (the paper's Remark on costs):
+net gain = G - c_id (identities - 1) - c_d d, with d the perturbation: the sum over the attacker's
+submitted units of the distance to the unit they derive from, in units of the market's spread, per
+honest unit of the attacker. Content made from nothing (junk) has no distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.core.errors import UnknownNameError, require_in
+from datamarket_gym.core.registry import create, written
+from datamarket_gym.judge.redteam.own_market import spread
+from datamarket_gym.units.truth import SubmittedProfile
+from datamarket_gym.world.market import MarketState
+
+
+@dataclass(frozen=True)
+class AttackCosts:
+    """Cost per further identity and per unit of perturbation, as shares of the honest payment."""
+
+    identity: float = 0.0
+    perturbation: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_in("identity", self.identity, 0.0, np.inf)
+        require_in("perturbation", self.perturbation, 0.0, np.inf)
+
+    def of(self, effort: Effort) -> float:
+        """The cost of an effort."""
+        return self.identity * (effort.identities - 1) + self.perturbation * effort.perturbation
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many identities an attack uses, and how far it moves content."""
+
+    identities: int
+    perturbation: float
+
+    @classmethod
+    def of(cls, profile: SubmittedProfile, state: MarketState) -> Effort:
+        """The effort behind a manipulated profile."""
+        provider = str(profile.attacker)
+        names = profile.identities_of(provider)
+        submission, honest = profile.submission, state.honest.submission
+        mine = np.flatnonzero(np.isin(submission.identity, names))
+        row = {str(name): i for i, name in enumerate(honest.id)}
+        sources = profile.truth.aligned(submission).source[mine]
+        origin = np.array([row.get(str(source), -1) for source in sources])
+        known = origin >= 0
+        gone = submission.features[mine[known]] - honest.features[origin[known]]
+        total = float(np.linalg.norm(gone, axis=1).sum())
+        scale = float(np.sqrt(honest.features.var(axis=0).sum())) or 1.0
+        owned = int((state.honest.truth.owner == provider).sum())
+        return cls(len(names), total / scale / owned)
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A parameter and the values that a number in [0, 1] stands for."""
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+    kind: str = "share"  # "share", "count", "noise" (logarithmic, times the spread) or "choice"
+    choices: tuple[str, ...] = ()
+
+    def value(self, at: float, scale: float) -> Any:
+        """The parameter's value at a number in [0, 1]; shares and noise are rounded to read well."""
+        at = min(max(float(at), 0.0), 1.0)
+        match self.kind:
+            case "count":
+                return int(min(self.low + at * (self.high - self.low + 1), self.high))
+            case "choice":
+                return self.choices[min(int(at * len(self.choices)), len(self.choices) - 1)]
+            case "noise":
+                return float(f"{scale * self.low * (self.high / self.low) ** at:.4g}")
+            case _:
+                return round(self.low + at * (self.high - self.low), 3)
+
+
+def _noise(name: str) -> Dial:
+    return Dial(name, 0.01, 3.0, "noise")
+
+
+SPACE: Mapping[str, tuple[Dial, ...]] = {
+    "sybil_split_k": (Dial("k", 2, 4, "count"),),
+    "exact_dup_2x_sybils": (Dial("fraction", 0.05, 1.0), Dial("sybils", 1, 4, "count")),
+    "near_duplicate_2x_sybils": (
+        _noise("sigma"),
+        Dial("fraction", 0.05, 1.0),
+        Dial("sybils", 1, 4, "count"),
+    ),
+    "copycat": (_noise("sigma"), Dial("fraction", 0.05, 1.0)),
+    "synthetic_laundering": (
+        Dial("ratio", 0.1, 4.0),
+        Dial("how", kind="choice", choices=("gaussian", "mix")),
+    ),
+    "strategic_curation": (Dial("keep", 0.1, 1.0), Dial("rest", 0.0, 1.0)),
+    "junk_padding": (Dial("ratio", 0.1, 3.0), Dial("identities", 1, 3, "count")),
+    "composite": (
+        Dial("split", 1, 3, "count"),
+        Dial("keep", 0.3, 1.0),
+        Dial("copy", 0.0, 1.0),
+        _noise("copy_sigma"),
+        Dial("steal", 0.0, 1.0),
+        _noise("steal_sigma"),
+        Dial("victims", 1, 16, "count"),
+        Dial("pick", kind="choice", choices=("random", "rewards")),
+        Dial("names", 0, 2, "count"),
+    ),
+}
+"""Families and their dials, within bounds that keep identity-level games cheap."""
+
+FAMILIES = tuple(SPACE)
+DIMENSIONS = max(len(dials) for dials in SPACE.values())
+_HALF_A_SPREAD = 0.69  # where a noise dial stands for half a spread: known to escape and still to teach
+
+
+def starts() -> list[tuple[str, dict[str, float]]]:
+    """Where a search begins: every family turned up, half up and down, and theft from everybody."""
+    found = [
+        (family, {d.name: _HALF_A_SPREAD if d.kind == "noise" else at for d in dials})
+        for at in (1.0, 0.5, 0.0)
+        for family, dials in SPACE.items()
+    ]
+    theft = {
+        "split": 0.0,
+        "keep": 1.0,
+        "copy": 0.0,
+        "steal": 1.0,
+        "victims": 1.0,
+        "pick": 0.0,
+        "names": 0.0,
+    }
+    noise = {"copy_sigma": _HALF_A_SPREAD, "steal_sigma": _HALF_A_SPREAD}
+    return [("composite", theft | noise), *found]
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The attacks on one market, by family and dials."""
+
+    scale: float
+
+    @classmethod
+    def of(cls, state: MarketState) -> Space:
+        """The space scaled to a market."""
+        return cls(spread(state))
+
+    def attack(self, family: str, dials: Mapping[str, float]) -> str:
+        """The written attack at some dials, each in [0, 1]."""
+        if family not in SPACE:
+            raise UnknownNameError("attack family", family, FAMILIES)
+        values = {d.name: d.value(dials[d.name], self.scale) for d in SPACE[family]}
+        return written(create("attack", {"name": family, **values}))
+
+    @staticmethod
+    def point(family: str, dials: Mapping[str, float]) -> list[float]:
+        """The point of [0, 1]^(1 + DIMENSIONS) that `attack_at` reads as this family and dials."""
+        values = [dials[dial.name] for dial in SPACE[family]]
+        first = (FAMILIES.index(family) + 0.5) / len(FAMILIES)
+        return [first, *values, *[0.5] * (DIMENSIONS - len(values))]
+
+    def attack_at(self, point: np.ndarray) -> str:
+        """The written attack at a point of [0, 1]^(1 + DIMENSIONS): the family first, then its dials."""
+        family = FAMILIES[min(int(point[0] * len(FAMILIES)), len(FAMILIES) - 1)]
+        names = [dial.name for dial in SPACE[family]]
+        return self.attack(family, dict(zip(names, point[1:].tolist(), strict=False)))

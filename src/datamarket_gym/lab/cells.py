@@ -1,0 +1,110 @@
+"""What one cell of an experiment computes: a task and a seed in, tidy rows out.
+
+Kinds of cells are the modules of `datamarket_gym.lab.kinds`, found there by name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.core.registry import create, written
+from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
+from datamarket_gym.learners.base import Learner
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.world.attacks import Attack
+from datamarket_gym.world.market import ProviderMarket
+
+Row = dict[str, Any]
+CellFunction = Callable[[ExperimentSpec, TaskEntry, int, dict[str, Any]], list[Row]]
+
+Before = Callable[[ExperimentSpec, Path], None]
+
+_kinds: dict[str, CellFunction] = {}
+_before: dict[str, Before] = {}
+
+
+def kind(name: str, before: Before | None = None) -> Callable[[CellFunction], CellFunction]:
+    """Decorator: the function computes the cells of experiments of this kind.
+
+    ``before`` is called with the run's folder before the first cell: for what must be on record
+    by then.
+    """
+
+    def add(function: CellFunction) -> CellFunction:
+        _kinds[name] = function
+        if before is not None:
+            _before[name] = before
+        return function
+
+    return add
+
+
+@cache
+def kinds() -> dict[str, CellFunction]:
+    """All kinds of cells by name."""
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    from datamarket_gym.lab import kinds as home
+
+    for module in iter_modules(home.__path__, f"{home.__name__}."):
+        import_module(module.name)
+    return _kinds
+
+
+def prepare(spec: ExperimentSpec, out: Path) -> None:
+    """What the experiment's kind does before its first cell."""
+    if spec.kind in kinds() and spec.kind in _before:
+        _before[spec.kind](spec, out)
+
+
+def compute(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
+    """The rows of one cell; ``engine`` holds learner settings that do not change results."""
+    if spec.kind not in kinds():
+        raise UnknownNameError("experiment kind", spec.kind, kinds())
+    return kinds()[spec.kind](spec, task, seed, engine)
+
+
+def learner_for(utility: UtilityEntry, engine: dict[str, Any]) -> Learner:
+    """The learner with the run's device and threads, where it has such settings."""
+    learner: Learner = create("learner", utility.learner)
+    fields = getattr(learner, "__dataclass_fields__", {})
+    return replace(learner, **{k: v for k, v in engine.items() if k in fields})  # type: ignore[type-var]
+
+
+def oracles_of(
+    spec: ExperimentSpec, task: TaskEntry, market: ProviderMarket, engine: dict[str, Any]
+) -> Iterator[tuple[Row, UtilityOracle]]:
+    """The labels and the oracle of each utility; those that differ in U(empty) alone share fits."""
+    known: dict[str, UtilityOracle] = {}
+    for utility in spec.utilities:
+        if utility.learner in known:
+            oracle = known[utility.learner].counted_from(utility.empty)
+        else:
+            learner = learner_for(utility, engine)
+            oracle = market.utility_oracle(utility.build(), learner, engine.get("memo"))
+        known[utility.learner] = oracle
+        labels = {"task": task.task, "learner": utility.learner, "empty": utility.empty}
+        yield {**labels, **task.axes}, oracle
+
+
+def attacks_of(spec: ExperimentSpec) -> list[tuple[str, Attack]]:
+    """Attacks under the names tables print, written out where several share one."""
+    attacks: list[Attack] = [create("attack", text) for text in spec.attacks]
+    count = Counter(attack.label for attack in attacks)
+    return [(a.label if count[a.label] == 1 else written(a), a) for a in attacks]
+
+
+def selected(only: str | None, attack: str, mechanism: str) -> bool:
+    """Whether ``--only`` (comma-separated patterns of attacks or mechanisms) keeps this pair."""
+    if only is None:
+        return True
+    patterns = only.split(",")
+    return any(fnmatch(attack, p) or fnmatch(mechanism, p) for p in patterns)

@@ -1,0 +1,151 @@
+"""Figures with one axis along the bottom: S1, S3, S4, S7 and S8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.figures.data import along, distinct, on_paper, only, pick
+from datamarket_gym.lab.figures.registry import drawer
+from datamarket_gym.lab.figures.style import PAPER, honest_line, legend_below, line, panels, plotting
+
+NAMES = {
+    "near_duplicate_2x_sybils": "near duplicates",
+    "exact_dup_2x_sybils": "exact duplicates",
+    "sybil_split_3": "pure split, k = 3",
+    "unanimity": "unanimity games",
+    "random_monotone": "random monotone games",
+}
+
+
+@drawer("s1")
+def split_gains(rows: Sequence[Row]) -> Any:
+    """Split gain against the number of pseudonyms, per kind of game."""
+    with plotting() as plt:
+        figure, axes = panels(plt, 2)
+        for axis, task in zip(axes, ("unanimity", "random_monotone"), strict=True):
+            of_task = pick(rows, "gain", task=task, n="")
+            for number, m in enumerate(distinct(of_task, "mechanism")):
+                line(axis, number, *along(pick(of_task, "gain", mechanism=m), "k"), m)
+            for i, row in enumerate(on_paper(of_task)):
+                axis.plot(row["k"], row["paper"], label=None if i else "paper", **PAPER)
+            honest_line(axis)
+            axis.set(title=NAMES[task], xlabel="pseudonyms k", ylabel="gain, mean over n = 2..6")
+        legend_below(figure, axes[0])
+    return figure
+
+
+@drawer("s3")
+def budgets(rows: Sequence[Row]) -> Any:
+    """Error of a sample against the exact answer and against another sample, both axes in logs."""
+    titles = {"l1_exact": "against enumeration", "l1_reference": "against a sample of 1024 orders"}
+    with plotting() as plt:
+        figure, axes = panels(plt, 2)
+        for axis, (metric, title) in zip(axes, titles.items(), strict=True):
+            shown = pick(rows, metric)
+            number = 0
+            for m in distinct(shown, "mechanism"):
+                for estimator in distinct(shown, "estimator"):
+                    name = "once" if "False" in estimator else "both ways"
+                    found = along(pick(shown, metric, mechanism=m, estimator=estimator), "samples")
+                    line(axis, number, *found, f"{m.split('/')[-1]}, orders read {name}")
+                    number += 1
+            for i, row in enumerate(on_paper(shown)):
+                axis.plot(row["samples"], row["paper"], label=None if i else "paper", **PAPER)
+            axis.set(xscale="log", yscale="log", xlabel="sampled orders s", ylabel="L1 / v(all)")
+            axis.set(title=title, xticks=[64, 128, 256, 512, 1024])
+            axis.set_xticklabels(["64", "128", "256", "512", "1024"])
+            axis.minorticks_off()
+        legend_below(figure, axes[1])
+        low = min(axis.get_ylim()[0] for axis in axes)
+        high = max(axis.get_ylim()[1] for axis in axes)
+        for axis in axes:
+            axis.set_ylim(low, high)
+            axis.set_yticks([t for t in (0.01, 0.02, 0.05, 0.1, 0.2) if low <= t <= high])
+            axis.yaxis.set_major_formatter(plt.FormatStrFormatter("%g"))
+    return figure
+
+
+@drawer("s4")
+def frontier(rows: Sequence[Row]) -> Any:
+    """Gain and fairness loss against the cosine threshold, with Shapley and the oracle as lines."""
+    attacks = ("near_duplicate_2x_sybils", "sybil_split_3")
+    with plotting() as plt:
+        figure, axes = panels(plt, 4, per_row=2)
+        for column, attack in enumerate(attacks):
+            for row_of, metric in enumerate(("gain", "oracle_l1")):
+                axis = axes[2 * row_of + column]
+                shown = pick(rows, metric, attack=attack)
+                line(axis, 1, *along(shown, "theta"), "cosine evidence")
+                for style, color, m in (
+                    ("--", "#1b1b1b", "shapley"),
+                    (":", "#1f8f6b", "quotient_shapley/oracle_latent"),
+                ):
+                    level = only(pick(shown, metric, mechanism=m))
+                    axis.axhline(level["value"], linestyle=style, color=color, label=m)
+                for i, row in enumerate(r for r in on_paper(shown) if "theta" in r):
+                    axis.plot(row["theta"], row["paper"], label=None if i else "paper", **PAPER)
+                axis.set(title=NAMES[attack], xlabel="threshold theta", xticks=[0.85, 0.9, 0.95, 0.99])
+                axis.set_ylabel("gain" if metric == "gain" else "L1 distance to the oracle")
+                if metric == "gain":
+                    honest_line(axis)
+                else:
+                    axis.set_ylim(bottom=-0.01)
+        legend_below(figure, axes[0])
+    return figure
+
+
+@drawer("s7")
+def allocations(rows: Sequence[Row]) -> Any:
+    """Gain against the false-merge rate under each allocation rule."""
+    cases = (
+        ("near_duplicate_2x_sybils", "identity"),
+        ("sybil_split_3", "identity"),
+        ("exact_dup_2x_sybils", "collapse"),
+    )
+    with plotting() as plt:
+        figure, axes = panels(plt, len(cases))
+        for axis, (attack, representative) in zip(axes, cases, strict=True):
+            shown = pick(rows, "gain", attack=attack, representative=representative)
+            for number, rule in enumerate(distinct(shown, "allocation")):
+                line(axis, number, *along(pick(shown, "gain", allocation=rule), "p_fm"), rule)
+            for i, row in enumerate(on_paper(shown)):
+                axis.plot(row["p_fm"], row["paper"], label=None if i else "paper", **PAPER)
+            honest_line(axis)
+            axis.set(title=f"{NAMES[attack]} ({representative})")
+            axis.set(xlabel="false-merge rate", ylabel="gain")
+        legend_below(figure, axes[0])
+    return figure
+
+
+@drawer("s8")
+def markets(rows: Sequence[Row]) -> Any:
+    """Gain against the number of providers at each class separation."""
+    attacks = ("exact_dup_2x_sybils", "sybil_split_3")
+    shown_of = {"shapley": "Shapley", "quotient_shapley/oracle_latent": "latent oracle"}
+    with plotting() as plt:
+        figure, axes = panels(plt, 2)
+        for axis, attack in zip(axes, attacks, strict=True):
+            number = 0
+            for m, name in shown_of.items():
+                for separation in distinct(rows, "separation"):
+                    found = pick(rows, "gain", attack=attack, mechanism=m, separation=separation)
+                    line(axis, number, *along(found, "n"), f"{name}, separation {separation}")
+                    number += 1
+                bounds = [
+                    row["paper"]
+                    for metric in ("gain_lowest", "gain_highest")
+                    for row in on_paper(pick(rows, metric, attack=attack, mechanism=m))
+                ]
+                if bounds and np.ptp(bounds) > 0:
+                    label = "paper, lowest to highest" if m == "shapley" else None
+                    axis.fill_between(
+                        [5.8, 8.2], *bounds, color="#d4202a", alpha=0.15, lw=0, label=label
+                    )
+            honest_line(axis)
+            axis.set(title=NAMES[attack], xlabel="providers", ylabel="gain", xticks=[6, 8, 12])
+        legend_below(figure, axes[0])
+    return figure

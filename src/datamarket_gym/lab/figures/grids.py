@@ -1,0 +1,75 @@
+"""Figures over two noise rates: S5 and the finer grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.figures.data import distinct, pick
+from datamarket_gym.lab.figures.registry import drawer
+from datamarket_gym.lab.figures.style import MAP, panels, plotting
+
+
+@drawer("s5")
+def noise_grid(rows: Sequence[Row]) -> Any:
+    """Gains over the grid, ours above and the paper's in brackets below."""
+    with plotting() as plt:
+        figure, (axis,) = panels(plt, 1, size=(5.2, 3.6))
+        shown = pick(rows, "gain", mechanism="quotient_shapley/noisy")
+        image = _heat(axis, shown, "near duplicates, equal shares per name")
+        for row in shown:
+            x, y = _place(shown, row)
+            text = f"{row['value']:.2f}"
+            if row["paper"] is not None:
+                text += f"\n({row['paper']:.2f})"
+            colour = "white" if row["value"] < 1.7 else "black"
+            axis.text(x, y, text, ha="center", va="center", color=colour, fontsize=7)
+        figure.colorbar(image, ax=axis, label="gain (paper's in brackets)")
+    return figure
+
+
+@drawer("ablation-noise")
+def fine_grid(rows: Sequence[Row]) -> Any:
+    """Gains over the finer grid under even and correlated errors, with contour lines."""
+    titles = {
+        "even": "independent",
+        "size": "correlated with size",
+        "density": "correlated with density",
+        "shared": "shared by a provider's names",
+    }
+    with plotting() as plt:
+        figure, axes = panels(plt, 4, per_row=2, size=(3.3, 2.8))
+        for axis, (errors, title) in zip(axes, titles.items(), strict=True):
+            shown = pick(rows, "gain", errors=errors)
+            image = _heat(axis, shown, title)
+            lines = axis.contour(_table(shown), levels=[1.25, 1.5, 1.75, 2.0, 2.25], colors="white")
+            axis.clabel(lines, fontsize=6)
+            for which in (axis.xaxis, axis.yaxis):
+                which.set_ticks(which.get_ticklocs()[::2], which.get_ticklabels()[::2])
+        figure.colorbar(image, ax=axes, label="gain")
+    return figure
+
+
+def _heat(axis: Any, shown: Sequence[Row], title: str) -> Any:
+    image = axis.imshow(_table(shown), origin="lower", cmap=MAP, vmin=0.9, vmax=2.6, aspect="auto")
+    across, down = distinct(shown, "p_fm"), distinct(shown, "p_fs")
+    axis.set_xticks(range(len(across)), [f"{p:g}" for p in across])
+    axis.set_yticks(range(len(down)), [f"{p:g}" for p in down])
+    axis.set(title=title, xlabel="false-merge rate", ylabel="false-split rate")
+    axis.grid(visible=False)
+    return image
+
+
+def _table(shown: Sequence[Row]) -> Any:
+    table = np.full((len(distinct(shown, "p_fs")), len(distinct(shown, "p_fm"))), np.nan)
+    for row in shown:
+        x, y = _place(shown, row)
+        table[y, x] = row["value"]
+    return table
+
+
+def _place(shown: Sequence[Row], row: Row) -> tuple[int, int]:
+    return distinct(shown, "p_fm").index(row["p_fm"]), distinct(shown, "p_fs").index(row["p_fs"])

@@ -1,0 +1,100 @@
+"""The attacker of the paper's Remark on costs: the best response to each mechanism at each cost level.
+
+On every seed the search prices attacks by the mechanism itself, so its winner is picked with
+hindsight: ``net_gain`` is what that attacker really gets in that market. ``net_gain_fresh`` is the same
+attack in a market it was not tuned on, which shows what is left when hindsight is taken away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.registry import create
+from datamarket_gym.judge.metrics import NEAR_ZERO
+from datamarket_gym.judge.redteam.best_response import Target, best_response
+from datamarket_gym.judge.redteam.space import AttackCosts
+from datamarket_gym.lab.cells import Row, kind, learner_for, selected
+from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
+from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.world.market import ProviderMarket
+
+_FRESH = 1_000_000  # added to a seed: a market that no experiment searches in
+_TRIES = 50
+
+
+@kind("best_response")
+def best_response_cell(
+    spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]
+) -> list[Row]:
+    """The best response to every mechanism at every cost level, on one draw of the market."""
+    rows: list[Row] = []
+    for utility in spec.utilities:
+        for entry in spec.mechanisms:
+            for m, axes in entry.expand():
+                if selected(spec.only, "best_response", m.name):
+                    rows += [{**row, **axes} for row in _against(spec, task, seed, utility, m, engine)]
+    return rows
+
+
+def _against(
+    spec: ExperimentSpec,
+    task: TaskEntry,
+    seed: int,
+    utility: UtilityEntry,
+    m: Mechanism,
+    engine: dict[str, Any],
+) -> list[Row]:
+    target, used = _target(spec, task, seed, utility, m, engine)
+    fresh, _ = _target(spec, task, used + _FRESH, utility, m, engine)
+    rows: list[Row] = []
+    for level in spec.options["costs"]:
+        costs = AttackCosts(**level)
+        found = best_response(target, costs, trials=spec.options["trials"], seed=seed)
+        again = fresh.respond(found.attack, costs)
+        rows.append(
+            {
+                "experiment": spec.name,
+                "task": task.task,
+                "learner": utility.learner,
+                "empty": utility.empty,
+                "seed": seed,
+                "attack": "best_response",
+                "mechanism": m.name,
+                "granularity": m.granularity,
+                "representative": m.representative,
+                **{f"cost_{name}": float(value) for name, value in level.items()},
+                **task.axes,
+                "best_attack": found.attack,
+                "honest_payment": target.pay,
+                "attacked_payment": target.pay * found.gain,
+                "gain": found.gain,
+                "gain_additive": target.pay * (found.gain - 1.0),
+                "net_gain": found.net_gain,
+                "net_gain_fresh": float("nan") if again is None else again.net_gain,
+            }
+        )
+    return rows
+
+
+def _target(
+    spec: ExperimentSpec,
+    task: TaskEntry,
+    seed: int,
+    utility: UtilityEntry,
+    m: Mechanism,
+    engine: dict[str, Any],
+) -> tuple[Target, int]:
+    """The market of a seed, or of the next in which the provider's honest pay is clearly positive."""
+    learner = learner_for(utility, engine)
+    for at in range(seed, seed + _TRIES * 1000, 1000):
+        market = ProviderMarket.from_task(create("task", task.task), at)
+        oracle = market.utility_oracle(utility.build(), learner, engine.get("memo"))
+        paid = m.pay(market.honest.submission, oracle, market.honest.truth)
+        if paid.total([market.state.provider(spec.provider)]) >= NEAR_ZERO:
+            keyed = m.model_copy(update={"seed": at})
+            return Target(market.state, keyed, oracle, spec.provider), at
+    raise DataMarketError(
+        f"{m.name} pays provider {spec.provider} almost nothing in {_TRIES} markets; "
+        "leave it out with --only, or choose another provider"
+    )

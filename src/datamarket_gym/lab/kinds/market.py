@@ -1,0 +1,132 @@
+"""The kind of most experiments: every attack against every mechanism on one draw of a market.
+
+Options: ``draws`` repeats mechanisms whose evidence is random and averages within the seed;
+``batch`` cuts every identity's submission into batches of that many units.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.core.registry import create
+from datamarket_gym.judge.metrics import NEAR_ZERO, Metrics
+from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
+from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
+from datamarket_gym.lab.tables import MEASURES
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.payments.payments import Payments
+from datamarket_gym.units.truth import SubmittedProfile
+from datamarket_gym.world.market import ProviderMarket
+
+Extra = Callable[[Mechanism, ProviderMarket, SubmittedProfile, UtilityOracle], Row]
+_STRIDE = 1_000_003  # between the mechanism seeds of draws, so that those of two markets differ
+
+
+@kind("market")
+def market_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
+    """Every attack against every mechanism on one draw of the market."""
+    return measured(spec, task, seed, engine)
+
+
+def measured(
+    spec: ExperimentSpec,
+    task: TaskEntry,
+    seed: int,
+    engine: dict[str, Any],
+    extra: Extra = lambda *_: {},
+) -> list[Row]:
+    """The rows of a cell, each with what ``extra`` measures on the paid profile."""
+    market = ProviderMarket.from_task(create("task", task.task), seed)
+    rows: list[Row] = []
+    for labels, oracle in oracles_of(spec, task, market, engine):
+        for draw in range(spec.options.get("draws", 1)):
+            found = _attacks(spec, market, oracle, seed + _STRIDE * draw, extra)
+            rows += [{"experiment": spec.name, "seed": seed, **row, **labels} for row in found]
+    return _averaged(rows)
+
+
+def _attacks(
+    spec: ExperimentSpec, market: ProviderMarket, oracle: UtilityOracle, seed: int, extra: Extra
+) -> list[Row]:
+    mechanisms = [
+        (m.model_copy(update={"seed": seed}), axes)
+        for entry in spec.mechanisms
+        for m, axes in entry.expand()
+    ]
+    batch = spec.options.get("batch")
+    untouched = _batched(market.honest, batch)
+    honest = [m.pay(untouched.submission, oracle, untouched.truth) for m, _ in mechanisms]
+    rows: list[Row] = []
+    for label, attack in attacks_of(spec):
+        chosen = [
+            (m, axes, reference)
+            for (m, axes), reference in zip(mechanisms, honest, strict=True)
+            if selected(spec.only, label, m.name)
+        ]
+        if not chosen:
+            continue
+        profile = _batched(attack.apply(spec.provider, market.state), batch)
+        ideal: dict[str, Payments] = {}
+        for m, axes, reference in chosen:
+            paid = m.pay(profile.submission, oracle, profile.truth)
+            latent = _under_oracle(m)
+            if latent.model_dump_json() not in ideal:
+                ideal[latent.model_dump_json()] = latent.pay(profile.submission, oracle, profile.truth)
+            report = Metrics.evaluate(paid, profile, reference, ideal[latent.model_dump_json()])
+            rows.append(
+                {
+                    "attack": label,
+                    "mechanism": m.name,
+                    "granularity": m.granularity,
+                    "representative": m.representative,
+                    **axes,
+                    **report.as_row(),
+                    **extra(m, market, profile, oracle),
+                }
+            )
+    return rows
+
+
+def _under_oracle(m: Mechanism) -> Mechanism:
+    """The mechanism with perfect evidence, against which fairness loss is measured."""
+    return m.model_copy(
+        update={"name": "", "evidence": "oracle_latent", "allocation": "equal_submitted"}
+    )
+
+
+def _batched(profile: SubmittedProfile, size: int | None) -> SubmittedProfile:
+    """The profile with every identity's units, in the order submitted, in batches of ``size``."""
+    if size is None:
+        return profile
+    submission = profile.submission
+    place = np.zeros(len(submission), dtype=np.int64)
+    for code in range(len(submission.identities)):
+        mine = np.flatnonzero(submission.identity_codes == code)
+        place[mine] = np.arange(len(mine)) // size
+    batch = np.char.add(np.char.add(submission.identity, "/"), place.astype(str))
+    rebatched = submission.take(np.arange(len(submission)), {"batch": batch})
+    return SubmittedProfile(rebatched, profile.truth, profile.attacker, profile.attack)
+
+
+def _averaged(rows: list[Row]) -> list[Row]:
+    """One row per cell of the tables: means over draws, and the gain in mean payment."""
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(item for item in row.items() if item[0] not in MEASURES)].append(row)
+    if all(len(group) == 1 for group in groups.values()):
+        return rows
+    return [_mean(group) for group in groups.values()]
+
+
+def _mean(rows: list[Row]) -> Row:
+    mean = {n: float(np.mean([row[n] for row in rows])) for n in rows[0] if n in MEASURES}
+    honest, attacked = mean["honest_payment"], mean["attacked_payment"]
+    # Under random evidence a payment is an expectation: the gain is the ratio of two of them.
+    mean["gain"] = attacked / honest if honest else float("nan")
+    mean["near_zero"] = float(honest < NEAR_ZERO)
+    return {**rows[0], **mean}

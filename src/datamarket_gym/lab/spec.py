@@ -1,0 +1,163 @@
+"""Declarative experiments: tasks x attacks x mechanisms x seeds, written in TOML."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.payments.mechanism import Mechanism, mechanism
+
+Axes = dict[str, float | int | str]
+
+
+class Forbidding(BaseModel):
+    """A frozen model that refuses unknown keys by name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TaskEntry(Forbidding):
+    """A task as written in the registry, and the axes it stands for in the tables."""
+
+    task: str
+    axes: Axes = {}
+
+
+class UtilityEntry(Forbidding):
+    """A learner and what accuracy is counted from."""
+
+    learner: str = "logistic"
+    empty: Literal["none", "chance"] = "none"
+
+    def build(self) -> Utility:
+        """The utility."""
+        return Utility(self.learner, self.empty)
+
+
+class MechanismEntry(Forbidding):
+    """A mechanism, or a family of them: lists and ``sweep`` values are multiplied out.
+
+    ``{axis}`` in the name or in ``changes`` is replaced by each value of ``sweep.axis``. Tables print
+    ``label`` where it is given, so that a family keeps one name.
+    """
+
+    name: str
+    label: str = ""
+    granularity: list[str] = ["identity"]
+    representative: list[str] = ["identity"]
+    changes: dict[str, Any] = {}
+    sweep: dict[str, list[float | int | str]] = {}
+
+    def expand(self) -> Iterator[tuple[Mechanism, Axes]]:
+        """Every mechanism of the family with its axes."""
+        grid: list[list[Any]] = [self.granularity, self.representative, *self.sweep.values()]
+        for granularity, representative, *values in itertools.product(*grid):
+            axes = dict(zip(self.sweep, values, strict=True))
+            changes = {
+                key: value.format(**axes) if isinstance(value, str) else value
+                for key, value in self.changes.items()
+            }
+            changes |= {"granularity": granularity, "representative": representative}
+            found = mechanism(self.name.format(**axes), **changes)
+            yield found.model_copy(update={"name": self.label or found.name}), axes
+
+
+Where = dict[str, float | int | str | list[float | int | str]]
+
+
+class Layout(Forbidding):
+    """One printed table: a metric, what goes down and across, and which rows it shows.
+
+    ``down`` left out is the attack and every axis. Whatever else varies splits the table in several,
+    but for the labels in ``merge``.
+    """
+
+    metric: str = "gain"
+    down: list[str] = []
+    across: str = "mechanism"
+    merge: list[str] = []
+    where: Where = {}
+
+
+class Ranges(Forbidding):
+    """Lowest and highest gain over the cells of some axes, among the rows of ``where``."""
+
+    over: list[str]
+    where: Where = {}
+
+
+class ExperimentSpec(Forbidding):
+    """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
+
+    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges`` and
+    ``tables`` say how results are shown; they do not decide them. ``device`` "cuda" marks an
+    experiment that a suite leaves out on a CPU.
+    """
+
+    name: str
+    title: str
+    about: str = ""
+    suite: str = ""
+    device: Literal["any", "cuda"] = "any"
+    pooled: list[str] = []
+    ranges: Ranges | None = None
+    tables: list[Layout] = []
+    kind: str = "market"
+    seeds: int = Field(default=50, ge=1)
+    first_seed: int = Field(default=0, ge=0)
+    tasks: list[TaskEntry] = [TaskEntry(task="synthetic")]
+    utilities: list[UtilityEntry] = [UtilityEntry()]
+    provider: int = 0
+    attacks: list[str] = []
+    mechanisms: list[MechanismEntry] = []
+    only: str | None = None
+    options: dict[str, Any] = {}
+
+    @property
+    def digest(self) -> str:
+        """Hash of all that decides the results."""
+        shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables"}
+        text = json.dumps(self.model_dump(exclude=shown), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def seed_range(self) -> range:
+        """The seeds to run."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+
+def parse_spec(text: str, origin: str) -> ExperimentSpec:
+    """A spec from TOML text; errors name the key."""
+    try:
+        return ExperimentSpec(**tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise DataMarketError(f"{origin} is not valid TOML: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ParameterError(f"{origin}: {where}", first["input"], first["msg"]) from error
+
+
+def builtin_specs() -> dict[str, ExperimentSpec]:
+    """The experiments that come with the package."""
+    folder = resources.files("datamarket_gym.lab") / "specs"
+    found = [f for f in folder.iterdir() if f.name.endswith(".toml")]
+    specs = [parse_spec(f.read_text(encoding="utf-8"), f.name) for f in found]
+    return {spec.name: spec for spec in sorted(specs, key=_natural)}
+
+
+def _natural(spec: ExperimentSpec) -> list[tuple[int, str]]:
+    """s2 before s10, and numbered experiments before named ones."""
+    named = re.match(r"s\d", spec.name) is None
+    parts = re.split(r"(\d+)", spec.name)
+    return [(int(named), ""), *((int(p), "") if p.isdigit() else (0, p) for p in parts)]

@@ -1,0 +1,86 @@
+"""The semivalues: each is a law of coalition sizes q_s = C(K-1, s) omega_{K,s} and nothing else.
+
+Shapley: q_s = 1/K. Banzhaf: q_s = C(K-1, s) / 2^(K-1). Beta-Shapley (Kwon & Zou 2022): omega_{K,s}
+proportional to B(s + beta, K - 1 - s + alpha), so that q is the beta-binomial law of s successes
+with parameters (beta, alpha): (1, 1) is Shapley, a large alpha favours small coalitions.
+Leave-one-out: all mass at K - 1. Only Shapley's scores always sum to the value of all players; the
+others are raw (see `datamarket_gym.semivalues.valuator`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.errors import require_count, require_in
+from datamarket_gym.core.registry import register
+from datamarket_gym.games.semivalue import Semivalue
+
+_MAX_SHAPE = 1e6  # beyond this the law is a binomial to every digit that matters
+
+
+@register("semivalue", "shapley")
+@dataclass(frozen=True)
+class Shapley(Semivalue):
+    """Shapley value: every coalition size is equally likely; scores sum to the grand value."""
+
+    def size_law(self, n_players: int) -> Values:
+        """Uniform on 0..K-1."""
+        require_count("n_players", n_players)
+        return np.full(n_players, 1.0 / n_players)
+
+
+@register("semivalue", "banzhaf")
+@dataclass(frozen=True)
+class Banzhaf(Semivalue):
+    """Raw Banzhaf value: every coalition is equally likely; scores need not sum to anything."""
+
+    def size_law(self, n_players: int) -> Values:
+        """Binomial(K-1, 1/2), each probability a correctly rounded ratio of whole numbers."""
+        require_count("n_players", n_players)
+        others, ways = n_players - 1, 1
+        law = np.empty(n_players)
+        for size in range(n_players):
+            law[size] = ways / (1 << others)
+            ways = ways * (others - size) // (size + 1)
+        return law
+
+
+@register("semivalue", "beta")
+@dataclass(frozen=True)
+class Beta(Semivalue):
+    """Beta-Shapley value: a beta-binomial law of sizes; a large alpha favours small coalitions."""
+
+    alpha: float = 2.0
+    beta: float = 2.0
+
+    def __post_init__(self) -> None:
+        require_in("alpha", self.alpha, 0.0, _MAX_SHAPE, open_low=True)
+        require_in("beta", self.beta, 0.0, _MAX_SHAPE, open_low=True)
+
+    def size_law(self, n_players: int) -> Values:
+        """Beta-binomial(K-1; beta, alpha), from logarithms so that a large K does not underflow."""
+        from scipy.special import betaln, gammaln
+
+        require_count("n_players", n_players)
+        size = np.arange(n_players, dtype=float)
+        rest = n_players - 1 - size
+        log_law = betaln(size + self.beta, rest + self.alpha) - gammaln(size + 1) - gammaln(rest + 1)
+        law: Values = np.exp(log_law - log_law.max())
+        law /= law.sum()
+        return law
+
+
+@register("semivalue", "loo")
+@dataclass(frozen=True)
+class LeaveOneOut(Semivalue):
+    """Leave-one-out: what all players lose when this one goes."""
+
+    def size_law(self, n_players: int) -> Values:
+        """All mass at K-1."""
+        require_count("n_players", n_players)
+        law = np.zeros(n_players)
+        law[-1] = 1.0
+        return law

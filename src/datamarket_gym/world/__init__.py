@@ -1,0 +1,1 @@
+"""Where data and cheats come from: data sets, encoders, tasks, markets, attacks."""

@@ -1,0 +1,140 @@
+"""The paper's attack library: copies under pseudonyms, pure splits and label noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.core.errors import require_choice, require_count, require_in
+from datamarket_gym.core.registry import create, register
+from datamarket_gym.units.truth import SubmittedProfile
+from datamarket_gym.world.attacks.attack import Attack, Block, Own
+from datamarket_gym.world.market import MarketState
+
+
+@register("attack", "honest")
+@dataclass(frozen=True)
+class Honest(Attack):
+    """No manipulation."""
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units under one's own name."""
+        return [Block(0, own.rows)]
+
+
+@register("attack", "exact_dup_2x_sybils")
+@dataclass(frozen=True)
+class ExactDuplicates(Attack):
+    """Keeps all units and copies a random fraction of them into each of two further identities."""
+
+    fraction: float = 0.5
+    sybils: int = 2
+
+    def __post_init__(self) -> None:
+        require_in("fraction", self.fraction, 0.0, 1.0, open_low=True)
+        require_count("sybils", self.sybils)
+
+    def blocks(self, own: Own) -> list[Block]:
+        """The same copied units go into every pseudonym."""
+        return _copies(own, self.fraction, self.sybils, sigma=0.0)
+
+
+@register("attack", "near_duplicate_2x_sybils")
+@dataclass(frozen=True)
+class NearDuplicates(Attack):
+    """As exact_dup_2x_sybils, with Gaussian noise of scale ``sigma`` on every copied feature."""
+
+    sigma: float = 0.03
+    fraction: float = 0.5
+    sybils: int = 2
+
+    def __post_init__(self) -> None:
+        require_in("sigma", self.sigma, 0.0, np.inf)
+        require_in("fraction", self.fraction, 0.0, 1.0, open_low=True)
+        require_count("sybils", self.sybils)
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Noisy copies; with sigma = 0 they are exact."""
+        return _copies(own, self.fraction, self.sybils, self.sigma)
+
+
+@register("attack", "sybil_split_k")
+@dataclass(frozen=True)
+class SybilSplit(Attack):
+    """Pure split: partitions the units over ``k`` identities, round-robin or in blocks."""
+
+    k: int = 3
+    how: str = "round_robin"
+
+    def __post_init__(self) -> None:
+        require_count("k", self.k)
+        require_choice("how", self.how, ("round_robin", "block"))
+
+    @property
+    def label(self) -> str:
+        """The paper's name with its k, for example sybil_split_3."""
+        return f"sybil_split_{self.k}"
+
+    def blocks(self, own: Own) -> list[Block]:
+        """k disjoint parts that together are the honest units."""
+        if self.how == "round_robin":
+            parts = [own.rows[j :: self.k] for j in range(self.k)]
+        else:
+            parts = np.array_split(own.rows, self.k)
+        return [Block(j, part) for j, part in enumerate(parts)]
+
+
+@register("attack", "label_noise")
+@dataclass(frozen=True)
+class LabelNoise(Attack):
+    """Keeps one identity and flips a share ``p`` of its labels to another class (poisoning)."""
+
+    p: float = 0.3
+
+    def __post_init__(self) -> None:
+        require_in("p", self.p, 0.0, 1.0)
+
+    def blocks(self, own: Own) -> list[Block]:
+        """The same units with some labels wrong."""
+        rng = own.rng("label noise")
+        label = own.honest.label[own.rows].copy()
+        classes = np.unique(own.honest.label)
+        flipped = rng.permutation(len(label))[: round(self.p * len(label))]
+        codes = np.searchsorted(classes, label[flipped])
+        shift = rng.integers(1, max(2, len(classes)), size=len(flipped))
+        label[flipped] = classes[(codes + shift) % len(classes)]
+        return [Block(0, own.rows, label=label)]
+
+
+@register("attack", "provider_zero_attack")
+@dataclass(frozen=True)
+class ProviderZeroAttack(Attack):
+    """The named attack by provider 0, whichever provider is asked for (the paper's setting)."""
+
+    attack: str = "exact_dup_2x_sybils"
+
+    def __post_init__(self) -> None:
+        create("attack", self.attack)
+
+    def blocks(self, own: Own) -> list[Block]:
+        """The blocks of the named attack."""
+        inner: Attack = create("attack", self.attack)
+        return inner.blocks(own)
+
+    def apply(self, provider_id: str | int, market_state: MarketState) -> SubmittedProfile:
+        """Provider 0 attacks."""
+        return super().apply(0, market_state)
+
+
+def _copies(own: Own, fraction: float, sybils: int, sigma: float) -> list[Block]:
+    count = max(1, round(fraction * len(own.rows)))
+    copied = np.sort(own.rng("copied units").permutation(own.rows)[:count])
+    noise = own.rng("copy noise")
+    blocks = [Block(0, own.rows)]
+    for pseudonym in range(1, sybils + 1):
+        features = own.honest.features[copied]
+        if sigma > 0:
+            features = features + noise.normal(scale=sigma, size=features.shape)
+        blocks.append(Block(pseudonym, copied, features=features, copy=True))
+    return blocks

@@ -1,0 +1,172 @@
+"""Downloads from the public hub, turned into the files that the rest of the package reads.
+
+``DATAMARKET_HUB`` names another server with the same paths (a mirror, or a stand-in for tests).
+Everything is written aside and renamed when it is whole: texts as
+gzipped CSV, images as a blob with offsets, weights as npz.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import numpy as np
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.world.data import hub as convert
+
+SPLITS = ("train", "test")
+
+
+def texts(parts: Sequence[Path], target: Path) -> None:
+    """Parquet files (train, test) with columns text and label, as ``text,label,split``."""
+    with gzip.open(target, "wt", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(["text", "label", "split"])
+        for split, row in _rows(parts, ("text", "label")):
+            writer.writerow([row["text"], row["label"], split])
+
+
+def images(parts: Sequence[Path], target: Path) -> None:
+    """Parquet files (train, test) with an image column and labels, as a blob with offsets."""
+    blobs, labels, splits = [], [], []
+    for split, row in _rows(parts, ("label",)):
+        image = row.get("img") or row.get("image")
+        if not image:
+            raise DataMarketError(f"{parts[0].name} has no image column; the hub's layout has changed")
+        blobs.append(image["bytes"])
+        labels.append(row["label"])
+        splits.append(SPLITS.index(split))
+    write_images(target, blobs, labels, splits)
+
+
+def write_images(
+    target: Path, blobs: Sequence[bytes], labels: Sequence[int], splits: Sequence[int]
+) -> None:
+    """Image files (any format that Pillow opens) as one array of bytes with offsets."""
+    offsets = np.cumsum([0, *(len(blob) for blob in blobs)])
+    with target.open("wb") as out:
+        np.savez(
+            out,
+            blob=np.frombuffer(b"".join(blobs), dtype=np.uint8),
+            offsets=offsets.astype(np.int64),
+            labels=np.asarray(labels, dtype=np.uint8),
+            split=np.asarray(splits, dtype=np.uint8),
+        )
+
+
+def weights(parts: Sequence[Path], target: Path) -> None:
+    """A safetensors file as npz, with the same keys."""
+    try:
+        from safetensors.numpy import load_file
+    except ImportError as error:
+        raise DataMarketError(
+            "reading downloaded weights needs safetensors; install datamarket-gym[text]"
+        ) from error
+    with target.open("wb") as out:
+        np.savez(out, **load_file(parts[0]))
+
+
+def as_is(parts: Sequence[Path], target: Path) -> None:
+    """The file itself."""
+    shutil.copyfile(parts[0], target)
+
+
+def _rows(parts: Sequence[Path], needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for split, part in zip(SPLITS, parts, strict=True):
+        try:
+            table = pq.read_table(part)
+        except (pa.ArrowException, OSError) as error:
+            raise DataMarketError(f"the downloaded {part.name} is not Parquet ({error})") from error
+        for name in needed:
+            if name not in table.column_names:
+                raise DataMarketError(f"the downloaded {part.name} has no column {name!r}")
+        for batch in table.to_batches():
+            for row in batch.to_pylist():
+                yield split, row
+
+
+HUB = "https://huggingface.co"
+_CHUNK = 1 << 20
+_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files of one repository on the hub, and the function that makes ours from them."""
+
+    repository: str
+    files: tuple[str, ...]
+    build: Callable[[Sequence[Path], Path], None]
+
+    def urls(self) -> list[str]:
+        """Where the files are."""
+        hub = os.environ.get("DATAMARKET_HUB", HUB).rstrip("/")
+        return [f"{hub}/{self.repository}/resolve/main/{file}" for file in self.files]
+
+
+def _splits(folder: str) -> tuple[str, str]:
+    return f"{folder}/train-00000-of-00001.parquet", f"{folder}/test-00000-of-00001.parquet"
+
+
+SOURCES = {
+    "agnews.csv.gz": Source("datasets/fancyzhx/ag_news", _splits("data"), convert.texts),
+    "imdb.csv.gz": Source("datasets/stanfordnlp/imdb", _splits("plain_text"), convert.texts),
+    "cifar10.npz": Source("datasets/uoft-cs/cifar10", _splits("plain_text"), convert.images),
+    "stl10.npz": Source("datasets/tanganke/stl10", _splits("data"), convert.images),
+    "resnet18_imagenet.npz": Source("timm/resnet18.tv_in1k", ("model.safetensors",), convert.weights),
+    "minilm/model.safetensors": Source(
+        "sentence-transformers/all-MiniLM-L6-v2", ("model.safetensors",), convert.as_is
+    ),
+    "minilm/tokenizer.json": Source(
+        "sentence-transformers/all-MiniLM-L6-v2", ("tokenizer.json",), convert.as_is
+    ),
+}
+"""Each of our files that can be downloaded."""
+
+
+def obtain(name: str, folder: Path) -> Path:
+    """Download and build one of our files into a folder; the path of it."""
+    source, target = SOURCES[name], folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as aside:
+        parts = []
+        for i, url in enumerate(source.urls()):
+            parts.append(Path(aside) / f"{i}-{Path(url).name}")
+            _fetch(url, parts[-1], name)
+        built = Path(aside) / f"built-{target.name}"
+        source.build(parts, built)
+        os.replace(built, target)
+    return target
+
+
+def _fetch(url: str, target: Path, wanted: str) -> None:
+    received, announced = 0, None
+    try:
+        request = Request(url, headers={"User-Agent": "datamarket-gym"})
+        with urlopen(request, timeout=_TIMEOUT) as answer, target.open("wb") as out:
+            announced = answer.headers.get("Content-Length")
+            while block := answer.read(_CHUNK):
+                received += len(block)
+                out.write(block)
+    except (URLError, OSError) as error:
+        raise DataMarketError(
+            f"{wanted!r} is on none of the data folders and {url} cannot be downloaded ({error}); "
+            "name the folder that holds it by --data or DATAMARKET_DATA, or connect to a network"
+        ) from error
+    if announced is not None and received != int(announced):
+        raise DataMarketError(
+            f"{url} broke off after {received} of {announced} bytes; run the command again"
+        )

@@ -1,0 +1,16 @@
+"""Frozen encoders: texts and images in, embeddings out, with a store keyed by content."""
+
+from datamarket_gym.world.encoders import minilm, resnet18, simple
+from datamarket_gym.world.encoders.base import ContentError, Encoder
+from datamarket_gym.world.encoders.store import EmbeddingStore, StoredEncoder, stored
+
+__all__ = [
+    "ContentError",
+    "EmbeddingStore",
+    "Encoder",
+    "StoredEncoder",
+    "minilm",
+    "resnet18",
+    "simple",
+    "stored",
+]

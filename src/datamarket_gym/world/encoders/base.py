@@ -1,0 +1,99 @@
+"""What an encoder is: content (texts, or image files as bytes) in, one vector per unit out.
+
+Vectors are rounded to half precision, as published caches of embeddings are: what is left of the
+order of summation (batches, threads, devices) is then almost always gone.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.errors import DataMarketError
+
+KINDS = ("text", "image")
+Progress = Callable[[int, int], None]
+
+
+class ContentError(DataMarketError):
+    """A text or image cannot be embedded; ``row`` says which of the given ones."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(f"item {row}: {why}")
+        self.row, self.why = row, why
+
+
+class Encoder(ABC):
+    """Plug point ``encoder``: a frozen dataclass that embeds content of one kind."""
+
+    kind: ClassVar[str]
+    """What it reads: "text" (str) or "image" (the bytes of an image file)."""
+
+    costly: ClassVar[bool] = False
+    """Whether embeddings are worth keeping on disk between runs."""
+
+    batch: ClassVar[int] = 64
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Names the function computed, weights included: embeddings are stored under it."""
+
+    @abstractmethod
+    def prepare(self, item: Any, row: int) -> Any:
+        """Decode and check one item; raises `ContentError`."""
+
+    @abstractmethod
+    def forward(self, prepared: Sequence[Any]) -> NDArray[np.floating[Any]]:
+        """Vectors of one batch of prepared items."""
+
+    def encode(self, items: Sequence[Any], progress: Progress | None = None) -> Features:
+        """Vectors of all items, batch by batch; a bad item is named before any batch of it runs."""
+        parts = []
+        for at in range(0, len(items), self.batch):
+            some = items[at : at + self.batch]
+            prepared = [self.prepare(item, at + i) for i, item in enumerate(some)]
+            with idle_threads():
+                vectors = self.forward(prepared)
+            parts.append(vectors.astype(np.float16).astype(np.float64))
+            if progress:
+                progress(min(at + self.batch, len(items)), len(items))
+        if not parts:
+            raise DataMarketError("there is nothing to embed; give at least one item")
+        return np.concatenate(parts)
+
+
+@contextmanager
+def idle_threads() -> Iterator[None]:
+    """As many threads as there are idle cores, and never more than are allowed already.
+
+    Matrix products that share busy cores wait for one another: ten times slower than one thread.
+    """
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    idle = max(1, round((os.cpu_count() or 1) - busy))
+    allowed = max((library["num_threads"] for library in threadpool_info()), default=1)
+    with threadpool_limits(min(idle, allowed)):
+        yield
+
+
+def require_text(item: Any, row: int) -> str:
+    """A text with something in it."""
+    if not isinstance(item, str):
+        raise ContentError(row, f"{type(item).__name__} is no text; give str")
+    if not item.strip():
+        raise ContentError(row, "the text is empty; remove the unit or fill it in")
+    return item
+
+
+def missing(what: str, extra: str) -> DataMarketError:
+    """The error for a library that is not installed."""
+    return DataMarketError(f"{what} is not installed; install datamarket-gym[{extra}]")

@@ -1,0 +1,144 @@
+"""ProviderMarket: latent providers, what they own, and the submission when all are honest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.errors import DataMarketError, UnknownNameError
+from datamarket_gym.learners.base import Learner
+from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
+from datamarket_gym.world.tasks.base import Dataset, Task
+
+_LEAK = 0.25  # share of the validation split that a curating attacker has seen
+
+
+@dataclass(frozen=True, eq=False)
+class MarketState:
+    """What an attacker can act on: everyone's honest units, a leaked validation sample, a seed.
+
+    ``encoder`` names what embeds changed content, in markets whose units carry any.
+    """
+
+    honest: SubmittedProfile
+    leaked_features: Features
+    leaked_label: NDArray[Any]
+    seed: int
+    encoder: str = ""
+
+    @property
+    def providers(self) -> list[str]:
+        """Latent providers in order."""
+        return list(dict.fromkeys(self.honest.truth.owner.tolist()))
+
+    def provider(self, provider_id: str | int) -> str:
+        """A provider's name from its name or number; an error names those there are."""
+        known = self.providers
+        if isinstance(provider_id, int | np.integer):
+            if not 0 <= provider_id < len(known):
+                raise DataMarketError(
+                    f"there is no provider {provider_id}; this market has 0 to {len(known) - 1}"
+                )
+            return known[provider_id]
+        if provider_id not in known:
+            raise UnknownNameError("provider", provider_id, known)
+        return provider_id
+
+    def rng(self, purpose: str, provider: str) -> np.random.Generator:
+        """A generator of its own for each purpose, so that attacks do not disturb one another."""
+        return keyed_generator(self.seed, purpose, provider)
+
+
+class ProviderMarket:
+    """Providers who own rows of a dataset, a learner, and a utility.
+
+    ``provider_partition`` lists, per provider, the dataset rows it owns; ``utility`` is
+    `Utility` (what accuracy is counted from), ``learner`` a registered learner.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        provider_partition: Sequence[NDArray[np.int64]],
+        learner: str = "logistic",
+        utility: str = "none",
+        *,
+        seed: int = 0,
+    ) -> None:
+        for provider, rows in enumerate(provider_partition):
+            if not len(rows):
+                raise DataMarketError(f"provider {provider} owns no units; give it at least one row")
+        dealt = np.concatenate(provider_partition)
+        if len(np.unique(dealt)) < len(dealt):
+            row = np.sort(dealt)[:-1][np.diff(np.sort(dealt)) == 0][0]
+            raise DataMarketError(f"row {row} of the dataset is dealt twice; deal each row once")
+        self.dataset = dataset
+        self.provider_partition = list(provider_partition)
+        self.seed = seed
+        self.utility = Utility(learner, utility)
+
+    @classmethod
+    def from_task(
+        cls, task: Task, seed: int, learner: str = "logistic", utility: str = "none"
+    ) -> ProviderMarket:
+        """The market of one draw of a task."""
+        draw = task.draw(seed)
+        return cls(draw.dataset, draw.provider_partition, learner, utility, seed=seed)
+
+    @cached_property
+    def honest(self) -> SubmittedProfile:
+        """Everyone submits what they own, once, under one name."""
+        rows = np.concatenate(self.provider_partition)
+        names = [f"provider_{i}" for i in range(len(self.provider_partition))]
+        owner = np.repeat(names, [len(part) for part in self.provider_partition])
+        ids = np.array([f"unit_{row}" for row in rows])
+        times = keyed_generator(self.seed, "submission times").uniform(size=len(rows))
+        submission = Submission(
+            id=ids,
+            identity=owner,
+            features=self.dataset.features[rows],
+            label=self.dataset.label[rows],
+            source=ids,
+            batch=np.array([f"{name}/0" for name in owner]),
+            time=times,
+            metadata={kind: column[rows] for kind, column in self.dataset.content.items()},
+        )
+        return SubmittedProfile(submission, GroundTruth(ids, owner, ids, {n: n for n in names}))
+
+    @cached_property
+    def state(self) -> MarketState:
+        """What attackers see."""
+        n = len(self.dataset.validation_label)
+        leak = keyed_generator(self.seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
+        return MarketState(
+            self.honest,
+            self.dataset.validation_features[leak],
+            self.dataset.validation_label[leak],
+            self.seed,
+            self.dataset.encoder,
+        )
+
+    def utility_oracle(
+        self,
+        utility: Utility | None = None,
+        learner: Learner | None = None,
+        memo: str | Path | None = None,
+    ) -> UtilityOracle:
+        """A fresh oracle (with a memo of its own) for this market's validation split."""
+        return UtilityOracle(
+            self.dataset.validation_features,
+            self.dataset.validation_label,
+            utility or self.utility,
+            learner=learner,
+            memo=memo,
+        )

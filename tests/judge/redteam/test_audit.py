@@ -1,0 +1,243 @@
+"""Audits: what they find, that they resume, and what they refuse."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.core.registry import components, create
+from datamarket_gym.judge.redteam import attack_grid, audit, market_state, read_validation
+from datamarket_gym.judge.redteam import audit as audit_function
+from datamarket_gym.judge.redteam.findings import AuditReport
+from datamarket_gym.judge.redteam.own_market import moved_embeddings
+from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.payments import mechanism
+from datamarket_gym.units import Submission
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Synthetic
+
+KNN = Utility("knn@3", "chance")
+SOME = "sybil_split_k,exact_dup_2x_sybils,copycat"
+
+
+@pytest.fixture(scope="module")
+def market():
+    return ProviderMarket.from_task(Synthetic(n_providers=3, per_provider=12, validation=50), 1)
+
+
+def run(market, name="recommended", **options):
+    return audit(market, mechanism(name), market.utility_oracle(KNN), **options)
+
+
+def test_the_library_finds_what_is_known(market):
+    report = run(market, only=SOME)
+    worst = {f.family: f for f in report.findings}
+    assert worst["sybil_split_k"].worst.gain == 1.0
+    assert worst["exact_dup_2x_sybils"].certificate.claim == "exact"
+    assert worst["copycat"].worst.gain > 1.05
+    stops = {r.title: r.stops for r in worst["copycat"].remedies}
+    assert stops["trusted sources"]  # a stolen unit is the victim's, wherever it is
+    assert not stops["exact copies"]
+    assert "Stopped by" in worst["copycat"].words(report.stop_at)
+    assert report.worst == report.findings[0]
+    assert all(f.certificate.obeys in (True, None) for f in report.findings)
+    from_zero = market.utility_oracle(Utility("knn@3", "none"))
+    names = audit(market, mechanism("shapley"), from_zero, only="sybil_split_k")
+    assert names.worst.worst.gain > 1.05
+    assert {r.title for r in names.worst.remedies if r.stops} >= {"linked accounts"}
+
+
+def test_every_registered_attack_is_tried(market):
+    report = run(market, providers=1)
+    tried = {trial.attack.partition("(")[0].partition("@")[0] for trial in report.trials}
+    assert tried == set(components("attack")) - {"honest", "provider_zero_attack"}
+    assert len(report.providers) == 1
+    with pytest.raises(ParameterError, match="no attack of the library matches"):
+        attack_grid(market.state, "nothing_like_it")
+
+
+def test_what_cannot_be_carried_out_is_said(market):
+    tiny = ProviderMarket.from_task(Synthetic(n_providers=4, per_provider=2, validation=30), 0)
+    report = run(tiny, only="sybil_split_k")
+    why = {t.attack: t.why for t in report.trials if t.provider == "provider_0"}
+    assert why["sybil_split_k@2"] is None
+    assert "would submit no units" in why["sybil_split_k@5"]
+
+
+def test_parallel_and_resumed_audits_end_with_the_same_bytes(market, tmp_path, monkeypatch):
+    module = sys.modules["datamarket_gym.judge.redteam.audit"]
+    run(market, only=SOME, out=tmp_path / "one")
+    run(market, only=SOME, out=tmp_path / "two", jobs=2)
+    wanted = (tmp_path / "one" / "audit.json").read_bytes()
+    assert (tmp_path / "two" / "audit.json").read_bytes() == wanted
+    trial, calls = module._trial, []
+
+    def dies_on_the_ninth(*arguments):
+        calls.append(arguments)
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        return trial(*arguments)
+
+    monkeypatch.setattr(module, "_trial", dies_on_the_ninth)
+    with pytest.raises(KeyboardInterrupt):
+        run(market, only=SOME, out=tmp_path / "killed")
+    assert not (tmp_path / "killed" / "audit.json").exists()
+    assert len(list((tmp_path / "killed" / "parts").glob("trial-*.json"))) == 8
+    seen = []
+    monkeypatch.setattr(module, "_trial", lambda *a: (seen.append(a), trial(*a))[1])
+    report = run(market, only=SOME, out=tmp_path / "killed")
+    assert len(seen) == len(report.trials) - 8  # only what was missing
+    assert (tmp_path / "killed" / "audit.json").read_bytes() == wanted
+    assert {p.name for p in (tmp_path / "killed").iterdir()} == {"audit.json", "manifest.json"}
+    assert AuditReport.model_validate_json(wanted) == report
+
+
+def test_a_folder_of_another_audit_is_refused(market, tmp_path):
+    run(market, only="sybil_split_k", out=tmp_path)
+    for change in ({"only": SOME}, {"only": "sybil_split_k", "name": "shapley"}):
+        with pytest.raises(DataMarketError, match="holds another audit"):
+            run(market, out=tmp_path, **change)
+
+
+def test_sampled_scores_get_certificates_for_the_number_of_trials(market):
+    m = mechanism("shapley", estimator="permutation", samples=16)
+    report = audit_function(market, m, market.utility_oracle(KNN), only="sybil_split_k")
+    certificate = report.findings[0].certificate
+    assert certificate.claim == "probable"
+    assert certificate.delta == pytest.approx(0.05 / len(report.trials))
+
+
+def own_rows(market):
+    dataset = market.dataset
+    return dataset.validation_features, dataset.validation_label
+
+
+def test_a_submission_of_ones_own_is_a_market(market):
+    features, label = own_rows(market)
+    state = market_state(market.honest.submission, features, label, seed=1)
+    assert state.providers == ["provider_0", "provider_1", "provider_2"]
+    oracle = UtilityOracle(features, label, KNN)
+    report = audit(state, mechanism("recommended"), oracle, only="sybil_split_k", providers=2)
+    assert len(report.providers) == 2
+    assert report.findings[0].worst.gain == 1.0
+
+
+def test_embeddings_follow_the_features_an_attacker_changed(market):
+    honest = market.honest.submission
+    rng = np.random.default_rng(0)
+    rows = np.arange(len(honest))
+    with_own = Submission(
+        id=honest.id, identity=honest.identity, features=honest.features, label=honest.label,
+        embedding=honest.features @ rng.normal(size=(24, 8)), time=honest.time,
+    )  # fmt: skip
+    state = market_state(with_own, *own_rows(market))
+    still = create("attack", "near_duplicate_2x_sybils@0.0").apply(0, state)
+    moved = moved_embeddings(still, state)
+    assert (moved.submission.embedding == still.submission.embedding).all()
+    noisy = create("attack", "near_duplicate_2x_sybils@1.0").apply(0, state)
+    moved = moved_embeddings(noisy, state)
+    changed = (moved.submission.embedding != noisy.submission.embedding).any(axis=1)
+    assert changed.sum() == 12  # two times six copies, and nobody else
+    oracle = UtilityOracle(*own_rows(market), KNN)
+    found = audit(state, mechanism("recommended"), oracle, only="near_duplicate_2x_sybils")
+    assert found.worst.worst.gain > 1.0  # the disguise is not seen through by old embeddings
+    assert len(rows) == len(honest)
+
+
+def test_validation_files_are_checked(tmp_path):
+    path = tmp_path / "val.csv"
+    path.write_text("features_0,features_1,label\n1.0,2.0,a\n3.0,4.0,b\n")
+    features, label = read_validation(path)
+    assert features.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert label.tolist() == ["a", "b"]
+    path.write_text("features_0,features_1\n1.0,2.0\n")
+    with pytest.raises(SubmissionError, match="no column 'label'"):
+        read_validation(path)
+    path.write_text("features_0,label\n")
+    with pytest.raises(SubmissionError, match="no rows"):
+        read_validation(path)
+
+
+def files(market, folder):
+    import pyarrow as pa
+
+    from datamarket_gym.units.io import write_submission, write_table
+
+    write_submission(market.honest.submission, folder / "sub.parquet")
+    features, label = own_rows(market)
+    write_table(pa.table({"features": list(features), "label": label}), folder / "val.parquet")
+
+
+COMMAND = [sys.executable, "-c", "from datamarket_gym.cli import main; main()", "audit"]
+
+
+def datamarket(*arguments, cwd):
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, env=environment
+    )
+
+
+def test_the_command_prints_the_worst_and_what_stops_it(market, tmp_path):
+    files(market, tmp_path)
+    done = datamarket(
+        "sub.parquet", "--validation", "val.parquet", "--attacks", SOME, "--jobs", "1", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "copycat" in done.stdout
+    assert "trusted sources" in done.stdout
+    assert "By Theorem 3" in " ".join(done.stdout.split())
+    found = tmp_path / "runs" / "audit"
+    assert {p.name for p in found.iterdir()} == {"audit.json", "audit.md", "manifest.json"}
+    assert json.loads((found / "audit.json").read_text())["providers"]
+    assert "## copycat" in (found / "audit.md").read_text()
+
+
+def test_mistakes_are_one_line_and_exit_2(market, tmp_path):
+    files(market, tmp_path)
+    good = ("sub.parquet", "--validation", "val.parquet")
+    for arguments, says in (
+        (("missing.parquet", "--validation", "val.parquet"), "there is no file"),
+        (("sub.parquet", "--validation", "missing.parquet"), "there is no file"),
+        ((*good, "--mechanism", "shapely"), "unknown mechanism 'shapely'"),
+        ((*good, "--attacks", "sybil"), "no attack of the library matches"),
+    ):
+        done = datamarket(*arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert says in done.stderr.splitlines()[-1]
+        assert "Traceback" not in done.stderr
+
+
+def test_killed_by_force_it_resumes_and_ends_with_the_same_bytes(market, tmp_path):
+    files(market, tmp_path)
+    arguments = ("sub.parquet", "--validation", "val.parquet", "--jobs", "1", "--attacks", SOME)
+    whole = datamarket(*arguments, "--out", "whole", cwd=tmp_path)
+    assert whole.returncode == 0, whole.stderr
+    parts = tmp_path / "killed" / "parts"
+    process = subprocess.Popen(
+        [*COMMAND, *arguments, "--out", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL
+    )
+    while process.poll() is None and len(list(parts.glob("trial-*.json"))) < 5:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed" / "audit.json").exists()
+    again = datamarket(*arguments, "--out", "killed", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    for name in ("audit.json", "audit.md", "manifest.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_the_whole_library_on_the_papers_market_takes_under_a_minute():
+    market = ProviderMarket.from_task(Synthetic(), 0)
+    started = time.process_time()  # one core's seconds: what others do on the machine does not count
+    report = audit(market, mechanism("recommended"), market.utility_oracle(Utility("knn", "chance")))
+    assert len(report.trials) > 300
+    assert time.process_time() - started < 60

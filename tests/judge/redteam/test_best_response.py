@@ -1,0 +1,174 @@
+"""Best responses, what they cost, and the environment for those who would train attackers."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
+from datamarket_gym.core.registry import create
+from datamarket_gym.judge.redteam import AttackCosts, Effort, Space, Target, best_response
+from datamarket_gym.judge.redteam.space import DIMENSIONS, FAMILIES, SPACE, starts
+from datamarket_gym.lab import builtin_specs, run_experiment
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.payments import mechanism
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Synthetic
+
+KNN = Utility("knn@3", "none")  # counted from zero, names are worth multiplying
+
+
+@pytest.fixture(scope="module")
+def market():
+    return ProviderMarket.from_task(Synthetic(n_providers=3, per_provider=12, validation=50), 1)
+
+
+def target(market, name="shapley", **changes):
+    return Target(market.state, mechanism(name, **changes), market.utility_oracle(KNN))
+
+
+def test_effort_counts_names_and_distance(market):
+    state = market.state
+    split = Effort.of(create("attack", "sybil_split_k@3").apply(0, state), state)
+    assert (split.identities, split.perturbation) == (3, 0.0)
+    near, far = (
+        Effort.of(create("attack", f"near_duplicate_2x_sybils@{s}").apply(0, state), state)
+        for s in (0.1, 0.2)
+    )
+    assert far.perturbation == pytest.approx(2 * near.perturbation)
+    features = state.honest.submission.features
+    per_copy = 0.1 * np.sqrt(24) / np.sqrt(features.var(axis=0).sum())
+    assert near.perturbation == pytest.approx(per_copy, rel=0.15)  # 12 copies of 12 own units
+    assert AttackCosts(0.1, 0.5).of(near) == pytest.approx(0.2 + 0.5 * near.perturbation)
+    with pytest.raises(ParameterError):
+        AttackCosts(identity=-0.1)
+
+
+def test_every_point_of_the_space_is_an_attack(market):
+    rng = np.random.default_rng(0)
+    space = Space.of(market.state)
+    families = set()
+    for point in rng.random((300, 1 + DIMENSIONS)):
+        attack = create("attack", space.attack_at(point))
+        families.add(type(attack).__name__)
+    assert len(families) == len(FAMILIES)
+    for corner in (np.zeros(1 + DIMENSIONS), np.ones(1 + DIMENSIONS)):
+        create("attack", space.attack_at(corner))
+    for family, dials in starts():
+        assert space.attack_at(np.array(space.point(family, dials))) == space.attack(family, dials)
+        assert set(dials) == {d.name for d in SPACE[family]}
+    with pytest.raises(UnknownNameError):
+        space.attack("sybil", {})
+
+
+@pytest.mark.parametrize("optimiser", ["optuna", "scipy"])
+def test_the_search_finds_at_least_what_the_library_knows(market, optimiser):
+    if optimiser == "optuna":
+        pytest.importorskip("optuna")
+    facing = target(market)
+    split = facing.respond("sybil_split_k@4", AttackCosts())
+    found = best_response(facing, trials=40, optimiser=optimiser)
+    assert found.net_gain == found.gain >= split.gain > 1
+    again = best_response(target(market), trials=40, optimiser=optimiser)
+    assert again.attack == found.attack or again.net_gain <= found.net_gain
+    assert best_response(target(market), trials=40, optimiser=optimiser) == again
+
+
+def test_costs_are_taken_off_and_dear_attacks_leave_honesty(market):
+    facing = target(market)
+    free = best_response(facing, trials=30, optimiser="scipy")
+    paid = best_response(facing, AttackCosts(0.05, 0.05), trials=30, optimiser="scipy")
+    assert paid.net_gain == pytest.approx(paid.gain - AttackCosts(0.05, 0.05).of(paid.effort))
+    assert paid.net_gain <= free.net_gain
+    dear = best_response(facing, AttackCosts(50.0, 50.0), trials=30, optimiser="scipy")
+    assert dear.effort.identities == 1
+    assert dear.net_gain >= 1.0
+
+
+def test_stable_mechanisms_leave_pure_splits_worthless(market):
+    facing = target(market, "recommended")
+    assert facing.respond("sybil_split_k@4", AttackCosts()).gain == 1.0
+    assert facing.certificate("sybil_split_k@4").claim == "exact"
+    assert facing.respond("sybil_split_k@40", AttackCosts()) is None  # more names than units
+
+
+def test_a_provider_without_pay_has_no_gain(market):
+    class Nothing(type(mechanism("shapley"))):
+        def pay(self, submission, utility, oracle=None):
+            paid = super().pay(submission, utility, oracle)
+            paid.amount[:] = 0.0
+            return paid
+
+    with pytest.raises(DataMarketError, match="gains have no meaning"):
+        Target(
+            market.state,
+            Nothing(**mechanism("shapley").model_dump()),
+            market.utility_oracle(KNN),
+        )
+    with pytest.raises(ParameterError):
+        best_response(target(market), trials=0)
+    with pytest.raises(ParameterError, match="choose one of"):
+        best_response(target(market), optimiser="guess")
+
+
+def test_the_experiment_writes_net_gains_and_best_attacks(tmp_path):
+    spec = builtin_specs()["best-response"]
+    small = spec.model_copy(
+        update={
+            "tasks": [
+                spec.tasks[0].model_copy(update={"task": "synthetic(n_providers=3, per_provider=8)"})
+            ],
+            "seeds": 2,
+            "only": "shapley,recommended",
+            "options": {"trials": 8, "costs": spec.options["costs"][:2]},
+        }
+    )
+    run_experiment(small, tmp_path / "one")
+    run_experiment(small, tmp_path / "two", jobs=2)
+    for name in ("results.parquet", "table.json", "table.md"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    rows = json.loads((tmp_path / "one" / "table.json").read_text())
+    found = [row for row in rows if row["metric"] == "net_gain"]
+    assert len(found) == 2 * 2
+    assert all(row["value"] >= 1.0 and row["best_attack"] and row["seeds"] == 2 for row in found)
+    free = {r["mechanism"]: r["value"] for r in found if r["cost_identity"] == 0}
+    assert set(free) == {"shapley", "recommended"}
+    assert found[0]["best_attack"] in (tmp_path / "one" / "table.md").read_text()
+
+
+def test_the_experiment_covers_the_mechanisms_of_the_main_table():
+    specs = builtin_specs()
+    main, ours = (
+        {(m.name, m.representative) for e in specs[name].mechanisms for m, _ in e.expand()}
+        for name in ("s2", "best-response")
+    )
+    assert main <= ours
+    assert {name for name, _ in ours - main} == {"recommended"}
+    preset = mechanism("recommended")
+    entry = next(e for e in specs["best-response"].mechanisms if e.name == "recommended")
+    assert next(entry.expand())[0] == preset
+
+
+def test_the_environment_passes_gymnasiums_own_checker():
+    gymnasium = pytest.importorskip("gymnasium")
+    from gymnasium.utils.env_checker import check_env
+
+    name = "datamarket_gym.judge.redteam.gym_env:DataMarket/Attack-v0"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make(name)
+        check_env(env.unwrapped)
+        both = gymnasium.make_vec(name, num_envs=2, vectorization_mode="sync")
+        both.reset(seed=0)
+        both.step(both.action_space.sample())
+    env.reset(seed=5)
+    space = Space.of(env.unwrapped._target.state)
+    split = np.array(space.point("sybil_split_k", {"k": 0.0}), dtype=np.float32)
+    _, reward, terminated, truncated, info = env.step(split)
+    assert (reward, terminated, truncated) == (0.0, True, False)
+    assert info["attack"] == "sybil_split_k@2"
+    assert info["A"] == info["L"] == info["D"] == 0.0
+    fresh = gymnasium.make(name).unwrapped
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        fresh.step(split)

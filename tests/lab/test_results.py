@@ -1,0 +1,106 @@
+"""The results page is what the committed compact results say, and nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from datamarket_gym.cli.app import app
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.lab import parse_spec, run_experiment
+from datamarket_gym.lab.results import collect, page, read_all, results_page
+
+DOCS = Path(__file__).parents[2] / "docs"
+TINY = """
+name = "tiny"
+title = "A tiny experiment"
+seeds = 2
+tasks = [{ task = "synthetic(n_providers=3, per_provider=8, validation=30)" }]
+utilities = [{ learner = "knn@3", empty = "none" }]
+attacks = ["sybil_split_k@2"]
+[[mechanisms]]
+name = "shapley"
+[[mechanisms]]
+name = "quotient_shapley/cosine@{theta}"
+label = "quotient_shapley/cosine"
+sweep = { theta = [0.9, 0.99] }
+[[tables]]
+metric = "oracle_l1"
+down = ["theta"]
+"""
+
+
+def test_the_page_is_not_stale():
+    """Fails when results, specifications or the paper's numbers changed: run `datamarket results`."""
+    assert (DOCS / "results.md").read_text(encoding="utf-8") == results_page(DOCS / "results")
+
+
+def test_the_page_shows_every_experiment_of_the_suite():
+    from datamarket_gym.cli.suite import members
+
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    kept = {one.spec.name for one in read_all(DOCS / "results")}
+    for spec in members("synthetic", "cpu"):
+        assert spec.name in kept
+        assert f"## {spec.name}: {spec.title}" in text
+
+
+@pytest.fixture
+def runs(tmp_path):
+    spec = parse_spec(TINY, "tiny.toml")
+    return spec, run_experiment(spec, tmp_path / "runs" / "tiny"), tmp_path / "runs"
+
+
+def test_compact_results_lose_nothing_that_is_shown(runs, tmp_path):
+    _, rows, folder = runs
+    assert collect(folder, tmp_path / "kept") == ["tiny"]
+    (kept,) = read_all(tmp_path / "kept")
+    shown = {"gain", "gain_ratio_of_means", "gain_additive", "near_zero_seeds", "oracle_l1"}
+    assert {row["metric"] for row in kept.rows} == shown
+    wanted = [row for row in rows if row["metric"] in shown]
+    assert len(kept.rows) == len(wanted)
+    for found, row in zip(kept.rows, wanted, strict=True):
+        assert set(found) == set(row)
+        assert found["value"] == pytest.approx(row["value"], rel=1e-5)
+        assert {k: v for k, v in found.items() if k not in ("value", "se")} == {
+            k: v for k, v in row.items() if k not in ("value", "se")
+        }
+    assert kept.seeds == 2
+
+
+def test_the_page_says_where_we_differ(runs, tmp_path, monkeypatch):
+    _, rows, folder = runs
+    measured = next(r["value"] for r in rows if r["metric"] == "gain" and r.get("theta") == 0.99)
+    entry = {
+        "experiment": "tiny", "attack": "sybil_split_2", "mechanism": "quotient_shapley/cosine",
+        "theta": 0.99, "metric": "gain", "paper": measured - 1, "tolerance": 0.5, "why": "Because.",
+    }  # fmt: skip
+    near = {**entry, "theta": 0.9, "paper": measured, "tolerance": 100.0}
+    values = {"tiny": (entry, near)}
+    monkeypatch.setattr("datamarket_gym.lab.tables.paper_values", lambda: values)
+    monkeypatch.setattr(page, "paper_values", lambda: values)
+    collect(folder, tmp_path / "kept")
+    text = results_page(tmp_path / "kept")
+    assert f"our gain {measured:.3f}" in text
+    assert "lies 1.000 above" in text
+    assert text.count("Because.") == 1
+    assert "| 2 | 1 | 1 |" in text
+    assert "**no**" in text
+    assert "Seeds 0 to 1." in text
+
+
+def test_the_commands_write_the_page_and_refuse_empty_folders(runs, tmp_path):
+    _, _, folder = runs
+    out = tmp_path / "docs" / "results.md"
+    out.parent.mkdir()
+    made = CliRunner().invoke(app, ["results", str(folder), "--out", str(out)])
+    assert made.exit_code == 0
+    first = out.read_bytes()
+    again = CliRunner().invoke(app, ["results", "--out", str(out)])
+    assert again.exit_code == 0
+    assert out.read_bytes() == first
+    assert json.loads((out.parent / "results" / "tiny.json").read_text())["name"] == "tiny"
+    for words in (["results", str(tmp_path / "none")], ["figures", str(tmp_path / "none")]):
+        failed = CliRunner().invoke(app, words)
+        assert isinstance(failed.exception, DataMarketError)

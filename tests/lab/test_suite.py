@@ -1,0 +1,208 @@
+"""The synthetic suite on a few seeds: what must hold whatever the draw. Full seeds: `make slow`."""
+
+import json
+
+import numpy as np
+import pytest
+
+from datamarket_gym.cli import suite
+from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.core.registry import create
+from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
+from datamarket_gym.lab.cells import attacks_of, kinds
+from datamarket_gym.lab.kinds.fairness import by_cluster, merged_table
+from datamarket_gym.lab.spec import TaskEntry, UtilityEntry
+from datamarket_gym.lab.tables import AVERAGED, paper_values
+
+SMALL = "synthetic(n_providers=4, per_provider=12, validation=60)"
+SYNTHETIC = [spec for spec in builtin_specs().values() if spec.suite == "synthetic"]
+
+
+def changed(name, **update):
+    return builtin_specs()[name].model_copy(update=update)
+
+
+def gains(rows, *keys, metric="gain"):
+    return {tuple(r.get(k) for k in keys): r["value"] for r in rows if r["metric"] == metric}
+
+
+def test_the_suite_holds_every_experiment_in_order():
+    names = [spec.name for spec in suite.members("synthetic", "cpu")]
+    assert names[:8] == [f"s{i}" for i in range(1, 9)]
+    assert names[8:10] == ["s8-sampled", "s10"]
+    assert {"ablation-noise", "ablation-semivalues"} <= set(names[10:])
+    assert "s8-exact" not in names
+    assert "s8-exact" in [spec.name for spec in suite.members("synthetic", "cuda")]
+    with pytest.raises(UnknownNameError, match="sintetic"):
+        suite.members("sintetic", "cpu")
+
+
+@pytest.mark.parametrize("spec", SYNTHETIC, ids=lambda spec: spec.name)
+def test_every_spec_names_things_that_exist(spec):
+    assert spec.kind in kinds()
+    assert spec.about.strip()
+    if spec.kind != "split_gain":
+        for task in spec.tasks:
+            create("task", task.task)
+    attacks = attacks_of(spec)
+    assert len({label for label, _ in attacks}) == len(attacks)  # no two attacks in one table row
+    cells = [
+        (m.name, m.granularity, m.representative, tuple(axes.items()))
+        for entry in spec.mechanisms
+        for m, axes in entry.expand()
+    ]
+    assert len(set(cells)) == len(cells)  # nor two mechanisms in one table cell
+    known = {"gain", "gain_lowest", "gain_highest", "gain_ratio_of_means", *AVERAGED}
+    assert {layout.metric for layout in spec.tables} <= known
+
+
+def test_every_number_of_the_paper_finds_its_cell(tmp_path):
+    """A misspelt entry would silently compare nothing."""
+    for name in ("s4", "s5", "s7"):
+        small = {"tasks": [TaskEntry(task=SMALL)], "utilities": [UtilityEntry(learner="knn@3")]}
+        rows = run_experiment(changed(name, seeds=1, options={}, **small), tmp_path / name)
+        assert sum(row["paper"] is not None for row in rows) == len(paper_values()[name])
+
+
+def test_threshold_frontier(tmp_path):
+    rows = run_experiment(changed("s4", seeds=4), tmp_path)
+    gain = gains(rows, "attack", "mechanism", "theta")
+    near, split, cosine = "near_duplicate_2x_sybils", "sybil_split_3", "quotient_shapley/cosine"
+    oracle = gain[near, "quotient_shapley/oracle_latent", None]
+    for theta in (0.95, 0.97, 0.99):
+        assert abs(gain[near, cosine, theta] - oracle) <= 0.05
+    assert gain[near, cosine, 0.85] > oracle + 0.1
+    for theta in (0.85, 0.87, 0.9, 0.92, 0.95, 0.97, 0.99):
+        assert gain[split, cosine, theta] > 1.3
+
+
+def test_pure_splits_gain_exactly_nothing_where_units_play(tmp_path):
+    splits = ["sybil_split_k@2", "sybil_split_k@3", "sybil_split_k(k=4, how=block)"]
+    rows = run_experiment(changed("s10", seeds=3, attacks=splits), tmp_path)
+    exact = gains(rows, "mechanism", "empty", "attack")
+    for mechanism in ("recommended", "shapley/units"):
+        found = [v for (m, _, _), v in exact.items() if m == mechanism]
+        assert len(found) == 6
+        assert set(found) == {1.0}
+    assert all(v > 1.05 for (m, _, _), v in exact.items() if m == "shapley")
+
+
+def test_counting_units_never_pays_more_than_counting_names(tmp_path):
+    """With more names than its units deserve, the attacker's equal share is the larger one."""
+    spec = changed("s7", seeds=2, attacks=["near_duplicate_2x_sybils", "sybil_split_k@3"])
+    rows = run_experiment(spec.model_copy(update={"options": {"draws": 2}}), tmp_path)
+    keys = ("mechanism", "representative", "attack", "p_fm", "allocation")
+    paid = gains(rows, *keys, metric="gain_ratio_of_means")
+    for (m, r, attack, p_fm, rule), value in paid.items():
+        if rule == "count_canonical" and p_fm > 0:
+            assert value < paid[m, r, attack, p_fm, "equal_submitted"]
+
+
+def test_the_fairness_bound_holds_and_delta_is_not_idle(tmp_path):
+    spec = changed("s6", seeds=2, tasks=[TaskEntry(task=SMALL)])
+    rows = run_experiment(spec, tmp_path)
+    assert {r["value"] for r in rows if r["metric"] == "bound_broken"} == {0.0}
+    delta = gains(rows, "mechanism", "representative", "theta", "p_fs", "p_fm", metric="delta")
+    loss = gains(rows, "mechanism", "representative", "theta", "p_fs", "p_fm", metric="fairness_loss")
+    assert min(delta.values()) >= 0
+    assert max(delta.values()) > 0.05
+    assert all(loss[cell] <= 2 * delta[cell] + 1e-9 for cell in delta)
+
+
+def test_without_an_attack_the_identity_representative_has_no_distance(market):
+    from datamarket_gym.evidence import EvidenceGraph
+    from datamarket_gym.learners.oracle import Utility
+    from datamarket_gym.quotient import QuotientGame
+
+    oracle = market.utility_oracle(Utility("knn@3"))
+    profile = market.honest
+    clusters = EvidenceGraph.build(profile, "cosine@0.9", granularity="identity")
+    canonical = create("representative", "identity").canonical(profile.submission, clusters)
+    quotient = by_cluster(QuotientGame(canonical, oracle), np.arange(clusters.n_clusters))
+    assert (quotient == merged_table(profile, profile, clusters, oracle)).all()
+    assert quotient[0] == 0.0
+    first = profile.submission.take(clusters.members(0))
+    alone = EvidenceGraph.build(first, "pool")
+    one = QuotientGame(create("representative", "identity").canonical(first, alone), oracle)
+    assert quotient[1] == one.grand_value()  # bit 0 is cluster 0
+
+
+def test_sampling_error_falls_towards_the_exact_answer(tmp_path):
+    spec = changed("s3", seeds=6, options={"samples": [16, 1024], "estimators": ["permutation"]})
+    rows = run_experiment(spec, tmp_path)
+    for metric in ("l1_exact", "l1_reference"):
+        error = gains(rows, "mechanism", "samples", metric=metric)
+        for mechanism in ("shapley", "quotient_shapley/oracle_latent"):
+            assert error[mechanism, 1024] < error[mechanism, 16] / 3
+            assert error[mechanism, 1024] > 0
+
+
+def test_draws_are_averaged_within_the_seed(tmp_path):
+    """Two draws in one run are the mean of two runs of one draw each."""
+    base = changed("s5", seeds=1, tasks=[TaskEntry(task=SMALL)], options={"draws": 2})
+    both = run_experiment(base, tmp_path / "both")
+    one = run_experiment(base.model_copy(update={"options": {}}), tmp_path / "one")
+    cells = ("mechanism", "p_fs", "p_fm")
+    clean = ("quotient_shapley/noisy", 0.0, 0.0)
+    assert gains(both, *cells)[clean] == pytest.approx(gains(one, *cells)[clean])
+    assert gains(both, *cells) != gains(one, *cells)
+    assert {row["seeds"] for row in both} == {1}
+
+
+def test_batches_are_players_of_their_own(tmp_path):
+    keep = [
+        "sybil_split_k(k=2, how=block)",
+        "sybil_split_k@2",
+        "sybil_split_k(k=4, how=block)",
+    ]
+    spec = changed("ablation-granularity", seeds=1, attacks=keep)
+    rows = run_experiment(spec, tmp_path)
+    gain = gains(rows, "mechanism", "granularity", "attack")
+    clusters = gains(rows, "mechanism", "granularity", "attack", metric="clusters")
+    whole = "sybil_split_k(k=2, how=block)"
+    assert clusters["shapley", "batch", whole] == 48.0
+    assert gain["shapley", "batch", whole] == 1.0  # three whole batches in either name
+    assert gain["shapley", "batch", "sybil_split_k@2"] != 1.0
+    assert gain["shapley", "unit", "sybil_split_k@2"] == 1.0
+
+
+def test_a_non_negative_rule_hides_harm(tmp_path):
+    spec = changed("ablation-negative", seeds=3, attacks=["label_noise@1.0"])
+    rows = run_experiment(spec, tmp_path)
+
+    def value(metric, rule):
+        found = gains(rows, "mechanism", "granularity", "rule", metric=metric)
+        return found["shapley", "identity", rule]
+
+    assert value("attacker_paid", "raw") < -0.05
+    assert value("attacker_paid", "floor") == 0.0
+    assert value("paid_total", "raw") == pytest.approx(1.0)
+    assert value("paid_total", "floor_rescaled") == pytest.approx(1.0)
+    assert value("paid_total", "floor") == pytest.approx(1.0 + value("hidden_harm", "floor"))
+    assert value("hidden_harm", "raw") == 0.0
+
+
+def test_a_suite_runs_resumes_and_prints_its_seconds(tmp_path, monkeypatch, capsys):
+    tiny = parse_spec(
+        f"""
+name = "tiny"
+title = "A tiny experiment"
+suite = "small"
+seeds = 2
+tasks = [{{ task = "{SMALL}" }}]
+utilities = [{{ learner = "knn@3" }}]
+attacks = ["honest"]
+[[mechanisms]]
+name = "shapley"
+""",
+        "tiny.toml",
+    )
+    monkeypatch.setattr(suite, "builtin_specs", lambda: {"tiny": tiny})
+    suite.run_suite("small", 1, tmp_path, 1, "cpu")
+    first = (tmp_path / "tiny" / "results.parquet").read_bytes()
+    timings = json.loads((tmp_path / "tiny" / "timings.json").read_text())
+    assert timings["wall_seconds"] > 0
+    assert "cores" in timings["machine"]
+    suite.run_suite("small", 1, tmp_path, 1, "cpu")
+    assert (tmp_path / "tiny" / "results.parquet").read_bytes() == first
+    assert "tiny" in capsys.readouterr().out
