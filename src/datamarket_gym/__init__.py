@@ -14,35 +14,82 @@ could still gain::
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from datamarket_gym.core.errors import DataMarketError as DataMarketError
-    from datamarket_gym.core.registry import create as create
     from datamarket_gym.core.registry import register as register
     from datamarket_gym.evidence import Clusters as Clusters
     from datamarket_gym.evidence import EvidenceGraph as EvidenceGraph
+    from datamarket_gym.evidence import EvidenceLayer
     from datamarket_gym.evidence import predict_theta as predict_theta
     from datamarket_gym.games.game import Game as Game
+    from datamarket_gym.games.semivalue import Estimator, Semivalue
     from datamarket_gym.judge.metrics import Metrics as Metrics
+    from datamarket_gym.lab import ExperimentSpec
+    from datamarket_gym.learners.base import Learner
     from datamarket_gym.learners.oracle import Utility as Utility
     from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
     from datamarket_gym.payments import Allocator as Allocator
     from datamarket_gym.payments import Mechanism as Mechanism
     from datamarket_gym.payments import Payments as Payments
     from datamarket_gym.payments import mechanism as mechanism
+    from datamarket_gym.payments.shares import Allocation
     from datamarket_gym.quotient import QuotientGame as QuotientGame
     from datamarket_gym.quotient import canonical_training_set as canonical_training_set
+    from datamarket_gym.quotient.canonical import Representative
     from datamarket_gym.semivalues import Valuator as Valuator
     from datamarket_gym.units import GroundTruth as GroundTruth
     from datamarket_gym.units import Submission as Submission
     from datamarket_gym.units import SubmittedProfile as SubmittedProfile
     from datamarket_gym.units import read_submission as read_submission
     from datamarket_gym.world.attacks import Attack as Attack
+    from datamarket_gym.world.encoders import Encoder
     from datamarket_gym.world.market import ProviderMarket as ProviderMarket
     from datamarket_gym.world.tasks import Synthetic as Synthetic
+    from datamarket_gym.world.tasks import Task
+    from datamarket_gym.world.tasks.partitions import Partition
+
+    @overload
+    def create(kind: Literal["attack"], spec: str | Mapping[str, Any] | Attack) -> Attack: ...
+    @overload
+    def create(
+        kind: Literal["evidence"], spec: str | Mapping[str, Any] | EvidenceLayer
+    ) -> EvidenceLayer: ...
+    @overload
+    def create(
+        kind: Literal["representative"], spec: str | Mapping[str, Any] | Representative
+    ) -> Representative: ...
+    @overload
+    def create(kind: Literal["semivalue"], spec: str | Mapping[str, Any] | Semivalue) -> Semivalue: ...
+    @overload
+    def create(kind: Literal["estimator"], spec: str | Mapping[str, Any] | Estimator) -> Estimator: ...
+    @overload
+    def create(
+        kind: Literal["allocation"], spec: str | Mapping[str, Any] | Allocation
+    ) -> Allocation: ...
+    @overload
+    def create(kind: Literal["mechanism"], spec: str | Mapping[str, Any] | Mechanism) -> Mechanism: ...
+    @overload
+    def create(kind: Literal["learner"], spec: str | Mapping[str, Any] | Learner) -> Learner: ...
+    @overload
+    def create(kind: Literal["game"], spec: str | Mapping[str, Any] | Game) -> Game: ...
+    @overload
+    def create(kind: Literal["task"], spec: str | Mapping[str, Any] | Task) -> Task: ...
+    @overload
+    def create(kind: Literal["partition"], spec: str | Mapping[str, Any] | Partition) -> Partition: ...
+    @overload
+    def create(kind: Literal["encoder"], spec: str | Mapping[str, Any] | Encoder) -> Encoder: ...
+    @overload
+    def create(
+        kind: Literal["experiment"], spec: str | Mapping[str, Any] | ExperimentSpec
+    ) -> ExperimentSpec: ...
+    def create(kind: str, spec: Any) -> Any: ...
+
 
 _EXPORTS = {
     "Allocator": "payments",

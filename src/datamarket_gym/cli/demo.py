@@ -9,16 +9,16 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from datamarket_gym.core.registry import create, written
+from datamarket_gym.core.registry import written
 from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.payments import Mechanism, mechanism
 from datamarket_gym.units import SubmittedProfile
-from datamarket_gym.world.attacks import Attack
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 
-ATTACKS = (
+SHOWN = (
     "honest",
     "sybil_split_k@3",
     "exact_dup_2x_sybils",
@@ -50,17 +50,17 @@ def schemes() -> tuple[Scheme, Scheme]:
 
 def show_demo(attack: str, seeds: int) -> None:
     """Run the small market and print payments, gains and what happened."""
-    chosen = written(create("attack", attack))
+    chosen = written(ATTACKS.create(attack))
     gains: dict[tuple[str, str], list[float]] = {}
     payments: dict[tuple[str, bool], dict[str, float]] = {}
-    listed = dict.fromkeys([*(written(create("attack", name)) for name in ATTACKS), chosen])
+    listed = dict.fromkeys([*(written(ATTACKS.create(name)) for name in SHOWN), chosen])
     for seed in track(range(seeds), "markets", console=Console(stderr=True), transient=True):
         market = ProviderMarket.from_task(SMALL, seed)
         for scheme in schemes():
             oracle = market.utility_oracle(scheme.utility)
             honest = _paid(scheme, market.honest, oracle)
             for name in listed:
-                attacker: Attack = create("attack", name)
+                attacker = ATTACKS.create(name)
                 paid = _paid(scheme, attacker.apply(0, market.state), oracle)
                 gain = paid["provider_0"] / honest["provider_0"]
                 gains.setdefault((name, scheme.title), []).append(gain)

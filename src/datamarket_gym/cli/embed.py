@@ -24,7 +24,6 @@ from rich.progress import (
 )
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.registry import create
 from datamarket_gym.world.data import (
     DOMAINS,
     Corpus,
@@ -35,6 +34,7 @@ from datamarket_gym.world.data import (
 )
 from datamarket_gym.world.data.sources import read_source
 from datamarket_gym.world.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
+from datamarket_gym.world.encoders.base import ENCODERS
 
 USUAL = {"text": "minilm", "image": "resnet18"}
 
@@ -75,7 +75,7 @@ def run_embed(job: Job) -> None:
 
 
 def _encoder(job: Job, kind: str) -> Encoder:
-    encoder: Encoder = create("encoder", job.encoder or USUAL[kind])
+    encoder = ENCODERS.create(job.encoder or USUAL[kind])
     if encoder.kind != kind:
         raise ParameterError("encoder", job.encoder, f"it reads {encoder.kind}s, these are {kind}s")
     fields = getattr(encoder, "__dataclass_fields__", {})

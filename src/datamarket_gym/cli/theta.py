@@ -9,11 +9,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from datamarket_gym.core.registry import create
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
 from datamarket_gym.units.io import write_text
-from datamarket_gym.world.attacks import Attack
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data import DOMAINS, load_corpus, load_embeddings
+from datamarket_gym.world.tasks.base import TASKS
 from datamarket_gym.world.tasks.domains import DomainTask
 
 
@@ -55,8 +55,9 @@ def answer(asked: Question) -> Admissibility:
     if asked.embeddings not in DOMAINS:
         pool = load_embeddings(Path(asked.embeddings)).training()
         return predict_theta(pool, partition=asked.partition or "iid", **options)  # type: ignore[arg-type]
-    task: DomainTask = create("task", asked.embeddings)
-    attack: Attack = create("attack", asked.variants)
+    task = TASKS.create(asked.embeddings)
+    assert isinstance(task, DomainTask)  # DOMAINS names no other tasks
+    attack = ATTACKS.create(asked.variants)
     content = None
     if attack.needs_content:
         corpus = load_corpus(task.domain.name)

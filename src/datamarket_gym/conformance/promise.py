@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import create, written
-from datamarket_gym.world.encoders.base import Encoder
+from datamarket_gym.world.encoders.base import ENCODERS
 from datamarket_gym.world.encoders.pixels import to_bytes
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import Dataset
@@ -47,7 +47,7 @@ def small_market(content: str = "") -> ProviderMarket:
     return ProviderMarket(dataset, draw.provider_partition, seed=7)
 
 
-ENCODERS = {"text": "ngrams", "image": "thumbnail"}
+SAMPLE_ENCODERS = {"text": "ngrams", "image": "thumbnail"}
 _WORDS = (
     "market", "game", "movie", "company", "police", "season", "price", "story", "world", "team",
     "computer", "space", "show", "minister", "phone", "money", "city", "child", "report", "victory",
@@ -63,14 +63,14 @@ def samples(kind: str, features: Features) -> NDArray[Any]:
 
 def with_content(dataset: Dataset, kind: str) -> Dataset:
     """The dataset with content of a kind, and the content's embeddings for features."""
-    encoder: Encoder = create("encoder", ENCODERS[kind])
+    encoder = ENCODERS.create(SAMPLE_ENCODERS[kind])
     content = samples(kind, dataset.features)
     return replace(
         dataset,
         features=encoder.encode(content.tolist()),
         validation_features=encoder.encode(samples(kind, dataset.validation_features).tolist()),
         content={kind: content},
-        encoder=ENCODERS[kind],
+        encoder=SAMPLE_ENCODERS[kind],
     )
 
 

@@ -6,8 +6,9 @@ A component is a frozen dataclass under a stable name. It is written in three eq
     noisy_oracle_latent(p_fs=0.1, p_fm=0.2)
     {"name": "cosine", "theta": 0.99}
 
-Third parties register theirs by putting the same decorator on a class in a module that their
-package names under the entry-point group ``datamarket_gym.plugins``.
+Each room declares its kinds of plug points as `Kind` objects, which know the type of what they build;
+`create` reaches all of them by name. Third parties register theirs by putting the same decorator on
+a class in a module that their package names under the entry-point group ``datamarket_gym.plugins``.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
 
 T = TypeVar("T")
+Spec = str | Mapping[str, Any]
 
 HOMES = {
     "encoder": "datamarket_gym.world.encoders",
@@ -40,9 +45,64 @@ HOMES = {
     "mechanism": "datamarket_gym.payments",
     "experiment": "datamarket_gym.lab",
 }
-"""Each kind of plug point and the package whose import registers the built-in ones."""
+"""Each kind of plug point and the package whose import declares it and registers the built-in ones."""
 
 _components: dict[str, dict[str, Any]] = {kind: {} for kind in HOMES}
+_kinds: dict[str, Kind[Any]] = {}
+
+
+class Kind(Generic[T]):
+    """One kind of plug point, declared once beside the class that its components derive from.
+
+    Components are made by their constructors, unless ``build`` makes them from a text (or a mapping's name) and
+    parameters, and ``write`` gives the text back. Instances of the class ``of`` pass through `create`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        of: type,
+        build: Callable[[str, dict[str, Any]], T] | None = None,
+        write: Callable[[T], str] | None = None,
+    ) -> None:
+        if name not in HOMES:
+            raise UnknownNameError("plug point", name, HOMES)
+        self.name, self.of, self.write, self._build = name, of, write, build
+        _kinds[name] = self
+
+    def create(self, spec: Spec | T) -> T:
+        """Build a component from its written form (text or mapping); an instance passes through."""
+        if isinstance(spec, str | Mapping):
+            if self._build is None:
+                return self._constructed(*_parse(self.name, spec), spec)
+            return self._build(*((spec, {}) if isinstance(spec, str) else _parse(self.name, spec)))
+        if not isinstance(spec, self.of):
+            raise ParameterError(
+                self.name, type(spec).__name__, "pass its written form, a mapping or an instance"
+            )
+        return spec
+
+    def _constructed(self, name: str, given: dict[str, Any], spec: Spec) -> T:
+        cls: Callable[..., T] = lookup(self.name, name)
+        what = f"{self.name} {name}"
+        takes = inspect.signature(cls).parameters
+        if _FIRST in given:
+            if not takes:
+                raise ParameterError(what, given[_FIRST], "it takes no parameter")
+            given = {next(iter(takes)): given[_FIRST]}
+        for parameter in given:
+            if parameter not in takes:
+                raise UnknownNameError(f"parameter of {what}", parameter, takes)
+        missing = [p.name for p in takes.values() if p.name not in given and p.default is p.empty]
+        if missing:
+            raise ParameterError(what, spec, f"give a value for {', '.join(missing)}")
+        try:
+            return cls(**given)
+        except TypeError as error:
+            raise ParameterError(what, spec, f"check its parameters ({error})") from error
+
+
+_FIRST = "@"  # stands for the first parameter, whatever its name
 
 
 def register(kind: str, name: str) -> Callable[[T], T]:
@@ -94,51 +154,36 @@ def summary(component: Any) -> str:
 
 
 def create(kind: str, spec: Any) -> Any:
-    """Build a component from its written form (text or mapping); an instance passes through."""
-    if not isinstance(spec, str | Mapping):
-        return spec
-    name, parameters = _parse(kind, spec)
-    cls = lookup(kind, name)
-    fields = [f for f in dataclasses.fields(cls) if f.init]
-    if "@" in parameters:
-        if not fields:
-            raise ParameterError(f"{kind} {name}", parameters["@"], "it takes no parameter")
-        parameters[fields[0].name] = parameters.pop("@")
-    for parameter in parameters:
-        if parameter not in {f.name for f in fields}:
-            raise UnknownNameError(f"parameter of {kind} {name}", parameter, (f.name for f in fields))
-    missing = [
-        f.name
-        for f in fields
-        if f.name not in parameters
-        and f.default is dataclasses.MISSING
-        and f.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise ParameterError(f"{kind} {name}", spec, f"give a value for {', '.join(missing)}")
-    try:
-        return cls(**parameters)
-    except TypeError as error:
-        raise ParameterError(f"{kind} {name}", spec, f"check its parameters ({error})") from error
+    """`Kind.create` of the kind of that name (typed per kind where it is exported)."""
+    if kind not in HOMES:
+        raise UnknownNameError("plug point", kind, HOMES)
+    _load(kind)
+    return _kinds[kind].create(spec)
 
 
-def written(component: Any) -> str:
+def written(component: object) -> str:
     """The short written form of a component; `create` reads it back."""
+    for kind in _kinds.values():
+        if kind.write is not None and isinstance(component, kind.of):
+            return kind.write(component)
     name = name_of(component)
+    if not dataclasses.is_dataclass(component):
+        raise DataMarketError(f"{name} is no frozen dataclass, so it has no written form")
+    fields = [f for f in dataclasses.fields(component) if f.init]
+    values = {f.name: getattr(component, f.name) for f in fields}
     changed = {
-        f.name: getattr(component, f.name)
-        for f in dataclasses.fields(component)
-        if f.init and (f.default is dataclasses.MISSING or getattr(component, f.name) != f.default)
+        f.name: values[f.name] for f in fields if _has_no_default(f) or values[f.name] != f.default
     }
     if not changed:
         return name
-    first = next(f.name for f in dataclasses.fields(component) if f.init)
-    if list(changed) == [first]:
-        return f"{name}@{changed[first]}"
-    return f"{name}({', '.join(f'{key}={value}' for key, value in changed.items())})"
+    if list(changed) == [fields[0].name]:
+        single = f"{name}@{_text(changed[fields[0].name])}"
+        if _parse("", single)[1].keys() == {_FIRST}:
+            return single
+    return f"{name}({', '.join(f'{key}={_text(value)}' for key, value in changed.items())})"
 
 
-def name_of(component: Any) -> str:
+def name_of(component: object) -> str:
     """The name under which a component's class is registered."""
     for known in _components.values():
         for name, cls in known.items():
@@ -149,25 +194,50 @@ def name_of(component: Any) -> str:
     )
 
 
-def _parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _has_no_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _parse(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
     if isinstance(spec, Mapping):
         parameters = dict(spec)
         if "name" not in parameters:
             raise ParameterError(kind, dict(spec), "the mapping needs a 'name'")
         return str(parameters.pop("name")), parameters
-    match = re.fullmatch(r"\s*([\w.-]+)\s*(?:@\s*(.+?)|\((.*)\))?\s*", spec)
+    match = re.fullmatch(r"\s*([\w.-]+)\s*(?:@\s*(.+?)|\((.*)\))?\s*", spec, flags=re.DOTALL)
     if match is None:
         raise ParameterError(kind, spec, "write name, name@value or name(parameter=value, ...)")
     name, single, several = match.groups()
     if single is not None:
-        return name, {"@": _literal(single)}
+        return name, {_FIRST: _literal(single)}
     parameters = {}
-    for item in filter(None, (part.strip() for part in (several or "").split(","))):
+    for item in _items(several or ""):
         key, equals, value = item.partition("=")
         if not equals:
             raise ParameterError(kind, spec, f"write {item!r} as parameter=value")
         parameters[key.strip()] = _literal(value.strip())
     return name, parameters
+
+
+def _items(text: str) -> list[str]:
+    """The text between commas that stand outside quotes and brackets."""
+    parts, depth, quote, start = [], 0, "", 0
+    escaped = False
+    for at, sign in enumerate(text):
+        if quote:
+            if not escaped and sign == quote:
+                quote = ""
+            escaped = sign == "\\" and not escaped
+        elif sign in "'\"":
+            quote = sign
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif sign == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
 
 
 def _literal(text: str) -> Any:
@@ -177,3 +247,22 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+def _text(value: Any) -> str:
+    """A value as `_literal` reads it back: bare words stay bare, whatever would be misread is quoted."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple | list):
+        return repr(value) if _literal(repr(value)) == value else _sequence(value)
+    if not isinstance(value, str):
+        return repr(value)
+    plain = value and _items(f"{value}, x") == [value, "x"] and _literal(value) == value
+    return value if plain and not set(value) & set("'\"\\\n") else repr(value)
+
+
+def _sequence(values: tuple[Any, ...] | list[Any]) -> str:
+    """A sequence whose repr is no literal because it holds an infinity, which 1e999 is read back as."""
+    inner = [repr(v).replace("inf", "1e999") if isinstance(v, float) else repr(v) for v in values]
+    comma = "," if len(values) == 1 else ""
+    return f"[{', '.join(inner)}]" if isinstance(values, list) else f"({', '.join(inner)}{comma})"

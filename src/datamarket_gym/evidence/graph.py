@@ -23,7 +23,7 @@ from datamarket_gym.core.errors import (
     SubmissionError,
     require_choice,
 )
-from datamarket_gym.core.registry import create, name_of
+from datamarket_gym.core.registry import Kind, name_of
 from datamarket_gym.units.submission import Submission, Text
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 
@@ -101,6 +101,9 @@ class EvidenceLayer(ABC):
         """Edges between units of different nodes."""
 
 
+LAYERS: Kind[EvidenceLayer] = Kind("evidence", EvidenceLayer)
+
+
 def star(groups: Codes, reason: str) -> Edges:
     """Tie all units that share a group code to the first of the group."""
     order = np.argsort(groups, kind="stable")
@@ -162,11 +165,11 @@ class EvidenceGraph:
 
 def _layer(oracle: str | EvidenceLayer, threshold: float | None) -> EvidenceLayer:
     if threshold is None:
-        layer: EvidenceLayer = create("evidence", oracle)
+        layer: EvidenceLayer = LAYERS.create(oracle)
         return layer
     name = oracle.partition("@")[0] if isinstance(oracle, str) else name_of(oracle)
     written: dict[str, Any] = {"name": name, "theta": threshold}
-    layer = create("evidence", written)
+    layer = LAYERS.create(written)
     return layer
 
 

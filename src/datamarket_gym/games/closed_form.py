@@ -159,7 +159,9 @@ class RandomMonotoneGame(ClosedFormGame):
 
     MAX_PLAYERS = 14
 
-    def __init__(self, n_players: int, rng: np.random.Generator, *, keys: Keys | None = None) -> None:
+    def __init__(
+        self, n_players: int, rng: np.random.Generator | int, *, keys: Keys | None = None
+    ) -> None:
         require_count("n_players", n_players)
         if n_players > self.MAX_PLAYERS:
             raise TooManyPlayersError(
@@ -169,7 +171,7 @@ class RandomMonotoneGame(ClosedFormGame):
         super().__init__(n_players, keys=keys)
         # worths grow with size on average, or the maximum would be the same nearly everywhere
         sizes = np.bitwise_count(np.arange(1 << n_players, dtype=np.uint32))
-        table = rng.random(1 << n_players) * sizes / n_players
+        table = np.random.default_rng(rng).random(1 << n_players) * sizes / n_players
         for player in range(n_players):
             halves = table.reshape(-1, 2, 1 << player)
             np.maximum(halves[:, 0], halves[:, 1], out=halves[:, 1])

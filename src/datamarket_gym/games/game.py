@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Keys, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.registry import Kind
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue
@@ -140,3 +141,6 @@ class Game(ABC):
         for start in range(0, len(coalitions), step):
             out[start : start + step] = coalitions[start : start + step].astype(np.uint64) @ self.prints
         return out
+
+
+GAMES: Kind[Game] = Kind("game", Game)

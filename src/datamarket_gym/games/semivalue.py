@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.registry import Kind
 from datamarket_gym.games.game import Game
 
 
@@ -29,6 +30,9 @@ class Semivalue(ABC):
 
         weights: Values = self.size_law(n_players) / comb(n_players - 1, np.arange(n_players))
         return weights
+
+
+SEMIVALUES: Kind[Semivalue] = Kind("semivalue", Semivalue)
 
 
 @dataclass(frozen=True)
@@ -56,3 +60,6 @@ class Estimator(ABC):
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
         """Ask the game for at most ``budget`` coalitions (in large batches) and value its players."""
+
+
+ESTIMATORS: Kind[Estimator] = Kind("estimator", Estimator)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.errors import UnknownNameError
-from datamarket_gym.core.registry import create, written
+from datamarket_gym.core.registry import written
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
-from datamarket_gym.learners.base import Learner
+from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.world.attacks import Attack
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import ProviderMarket
 
 Row = dict[str, Any]
@@ -74,7 +75,7 @@ def compute(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, 
 
 def learner_for(utility: UtilityEntry, engine: dict[str, Any]) -> Learner:
     """The learner with the run's device and threads, where it has such settings."""
-    learner: Learner = create("learner", utility.learner)
+    learner = LEARNERS.create(utility.learner)
     fields = getattr(learner, "__dataclass_fields__", {})
     return replace(learner, **{k: v for k, v in engine.items() if k in fields})  # type: ignore[type-var]
 
@@ -97,7 +98,7 @@ def oracles_of(
 
 def attacks_of(spec: ExperimentSpec) -> list[tuple[str, Attack]]:
     """Attacks under the names tables print, written out where several share one."""
-    attacks: list[Attack] = [create("attack", text) for text in spec.attacks]
+    attacks: list[Attack] = [ATTACKS.create(text) for text in spec.attacks]
     count = Counter(attack.label for attack in attacks)
     return [(a.label if count[a.label] == 1 else written(a), a) for a in attacks]
 

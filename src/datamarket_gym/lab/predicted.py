@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.registry import create
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
 from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry
 from datamarket_gym.units.io import write_text
+from datamarket_gym.world.tasks.base import TASKS
 from datamarket_gym.world.tasks.domains import DomainTask, embeddings_path
 
 PREDICTED = "predicted"
@@ -24,7 +24,7 @@ FILE = "admissibility.json"
 
 def admissibility_of(task: str, seed: int = 0) -> Admissibility:
     """The admissibility check of a domain task, for its own partition and market size."""
-    wanted = create("task", task)
+    wanted = TASKS.create(task)
     if not isinstance(wanted, DomainTask):
         raise ParameterError("theta", PREDICTED, f"only embedded domains have a pool, {task} has none")
     return _checked(wanted, embeddings_path(wanted.domain), seed)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.registry import Kind
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue
@@ -74,6 +75,9 @@ class Learner(ABC):
     @abstractmethod
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
         """Prepare the rows once; all coalitions are then answered by the scorer."""
+
+
+LEARNERS: Kind[Learner] = Kind("learner", Learner)
 
 
 _LARGEST = 1e150  # squares of larger numbers overflow

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.errors import SubmissionError, require_choice
-from datamarket_gym.core.registry import create, name_of, written
+from datamarket_gym.core.registry import name_of, written
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
-from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.learners.base import LEARNERS, Learner, Scorer, TrainingRows, ValidationRows
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Utility:
 
     def __post_init__(self) -> None:
         require_choice("empty", self.empty, ("none", "chance"))
-        create("learner", self.learner)
+        LEARNERS.create(self.learner)
 
 
 class UtilityOracle:
@@ -54,7 +54,7 @@ class UtilityOracle:
         memo: str | Path | None = None,
     ) -> None:
         self.utility = utility or Utility()
-        self.learner: Learner = learner or create("learner", self.utility.learner)
+        self.learner: Learner = learner or LEARNERS.create(self.utility.learner)
         self.features = np.ascontiguousarray(validation_features, dtype=np.float64)
         self.label = np.asarray(validation_label)
         self.classes = np.unique(self.label)

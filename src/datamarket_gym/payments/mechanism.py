@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from datamarket_gym.core.errors import DataMarketError, OracleRequiredError, ParameterError
-from datamarket_gym.core.registry import create, lookup, register, written
+from datamarket_gym.core.registry import Kind, components, create, lookup, register, written
 from datamarket_gym.evidence.graph import EvidenceGraph
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.payments.payments import Allocator, Payments
@@ -124,6 +124,21 @@ def mechanism(name: str, **changes: Any) -> Mechanism:
             raise cause from error
         field = ".".join(str(part) for part in first["loc"])
         raise ParameterError(field, first["input"], first["msg"]) from error
+
+
+def _built(text: str, parameters: dict[str, Any]) -> Mechanism:
+    if text.startswith("{"):
+        return Mechanism.model_validate_json(text)
+    return mechanism(text, **parameters)
+
+
+def _written(spec: Mechanism) -> str:
+    """The name alone where it says everything, else all fields as JSON."""
+    known = spec.name.partition("/")[0] in components("mechanism")
+    return spec.name if known and mechanism(spec.name) == spec else spec.model_dump_json()
+
+
+MECHANISMS: Kind[Mechanism] = Kind("mechanism", Mechanism, _built, _written)
 
 
 def _preset(name: str, doc: str, **spec: Any) -> None:

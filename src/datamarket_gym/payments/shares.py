@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.registry import register
+from datamarket_gym.core.registry import Kind, register
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.quotient.canonical import CanonicalUnits
 from datamarket_gym.units.submission import Submission
@@ -48,6 +48,9 @@ class Allocation(ABC):
     @abstractmethod
     def shares(self, provenance: Provenance) -> Shares:
         """The shares of all clusters."""
+
+
+ALLOCATIONS: Kind[Allocation] = Kind("allocation", Allocation)
 
 
 @register("allocation", "equal_submitted")

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.content import keyed_generator, unit_keys
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.registry import create
 from datamarket_gym.evidence.threshold.admissibility import USEFUL_MARGIN, Admissibility, predict_theta
 from datamarket_gym.evidence.threshold.floors import (
     UnitVectors,
@@ -28,6 +27,7 @@ from datamarket_gym.evidence.threshold.floors import (
 from datamarket_gym.payout.crowding import crowding_floor
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.spec import HASH_ONLY, PayoutSpec
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
 
 _POOL = 20_000  # units the check looks at; its floors come from small simulated markets anyway
@@ -144,7 +144,7 @@ def _pictures(pool: Embeddings, variants: str, seed: int) -> dict[str, list[floa
     paired = np.bincount(code)[code] > 1
     rows = np.arange(min(len(unit), 2000))
     honest = same_class_similarities(unit[paired], np.unique(code[paired], return_inverse=True)[1], seed)
-    copies = variant_similarities(pool, create("attack", variants), rows, seed)
+    copies = variant_similarities(pool, ATTACKS.create(variants), rows, seed)
     return {"bins": _BINS.tolist(), "honest": _shares(honest), "copies": _shares(copies)}
 
 

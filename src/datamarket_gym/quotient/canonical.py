@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
+from datamarket_gym.core.registry import Kind
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.units.submission import Submission
 
@@ -45,6 +46,9 @@ class Representative(ABC):
     @abstractmethod
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
         """The canonical training rows of all clusters; every cluster keeps at least one."""
+
+
+REPRESENTATIVES: Kind[Representative] = Kind("representative", Representative)
 
 
 def seniority(submission: Submission, group: Codes) -> tuple[Codes, Codes]:

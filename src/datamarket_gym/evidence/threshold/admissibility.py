@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, require_count, require_in
-from datamarket_gym.core.registry import create, written
+from datamarket_gym.core.registry import written
 from datamarket_gym.evidence.threshold.floors import (
     Merges,
     UnitVectors,
@@ -31,7 +31,9 @@ from datamarket_gym.evidence.threshold.floors import (
     same_class_similarities,
     variant_similarities,
 )
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
+from datamarket_gym.world.tasks.partitions import PARTITIONS
 
 STEP = 0.02
 """Grid on which floors are reported, as in the paper."""
@@ -189,7 +191,7 @@ def predict_theta(
         simulated = _simulate(unit, code, partition, n_providers, per_provider, trials, seed)
     rows = np.sort(keyed_generator(seed, "variants").permutation(len(unit))[:sample])
     some = None if content is None else {kind: column[rows] for kind, column in content.items()}
-    attack = create("attack", variants)
+    attack = ATTACKS.create(variants)
     copies = variant_similarities(pool, attack, rows, seed, encoder, some)
     alike = same_class_similarities(unit[code >= 0], code[code >= 0], seed)
     curve_theta, curve, floors = chaining_floors(simulated, sorted({*CUTOFFS, cutoff}))
@@ -250,7 +252,7 @@ def _simulate(
         raise DataMarketError(
             f"there are {len(unit)} units for {n} providers; ask for at most {len(unit)} providers"
         )
-    dealer = create("partition", partition)
+    dealer = PARTITIONS.create(partition)
     usable = np.flatnonzero(code >= 0)
     classes = int(code.max()) + 1
     found = []

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_count
-from datamarket_gym.core.registry import create
-from datamarket_gym.games.semivalue import Estimate
+from datamarket_gym.games.semivalue import SEMIVALUES, Estimate
 from datamarket_gym.judge.guarantees.bounds import Eta, eta_of, normalized_bound
 from datamarket_gym.judge.guarantees.certificate import (
     Certificate,
@@ -52,7 +51,7 @@ def certify(
         raise DataMarketError("the attacked profile names no attacker; apply an attack to get one")
     require_count("comparisons", comparisons)
     require_same_market(honest, attacked, provider)
-    semivalue = create("semivalue", mechanism.semivalue)
+    semivalue = SEMIVALUES.create(mechanism.semivalue)
     for paid in (honest, attacked):
         size_law(semivalue, paid.n_clusters)
         require_from_submission(paid, mechanism)

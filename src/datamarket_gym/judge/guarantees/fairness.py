@@ -18,6 +18,7 @@ from datamarket_gym.core.errors import require_count
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence.graph import EvidenceGraph
 from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.quotient import QuotientGame
@@ -94,7 +95,7 @@ def game_distance(
     if n <= exact_players:
         tables = [full_table(merged), full_table(quotient)]
         distance = float(np.abs(tables[0] - tables[1]).max())
-        semivalue = create("semivalue", mechanism.semivalue)
+        semivalue = SEMIVALUES.create(mechanism.semivalue)
         scores = [semivalues_from_table(table, [semivalue])[0] for table in tables]
         return Fairness(distance, True, 1 << n, float(np.abs(scores[0] - scores[1]).max()))
     asked = _sample(n, samples, mechanism.seed, quotient)

@@ -17,7 +17,7 @@ from pathlib import Path
 from datamarket_gym import __version__
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, require_count
-from datamarket_gym.core.registry import create, written
+from datamarket_gym.core.registry import written
 from datamarket_gym.judge.guarantees import Paid, certify
 from datamarket_gym.judge.redteam.findings import AuditReport, Finding, Trial
 from datamarket_gym.judge.redteam.grid import attack_grid, family
@@ -28,7 +28,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.units.io import write_text
 from datamarket_gym.units.truth import SubmittedProfile
-from datamarket_gym.world.attacks.attack import Attack
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import MarketState, ProviderMarket
 
 STOP_AT = 1.05
@@ -51,7 +51,7 @@ class Context:
 
     def attacked(self, provider: str, attack: str) -> SubmittedProfile:
         """The profile after an attack."""
-        chosen: Attack = create("attack", attack)
+        chosen = ATTACKS.create(attack)
         profile = moved_embeddings(chosen.apply(provider, self.state), self.state)
         return replace(profile, attack=attack)
 

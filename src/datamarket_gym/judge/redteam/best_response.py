@@ -14,7 +14,6 @@ import numpy as np
 
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_choice, require_count
-from datamarket_gym.core.registry import create
 from datamarket_gym.judge.guarantees import Certificate, Paid, certify
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.space import (
@@ -29,7 +28,7 @@ from datamarket_gym.judge.redteam.space import (
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
-from datamarket_gym.world.attacks.attack import Attack
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import MarketState
 
 IMPOSSIBLE = -1.0
@@ -68,7 +67,7 @@ class Target:
 
     def profile(self, attack: str) -> SubmittedProfile:
         """The manipulated profile."""
-        chosen: Attack = create("attack", attack)
+        chosen = ATTACKS.create(attack)
         found = moved_embeddings(chosen.apply(self.provider, self.state), self.state)
         return replace(found, attack=attack)
 

@@ -6,8 +6,9 @@ import dataclasses
 from fnmatch import fnmatch
 
 from datamarket_gym.core.errors import ParameterError
-from datamarket_gym.core.registry import components, create, written
+from datamarket_gym.core.registry import components, written
 from datamarket_gym.judge.redteam.own_market import spread
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import MarketState
 
 NOISE = (0.02, 0.1, 0.25, 0.5, 1.0)
@@ -53,7 +54,7 @@ def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
                 continue
             for noise in NOISE if "{noise}" in parameters else (0.0,):
                 text = parameters.replace("{noise}", repr(round(noise * scale, 6)))
-                found[written(create("attack", f"{name}({text})" if text else name))] = None
+                found[written(ATTACKS.create(f"{name}({text})" if text else name))] = None
     if not found:
         raise ParameterError("attacks", only, "no attack of the library matches; see: list attack")
     return list(found)

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.errors import UnknownNameError, require_in
-from datamarket_gym.core.registry import create, written
+from datamarket_gym.core.registry import written
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.units.truth import SubmittedProfile
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import MarketState
 
 
@@ -163,7 +164,7 @@ class Space:
         if family not in SPACE:
             raise UnknownNameError("attack family", family, FAMILIES)
         values = {d.name: d.value(dials[d.name], self.scale) for d in SPACE[family]}
-        return written(create("attack", {"name": family, **values}))
+        return written(ATTACKS.create({"name": family, **values}))
 
     @staticmethod
     def point(family: str, dials: Mapping[str, float]) -> list[float]:

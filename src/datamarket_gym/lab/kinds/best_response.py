@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.registry import create
 from datamarket_gym.judge.metrics import NEAR_ZERO
 from datamarket_gym.judge.redteam.best_response import Target, best_response
 from datamarket_gym.judge.redteam.space import AttackCosts
@@ -18,6 +17,7 @@ from datamarket_gym.lab.cells import Row, kind, learner_for, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks.base import TASKS
 
 _FRESH = 1_000_000  # added to a seed: a market that no experiment searches in
 _TRIES = 50
@@ -88,7 +88,7 @@ def _target(
     """The market of a seed, or of the next in which the provider's honest pay is clearly positive."""
     learner = learner_for(utility, engine)
     for at in range(seed, seed + _TRIES * 1000, 1000):
-        market = ProviderMarket.from_task(create("task", task.task), at)
+        market = ProviderMarket.from_task(TASKS.create(task.task), at)
         oracle = market.utility_oracle(utility.build(), learner, engine.get("memo"))
         paid = m.pay(market.honest.submission, oracle, market.honest.truth)
         if paid.total([market.state.provider(spec.provider)]) >= NEAR_ZERO:

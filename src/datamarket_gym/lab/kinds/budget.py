@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from datamarket_gym.core.registry import create
 from datamarket_gym.judge.metrics import NEAR_ZERO, provider_totals
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
@@ -16,6 +15,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks.base import TASKS
 
 _OTHER = 7_000_003  # the reference sample's seed is this far away
 
@@ -23,7 +23,7 @@ _OTHER = 7_000_003  # the reference sample's seed is this far away
 @kind("budget")
 def budget_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Each mechanism at each budget (option ``samples``) under each sampler (``estimators``)."""
-    market = ProviderMarket.from_task(create("task", task.task), seed)
+    market = ProviderMarket.from_task(TASKS.create(task.task), seed)
     return [
         {"experiment": spec.name, "seed": seed, **row, **labels}
         for labels, oracle in oracles_of(spec, task, market, engine)

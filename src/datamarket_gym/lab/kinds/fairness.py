@@ -17,6 +17,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence.graph import Clusters, EvidenceGraph
+from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.lab.cells import Row, kind
 from datamarket_gym.lab.kinds.market import measured
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
@@ -49,7 +50,7 @@ def _distance(
     canonical = create("representative", m.representative).canonical(profile.submission, clusters)
     quotient = by_cluster(QuotientGame(canonical, oracle), np.arange(clusters.n_clusters))
     merged = merged_table(market.honest, profile, clusters, oracle)
-    semivalue = create("semivalue", m.semivalue)
+    semivalue = SEMIVALUES.create(m.semivalue)
     scores = semivalues_from_table(quotient, [semivalue]) - semivalues_from_table(merged, [semivalue])
     delta, loss = float(np.abs(quotient - merged).max()), float(np.abs(scores).max())
     return {

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.core.registry import create
 from datamarket_gym.judge.metrics import NEAR_ZERO, Metrics
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
@@ -22,6 +21,7 @@ from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.payments.payments import Payments
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks.base import TASKS
 
 Extra = Callable[[Mechanism, ProviderMarket, SubmittedProfile, UtilityOracle], Row]
 _STRIDE = 1_000_003  # between the mechanism seeds of draws, so that those of two markets differ
@@ -41,7 +41,7 @@ def measured(
     extra: Extra = lambda *_: {},
 ) -> list[Row]:
     """The rows of a cell, each with what ``extra`` measures on the paid profile."""
-    market = ProviderMarket.from_task(create("task", task.task), seed)
+    market = ProviderMarket.from_task(TASKS.create(task.task), seed)
     rows: list[Row] = []
     for labels, oracle in oracles_of(spec, task, market, engine):
         for draw in range(spec.options.get("draws", 1)):

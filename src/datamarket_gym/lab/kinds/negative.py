@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from datamarket_gym.core.registry import create
 from datamarket_gym.judge.metrics import Metrics
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
@@ -18,6 +17,7 @@ from datamarket_gym.payments.floor import floored, hidden_harm
 from datamarket_gym.payments.payments import Payments
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks.base import TASKS
 
 RULES = ("raw", "floor", "floor_rescaled")
 
@@ -25,7 +25,7 @@ RULES = ("raw", "floor", "floor_rescaled")
 @kind("negative")
 def negative_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Every attack, mechanism and rule on one draw of the market."""
-    market = ProviderMarket.from_task(create("task", task.task), seed)
+    market = ProviderMarket.from_task(TASKS.create(task.task), seed)
     return [
         {"experiment": spec.name, "seed": seed, **row, **labels}
         for labels, oracle in oracles_of(spec, task, market, engine)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.core.registry import create
 from datamarket_gym.games.closed_form import RandomMonotoneGame, SplitGame, UnanimityGame
 from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.lab.cells import Row, kind
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.semivalues import full_table, semivalues_from_table
@@ -22,7 +22,7 @@ def split_gain_cell(
 ) -> list[Row]:
     """Every (n, k): player 0 of an n-player game splits into k pseudonyms."""
     names = spec.options["semivalues"]
-    semivalues = [create("semivalue", name) for name in names]
+    semivalues = [SEMIVALUES.create(name) for name in names]
     rows: list[Row] = []
     for n in spec.options["n"]:
         game = _game(task.task, n, seed)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.registry import name_of
+from datamarket_gym.core.registry import Kind, name_of
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 from datamarket_gym.world.market import MarketState
@@ -97,6 +97,9 @@ class Attack(ABC):
             submission.id, np.concatenate(owners), np.concatenate(sources), controller
         )
         return SubmittedProfile(submission, attacked, name, self.label)
+
+
+ATTACKS: Kind[Attack] = Kind("attack", Attack)
 
 
 def _submit(honest: Submission, block: Block, identity: str, number: int) -> Submission:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.errors import require_choice, require_count, require_in
-from datamarket_gym.core.registry import create, register
+from datamarket_gym.core.registry import register
 from datamarket_gym.units.truth import SubmittedProfile
-from datamarket_gym.world.attacks.attack import Attack, Block, Own
+from datamarket_gym.world.attacks.attack import ATTACKS, Attack, Block, Own
 from datamarket_gym.world.market import MarketState
 
 
@@ -115,11 +115,11 @@ class ProviderZeroAttack(Attack):
     attack: str = "exact_dup_2x_sybils"
 
     def __post_init__(self) -> None:
-        create("attack", self.attack)
+        ATTACKS.create(self.attack)
 
     def blocks(self, own: Own) -> list[Block]:
         """The blocks of the named attack."""
-        inner: Attack = create("attack", self.attack)
+        inner = ATTACKS.create(self.attack)
         return inner.blocks(own)
 
     def apply(self, provider_id: str | int, market_state: MarketState) -> SubmittedProfile:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.registry import Kind
 
 KINDS = ("text", "image")
 Progress = Callable[[int, int], None]
@@ -68,6 +69,9 @@ class Encoder(ABC):
         if not parts:
             raise DataMarketError("there is nothing to embed; give at least one item")
         return np.concatenate(parts)
+
+
+ENCODERS: Kind[Encoder] = Kind("encoder", Encoder)
 
 
 @contextmanager

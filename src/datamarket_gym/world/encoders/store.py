@@ -19,9 +19,8 @@ import numpy as np
 from datamarket_gym.aside import aside
 from datamarket_gym.core.arrays import Features, Keys, Values
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.registry import create
 from datamarket_gym.world.data.locate import cache_folder
-from datamarket_gym.world.encoders.base import ContentError, Encoder, Progress
+from datamarket_gym.world.encoders.base import ENCODERS, ContentError, Encoder, Progress
 
 _PER_PART = 512
 
@@ -119,6 +118,6 @@ def _shifted(progress: Progress, done: int, total: int) -> Progress:
 @cache
 def stored(written: str) -> StoredEncoder:
     """A registered encoder with a store in the user's cache, shared by all markets of a process."""
-    encoder: Encoder = create("encoder", written)
+    encoder = ENCODERS.create(written)
     folder = cache_folder() / "embeddings" / encoder.identity if encoder.costly else None
     return StoredEncoder(encoder, EmbeddingStore(folder))

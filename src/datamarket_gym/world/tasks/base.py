@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.registry import Kind
 from datamarket_gym.units.submission import matrix
 
 
@@ -31,6 +32,9 @@ class Task(ABC):
     @abstractmethod
     def draw(self, seed: int) -> TaskDraw:
         """The data and the partition for one seed; the same seed gives the same draw."""
+
+
+TASKS: Kind[Task] = Kind("task", Task)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError, require_count
-from datamarket_gym.core.registry import create, register
+from datamarket_gym.core.registry import register
 from datamarket_gym.world.data import DOMAINS, Domain, Embeddings, find, load_corpus, load_embeddings
 from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
-from datamarket_gym.world.tasks.partitions import Partition
+from datamarket_gym.world.tasks.partitions import PARTITIONS
 
 _STREAM = 20260730  # keeps these draws apart from other users of the same seeds
 
@@ -40,7 +40,7 @@ class DomainTask(Task):
     def __post_init__(self) -> None:
         for field in ("n_providers", "per_provider", "validation"):
             require_count(field, getattr(self, field))
-        create("partition", self.dealt_by)
+        PARTITIONS.create(self.dealt_by)
 
     @property
     @abstractmethod
@@ -97,7 +97,7 @@ class DomainTask(Task):
         self, code: Codes, train: NDArray[np.bool_], rng: np.random.Generator
     ) -> tuple[list[Codes], Codes]:
         pool = np.flatnonzero(train & (code >= 0))
-        partition: Partition = create("partition", self.dealt_by)
+        partition = PARTITIONS.create(self.dealt_by)
         dealt = [pool[p] for p in partition.deal(code[pool], self.n_providers, self.per_provider, rng)]
         test = rng.permutation(np.flatnonzero(~train & (code >= 0)))[: self.validation]
         spare = np.setdiff1d(pool, np.concatenate(dealt))

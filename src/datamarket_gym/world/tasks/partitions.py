@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
-from datamarket_gym.core.registry import register
+from datamarket_gym.core.registry import Kind, register
 
 
 class Partition(ABC):
@@ -24,6 +24,9 @@ class Partition(ABC):
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
         """Row numbers for each provider; ``label`` holds class codes 0..C-1."""
+
+
+PARTITIONS: Kind[Partition] = Kind("partition", Partition)
 
 
 @register("partition", "iid")

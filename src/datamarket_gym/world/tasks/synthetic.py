@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.errors import require_count, require_in
-from datamarket_gym.core.registry import create, register
+from datamarket_gym.core.registry import register
 from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
+from datamarket_gym.world.tasks.partitions import PARTITIONS
 
 _POOL = 4  # rows drawn per row handed out, so that no class runs out under uneven mixtures
 
@@ -59,6 +60,6 @@ class Synthetic(Task):
         )
         held_out, pool = np.split(np.arange(len(label)), [self.validation])
         dataset = Dataset("synthetic", features[pool], label[pool], features[held_out], label[held_out])
-        partition = create("partition", self.partition)
+        partition = PARTITIONS.create(self.partition)
         dealt = partition.deal(dataset.label, self.n_providers, self.per_provider, rng)
         return TaskDraw(dataset, dealt)

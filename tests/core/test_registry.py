@@ -1,0 +1,134 @@
+"""Written forms: what is created can be written, and what is written can be created again."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datamarket_gym import create, mechanism
+from datamarket_gym.conformance.promise import SAMPLE_ENCODERS
+from datamarket_gym.core import registry
+from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
+from datamarket_gym.core.registry import HOMES, components, register, written
+
+NEEDED = {
+    "cosine": "cosine@0.9",
+    "hybrid_hash_cosine": "hybrid_hash_cosine@0.9",
+    "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.9",
+    "hybrid_perceptual_cosine": "hybrid_perceptual_cosine@0.9",
+    "hybrid_source_cosine": "hybrid_source_cosine@0.9",
+    "sklearn": "sklearn@LogisticRegression",
+    "quotient_shapley": "quotient_shapley/cosine@0.9",
+    "quotient_banzhaf": "quotient_banzhaf/noisy_oracle_latent(p_fs=0.1, p_fm=0.2)",
+    "quotient_beta_shapley": "quotient_beta_shapley/exact_hash",
+    "unanimity": "unanimity@3",
+    "weighted_majority": "weighted_majority(weights=[2, 1, 1], quota=3)",
+    "sum_of_unanimity": "sum_of_unanimity(carriers=[[True, False], [True, True]], coefficients=[1.0, 2.0])",
+    "additive": "additive@[0.5, -1.0, 2.0]",
+    "random_monotone": "random_monotone(n_players=3, rng=0)",
+}
+
+
+@pytest.fixture(scope="module")
+def odd():
+    """A component with a parameter of every kind, registered for the time of this module."""
+
+    @register("attack", "odd")
+    @dataclass(frozen=True)
+    class Odd:
+        first: object = 1.5
+        second: object = "word"
+        third: object = field(default=(1, 2))
+
+    # The real kind builds attacks; a component that is none keeps this test about writing alone.
+    yield Odd
+    del registry._components["attack"]["odd"]
+
+
+def every(kind):
+    return [create(kind, NEEDED.get(name, name)) for name in components(kind)]
+
+
+@pytest.mark.parametrize("kind", HOMES)
+def test_every_kind_creates_all_it_lists(kind):
+    made = every(kind)
+    assert made
+    assert all(create(kind, component) is component for component in made)
+
+
+@pytest.mark.parametrize("kind", sorted(set(HOMES) - {"game"}))
+def test_every_component_reads_back_what_it_wrote(kind):
+    assert [create(kind, written(component)) for component in every(kind)] == every(kind)
+
+
+def test_games_hold_state_and_have_no_written_form():
+    for game in every("game"):
+        with pytest.raises(DataMarketError, match="no written form"):
+            written(game)
+    first, second = (create("game", "random_monotone(n_players=4, rng=7)") for _ in range(2))
+    assert (first.table == second.table).all()
+
+
+@pytest.mark.parametrize(("kind", "text"), [("game", "additive"), ("evidence", "cosine")])
+def test_what_has_no_default_is_asked_for(kind, text):
+    with pytest.raises(ParameterError, match="give a value for"):
+        create(kind, text)
+
+
+@pytest.mark.parametrize("kind", HOMES)
+def test_an_unknown_name_is_one_readable_error(kind):
+    with pytest.raises(UnknownNameError, match="no_such_thing"):
+        create(kind, "no_such_thing")
+    with pytest.raises(ParameterError, match="written form"):
+        create(kind, 3.5)
+    with pytest.raises(UnknownNameError):
+        create("nonsense", "shapley")
+
+
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12)
+    | st.sampled_from(["1", "True", "nan", "a, b", "f(x=1, y=2)", "cosine@0.5", "it's"])
+    | st.sampled_from(['"', "\\", " padded ", "", "a\nb", "(", "x=1", "[1, 2]", "{}", "#", "\t"])
+)  # fmt: skip
+values = scalars | st.tuples(scalars, scalars)
+
+
+@given(first=values, second=values, third=values)
+def test_written_is_invertible(odd, first, second, third):
+    component = odd(first, second, third)
+    text = written(component)
+    name, parameters = registry._parse("attack", text)
+    again = dict(zip(("first", "second", "third"), (1.5, "word", (1, 2)), strict=True))
+    again |= {("first" if key == "@" else key): value for key, value in parameters.items()}
+    assert name == "odd"
+    assert odd(**again) == component
+
+
+def test_numbers_of_numpy_are_written_as_plain_ones(odd):
+    assert written(odd(np.float64(0.25))) == "odd@0.25"
+    assert written(odd(np.int64(3), np.str_("a b"))) == "odd(first=3, second=a b)"
+    assert math.isnan(registry._parse("attack", written(odd(float("nan"))))[1]["@"])
+
+
+def test_mechanisms_by_name_by_mapping_and_by_all_their_fields():
+    assert create("mechanism", "shapley") == mechanism("shapley")
+    assert create("mechanism", {"name": "shapley", "seed": 3}) == mechanism("shapley", seed=3)
+    assert written(mechanism("recommended")) == "recommended"
+    changed = mechanism("recommended", seed=3).model_copy(update={"name": "ours"})
+    assert create("mechanism", written(changed)) == changed
+
+
+def test_experiments_are_created_as_they_stand():
+    spec = create("experiment", "s2")
+    assert spec.name == "s2"
+    with pytest.raises(ParameterError, match="change a copy"):
+        create("experiment", {"name": "s2", "seeds": 3})
+    with pytest.raises(DataMarketError, match="not registered as it stands"):
+        written(spec.model_copy(update={"seeds": 3}))
+
+
+def test_sample_encoders_exist():
+    assert {create("encoder", name).kind for name in SAMPLE_ENCODERS.values()} == {"text", "image"}
