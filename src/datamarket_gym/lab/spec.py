@@ -6,34 +6,27 @@ import hashlib
 import itertools
 import json
 import re
-import tomllib
 from collections.abc import Iterator
 from importlib import resources
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.specs import Document, from_toml
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payments.mechanism import Mechanism, mechanism
 
 Axes = dict[str, float | int | str]
 
 
-class Forbidding(BaseModel):
-    """A frozen model that refuses unknown keys by name."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TaskEntry(Forbidding):
+class TaskEntry(Document):
     """A task as written in the registry, and the axes it stands for in the tables."""
 
     task: str
     axes: Axes = {}
 
 
-class UtilityEntry(Forbidding):
+class UtilityEntry(Document):
     """A learner and what accuracy is counted from."""
 
     learner: str = "logistic"
@@ -44,7 +37,7 @@ class UtilityEntry(Forbidding):
         return Utility(self.learner, self.empty)
 
 
-class MechanismEntry(Forbidding):
+class MechanismEntry(Document):
     """A mechanism, or a family of them: lists and ``sweep`` values are multiplied out.
 
     ``{axis}`` in the name or in ``changes`` is replaced by each value of ``sweep.axis``. Tables print
@@ -75,7 +68,7 @@ class MechanismEntry(Forbidding):
 Where = dict[str, float | int | str | list[float | int | str]]
 
 
-class Layout(Forbidding):
+class Layout(Document):
     """One printed table: a metric, what goes down and across, and which rows it shows.
 
     ``down`` left out is the attack and every axis. Whatever else varies splits the table in several,
@@ -89,14 +82,14 @@ class Layout(Forbidding):
     where: Where = {}
 
 
-class Ranges(Forbidding):
+class Ranges(Document):
     """Lowest and highest gain over the cells of some axes, among the rows of ``where``."""
 
     over: list[str]
     where: Where = {}
 
 
-class ExperimentSpec(Forbidding):
+class ExperimentSpec(Document):
     """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
 
     ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges`` and
@@ -138,14 +131,7 @@ class ExperimentSpec(Forbidding):
 
 def parse_spec(text: str, origin: str) -> ExperimentSpec:
     """A spec from TOML text; errors name the key."""
-    try:
-        return ExperimentSpec(**tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise DataMarketError(f"{origin} is not valid TOML: {error}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ParameterError(f"{origin}: {where}", first["input"], first["msg"]) from error
+    return from_toml(ExperimentSpec, text, origin)
 
 
 def builtin_specs() -> dict[str, ExperimentSpec]:

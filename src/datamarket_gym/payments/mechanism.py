@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from datamarket_gym.core.errors import DataMarketError, OracleRequiredError, ParameterError
+from datamarket_gym.core.errors import OracleRequiredError, ParameterError
 from datamarket_gym.core.registry import Kind, components, create, lookup, register, written
+from datamarket_gym.core.specs import fault
 from datamarket_gym.evidence.graph import EvidenceGraph
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.payments.payments import Allocator, Payments
@@ -118,12 +119,7 @@ def mechanism(name: str, **changes: Any) -> Mechanism:
     try:
         return Mechanism(**{"name": name, **preset, **changes})
     except ValidationError as error:
-        first = error.errors()[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, DataMarketError):
-            raise cause from error
-        field = ".".join(str(part) for part in first["loc"])
-        raise ParameterError(field, first["input"], first["msg"]) from error
+        raise fault(error) from error
 
 
 def _built(text: str, parameters: dict[str, Any]) -> Mechanism:

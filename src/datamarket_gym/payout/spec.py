@@ -6,9 +6,10 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.specs import Document, fault
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payments.mechanism import Mechanism, mechanism
 from datamarket_gym.payout.money import Currency
@@ -16,13 +17,7 @@ from datamarket_gym.payout.money import Currency
 HASH_ONLY = "exact_hash"
 
 
-class Frozen(BaseModel):
-    """A frozen model that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Columns(Frozen):
+class Columns(Document):
     """Our roles and the names of the columns that hold them; None where the role is not used.
 
     ``features`` and ``embedding`` name a list column, the stem of numbered columns (``f`` for ``f_0``,
@@ -40,7 +35,7 @@ class Columns(Frozen):
     trusted_source: str | None = None
 
 
-class Files(Frozen):
+class Files(Document):
     """Arrays outside the table (``file.npy``, ``file.npz#name``) and folders of images."""
 
     features: str | None = None
@@ -50,7 +45,7 @@ class Files(Frozen):
     validation_images: str | None = None
 
 
-class Linkage(Frozen):
+class LinkageRule(Document):
     """Which identities belong together: columns that must agree, or an edge table, or splink.
 
     A key is one column, or several joined by ``+``; ``time:3600`` counts times within the hour as equal.
@@ -64,7 +59,7 @@ class Linkage(Frozen):
     most: int = Field(default=20, ge=2)  # a key that more identities share says nothing
 
 
-class PayoutSpec(Frozen):
+class PayoutSpec(Document):
     """A whole payout run."""
 
     amount: str
@@ -77,7 +72,7 @@ class PayoutSpec(Frozen):
     seed: int = Field(default=0, ge=0)
     columns: Columns = Columns()
     files: Files = Files()
-    linkage: Linkage = Linkage()
+    linkage: LinkageRule = LinkageRule()
 
     @field_validator("theta")
     @classmethod
@@ -137,15 +132,12 @@ def checked_spec(data: Any) -> PayoutSpec:
         spec = PayoutSpec.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, DataMarketError):
-            raise cause from error
-        field = ".".join(str(part) for part in first["loc"])
         if first["type"] == "missing":
+            field = ".".join(str(part) for part in first["loc"])
             raise DataMarketError(
                 f"there is no {field}; give --{field}, or put it into the TOML file"
             ) from error
-        raise ParameterError(field, first.get("input"), first["msg"]) from error
+        raise fault(error) from error
     spec.minor  # noqa: B018  an impossible amount is refused before anything is read
     spec.utility  # noqa: B018
     return spec

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 
+from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.bounds import Eta
 from datamarket_gym.judge.guarantees.leakage import Comparison, Leakage
 from datamarket_gym.judge.guarantees.stability import Stability, neutrality
@@ -19,13 +20,7 @@ from datamarket_gym.payments.mechanism import Mechanism
 Claim = Literal["exact", "certain", "probable", "expected", "none"]
 
 
-class Frozen(BaseModel):
-    """A frozen model that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Condition(Frozen):
+class Condition(Document):
     """A condition of a theorem, whether it held here, and why or why not."""
 
     name: str
@@ -33,7 +28,7 @@ class Condition(Frozen):
     why: str
 
 
-class Terms(Frozen):
+class Terms(Document):
     """The terms of Theorem 3, from the scores of this run."""
 
     allocation: float  # A
@@ -58,7 +53,7 @@ class Terms(Frozen):
         return self.raw_bound if self.normalized is None else self.normalized
 
 
-class Certificate(Frozen):
+class Certificate(Document):
     """A manipulation, what it gained, and what the theorems guarantee about it.
 
     ``claim``: "exact" (Theorem 2: the gain is zero), "certain" (Theorem 3 with exact scores),

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
+from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.judge.redteam.remedies import Remedy
 from datamarket_gym.payments.mechanism import Mechanism
 
 
-class Frozen(BaseModel):
-    """A frozen model that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Trial(Frozen):
+class Trial(Document):
     """One provider playing one attack; ``why`` says why it was not possible, where it was not."""
 
     provider: str
@@ -33,7 +26,7 @@ class Trial(Frozen):
         return (self.gain or 0.0, self.attacked_payment - self.honest_payment)
 
 
-class Finding(Frozen):
+class Finding(Document):
     """The worst trial of one attack, its certificate, and what would have stopped it."""
 
     family: str
@@ -55,7 +48,7 @@ class Finding(Frozen):
         return f"{text} No evidence layer that was tried stops it."
 
 
-class AuditReport(Frozen):
+class AuditReport(Document):
     """An audit: the mechanism, all trials, and the findings, worst first."""
 
     mechanism: Mechanism
