@@ -1,0 +1,118 @@
+"""The threshold a payday uses: above one honest unit in a hundred, below what copies reach."""
+
+import math
+
+import numpy as np
+import pytest
+from payout_files import run, spec, write
+
+from datamarket_gym.payout.crowding import crowding_floor
+from datamarket_gym.payout.files import read_json
+from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.threshold import choose_evidence
+
+DIMENSIONS, HELD = 64, 200
+
+
+def vectors(n, seed):
+    rng = np.random.default_rng(seed)
+    label = np.arange(n) % 2
+    drawn = rng.normal(size=(n, DIMENSIONS)) + 2.0 * np.eye(2, DIMENSIONS)[label]
+    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True), label
+
+
+def held():
+    features, label = vectors(HELD, 5)
+    return {"label": label, "features": features}
+
+
+def strangers(cosines):
+    """Units with given cosines to the first validation rows."""
+    near = held()["features"][: len(cosines)]
+    away = np.random.default_rng(9).normal(size=near.shape)
+    away -= (away * near).sum(axis=1, keepdims=True) * near
+    away /= np.linalg.norm(away, axis=1, keepdims=True)
+    cosine = np.array(cosines)[:, None]
+    return cosine * near + np.sqrt(1 - cosine**2) * away
+
+
+def market(cosines):
+    features, label = vectors(60, 4)
+    features = np.vstack([features, strangers(cosines)])
+    n = len(features)
+    return {
+        "id": [f"u{i}" for i in range(n)],
+        "identity": [f"seller {i % 4}" for i in range(n)],
+        "label": np.concatenate([label, held()["label"][: len(cosines)]]),
+        "time": np.arange(float(n)),
+        "features": features,
+    }
+
+
+# Four of 200 validation rows have a close stranger; all others are below 0.6.
+LIFTED, CROWDED = (0.93, 0.80, 0.75, 0.70), (0.999, 0.9731, 0.75, 0.70)
+
+
+@pytest.fixture(scope="module", params=[LIFTED, CROWDED], ids=["lifted", "crowded"])
+def cosines(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def said(cosines, tmp_path_factory):
+    """threshold.json of a payday that chooses for itself."""
+    place = tmp_path_factory.mktemp("threshold")
+    return read_json(run(place, market(cosines), held(), theta="auto") / "threshold.json")
+
+
+@pytest.fixture(scope="module")
+def asked(cosines, tmp_path_factory):
+    """The evidence for a threshold somebody asked for."""
+    places = write(tmp_path_factory.mktemp("asked"), market(cosines), held())
+    inputs = read_inputs(places.submissions, places.validation, spec())
+    return lambda theta: choose_evidence(inputs, spec(theta=theta))
+
+
+def test_one_honest_unit_in_a_hundred_may_be_as_close_as_the_floor(said, cosines):
+    assert said["crowding"] == pytest.approx(cosines[1], abs=1e-12)  # two of 200
+
+
+def test_the_threshold_is_lifted_to_the_middle_of_what_is_left_rounded_up(said, cosines):
+    high = said["check"]["interval"][1]
+    assert said["check"]["theta"] < cosines[1]  # the check alone would have taken a lower one
+    wanted = (cosines[1] + high) / 2 if cosines == LIFTED else cosines[1]
+    assert 0 <= said["theta"] - wanted < 0.01
+    assert said["theta"] == math.ceil(100 * wanted) / 100
+    assert said["evidence"] == f"hybrid_hash_cosine@{said['theta']}"
+    assert ("safe but weak" in said["why"]) == (cosines == CROWDED)
+
+
+def test_a_threshold_above_what_copies_reach_ties_none_of_them(said, asked, cosines):
+    low, high = cosines[1], said["check"]["interval"][1]
+    above = asked(str(high + 0.001))
+    if cosines == LIFTED:  # there is a better one, so it is refused
+        assert above.evidence == "exact_hash"
+        assert f"outside the admissible interval [{low:.2f}, {high:.2f}]" in above.why
+    else:  # in a crowd a weak one is all there is
+        assert above.theta == high + 0.001
+    assert asked(str(high)).theta == high
+
+
+def test_no_threshold_below_the_floor_is_used(asked, cosines):
+    low = asked("auto").crowding
+    assert asked(str(low)).theta == low
+    below = asked(str(low - 1e-6))
+    assert (below.theta, below.evidence) == (None, "exact_hash")
+    assert "outside the admissible interval" in below.why
+
+
+def test_the_floor_is_the_highest_but_one_percent_whatever_the_number_of_rows():
+    rng = np.random.default_rng(0)
+    submitted = np.eye(1, DIMENSIONS)
+    for rows, above in ((50, 0), (100, 0), (101, 1), (300, 2), (1000, 9)):
+        cosine = np.sort(rng.uniform(0.0, 0.99, rows))
+        away = np.eye(1, DIMENSIONS, 1)
+        honest = cosine[:, None] * submitted + np.sqrt(1 - cosine[:, None] ** 2) * away
+        floor = crowding_floor(rng.permutation(honest), 7.0 * submitted, 0)
+        assert floor == pytest.approx(cosine[-1 - above], abs=1e-12)
+        assert (cosine > floor + 1e-12).mean() <= 0.01
