@@ -1,0 +1,144 @@
+"""What an estimate says about itself: samples, reach, and errors of what was hardly seen."""
+
+import numpy as np
+import pytest
+from semivalue_games import FormulaGame
+
+from datamarket_gym.errors import ParameterError, TooManyPlayersError
+from datamarket_gym.semivalues import (
+    Auto,
+    Banzhaf,
+    Beta,
+    Estimate,
+    Exact,
+    LeaveOneOut,
+    MaximumSampleReuse,
+    Permutation,
+    Shapley,
+    Stratified,
+    Subset,
+    exact,
+    normalized,
+    semivalues_from_table,
+)
+from datamarket_gym.semivalues.moments import Moments
+from datamarket_gym.tasks.closed_form import AdditiveGame, RandomMonotoneGame, UnanimityGame
+
+
+def estimated(estimator, game, semivalue=None, budget=600, seed=0):
+    return estimator.estimate(game, semivalue or Shapley(), budget, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "semivalue", "samples"),
+    [
+        (Exact(), Shapley(), 0),
+        (Permutation(), Shapley(), 30),  # an order and its mirror image are one sample
+        (Permutation(antithetic=False), Shapley(), 60),
+        (Permutation(truncation=0.1), Shapley(), None),  # truncated marginals are no samples of it
+        (Subset(), Beta(), 30),
+        (Stratified(), Shapley(), None),
+        (Stratified(), LeaveOneOut(), 0),  # enumerated
+        (MaximumSampleReuse(), Banzhaf(), None),
+    ],
+    ids=repr,
+)
+def test_samples_are_the_independent_ones_that_a_score_is_the_mean_of(estimator, semivalue, samples):
+    game = RandomMonotoneGame(10, np.random.default_rng(0))
+    found = estimated(estimator, game, semivalue, budget=609)
+    assert found.samples == samples
+    assert found.exact == (samples == 0)
+
+
+def test_a_closed_form_has_no_samples():
+    assert estimated(Auto(), FormulaGame(["a", "b", "c"])).samples == 0
+
+
+@pytest.mark.parametrize(
+    ("semivalue", "reach"),
+    [(Shapley(), 1.0), (Banzhaf(), 7 * 20 / 64), (LeaveOneOut(), 7.0)],
+    ids=repr,
+)
+def test_reach_is_how_far_importance_weights_stretch_a_marginal(semivalue, reach):
+    found = estimated(Permutation(), AdditiveGame(np.ones(7)), semivalue)
+    assert found.reach == pytest.approx(reach)
+    assert estimated(Subset(), AdditiveGame(np.ones(7)), semivalue).reach == 1.0
+
+
+def test_scores_are_exact_only_where_every_error_is_zero():
+    errors = np.array([0.0, 0.1, 0.0])
+    assert not Estimate(np.zeros(3), errors, 9, "subset").exact
+    assert Estimate(np.zeros(3), 0 * errors, 9, "exact").exact
+
+
+def test_one_unseen_event_is_allowed_for_where_all_samples_agree():
+    game = UnanimityGame(30, carrier=[4, 9])  # the others never change anything
+    found = estimated(Permutation(antithetic=False), game, budget=25 * 30)
+    null = [player for player in range(30) if player not in (4, 9)]
+    assert (found.values[null] == 0).all()
+    assert found.standard_errors[null] == pytest.approx(1 / 25)  # an event of size one, once in 25
+    share = found.values[4]  # the carriers' samples are zeros and ones
+    assert found.standard_errors[4] == pytest.approx(np.sqrt(share * (1 - share) / 24))
+
+
+def test_stratified_allows_for_an_unseen_event_too():
+    game = UnanimityGame(30, carrier=[4, 9, 11])
+    found = estimated(Stratified(), game, budget=1300)
+    null = [player for player in range(30) if player not in (4, 9, 11)]
+    # Sizes 0 and 29 are enumerated for 61 evaluations, which leaves 20 rounds of 60 for the others:
+    # an event of size one, once in 20, where 28 of the 30 sizes were sampled.
+    assert found.standard_errors[null] == pytest.approx(28 / 30 / 20)
+
+
+def test_what_is_missing_from_the_grand_value_is_borne_in_proportion_to_variance():
+    game = RandomMonotoneGame(14, np.random.default_rng(3))
+    raw = estimated(Stratified(), game, Beta(1.0, 1.0))  # the same law, but nothing is adjusted
+    found = estimated(Stratified(), game, Shapley())
+    missing = game.grand_value() - raw.values.sum()
+    assert abs(missing) > 1e-3
+    variance = raw.standard_errors**2
+    assert variance.max() > 2 * variance.min()
+    assert found.values - raw.values == pytest.approx(missing * variance / variance.sum())
+
+
+def test_the_range_of_samples_spans_all_batches():
+    moments = Moments.zeros(2)
+    for batch in ([[0.0, 3.0]], [[1.0, 3.0]], [[1.0, 3.0]], [[0.5, 3.0]]):
+        moments.add(np.array(batch), np.ones(2))
+    seen = np.array([0.0, 1.0, 1.0, 0.5])
+    assert moments.standard_errors() == pytest.approx([seen.std(ddof=1) / 2, 1.0 / 4])
+
+
+def test_less_than_two_samples_worth_of_weight_tells_nothing():
+    moments = Moments.zeros(3)
+    moments.add(np.arange(6.0).reshape(2, 3), np.array([0.9, 1.0, 2.0]))
+    moments.add(np.arange(6.0).reshape(2, 3), np.array([0.9, 1.0, 0.0]))
+    assert np.isinf(moments.standard_errors()).tolist() == [True, False, False]
+    single = Moments.zeros(2)
+    single.add(np.ones((1, 2)), np.full(2, 5.0))
+    assert np.isinf(single.standard_errors()).all()
+
+
+def test_to_have_been_last_once_is_not_enough_for_leave_one_out():
+    found = estimated(Permutation(), AdditiveGame(np.ones(50)), LeaveOneOut(), budget=4 * 50)
+    assert np.count_nonzero(found.values) == 4  # four orders, four different players at the end
+    assert np.isinf(found.standard_errors).all()
+
+
+def test_normalisation_looks_at_the_sum_beside_the_scores_own_size():
+    assert normalized(np.array([1e-12, 3e-12]), 2.0) == pytest.approx([0.5, 1.5])
+    assert normalized(np.array([1.0, -0.995]), 1.0) == pytest.approx([200.0, -199.0])
+    with pytest.raises(ParameterError, match="clearly above zero"):
+        normalized(np.array([1.0, -1.0 + 1e-11]), 1.0)
+
+
+def test_the_largest_table_is_still_made(monkeypatch):
+    monkeypatch.setattr(exact, "MAX_PLAYERS", 4)
+    assert estimated(Exact(), UnanimityGame(4)).values == pytest.approx([0.25] * 4)
+    with pytest.raises(TooManyPlayersError, match="5 players"):
+        estimated(Exact(), UnanimityGame(5))
+
+
+def test_a_table_without_players_is_refused():
+    with pytest.raises(ParameterError, match="1 values"):
+        semivalues_from_table(np.zeros(1), [Shapley()])
