@@ -108,7 +108,8 @@ def star(groups: Codes, reason: str) -> Edges:
     """Tie all units that share a group code to the first of the group."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
-    starts = np.r_[True, ordered[1:] != ordered[:-1]]
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = ordered[1:] != ordered[:-1]
     hub = order[np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))]
     return Edges.of(hub[~starts], order[~starts], reason)
 
