@@ -89,6 +89,15 @@ def test_a_run_is_entered_once_with_its_payments(first):
         assert {e.identity: getattr(e, column) for e in entries} == cents(first, named)
 
 
+def test_a_run_that_could_not_be_entered_whole_is_not_entered_at_all(first, tmp_path):
+    record, entries = ledger.read_record(first), ledger.read_entries(first)
+    with pytest.raises(DataMarketError, match="refuses"):
+        ledger.draft(tmp_path, record, [*entries, entries[0]], [])
+    assert ledger.read_record(tmp_path) is None
+    assert ledger.draft(tmp_path, record, entries, []) == "draft"
+    assert ledger.read_entries(tmp_path) == entries
+
+
 def test_only_the_manifest_that_was_entered_is_approved(first):
     with pytest.raises(DataMarketError, match="not the one the run was entered with"):
         ledger.approve(first, "0" * 64)

@@ -41,8 +41,6 @@ def changed(**fields):
         {"files": {role: FILES[other] for role, other in zip(FILES, reversed(FILES), strict=True)}},
         {"overrides": [JOIN]},
         {"opening": {"seller 1": 5}},
-        {"opening": {"seller 1": -5}},
-        {"opening": {"seller 2": 5}},
     ],
     ids=str,
 )
@@ -57,9 +55,15 @@ def test_signing_or_undoing_an_override_is_another_run():
     assert len(ids) == 5
 
 
-def test_another_version_is_another_run(monkeypatch):
+def test_every_balance_that_was_brought_in_is_in_the_id():
+    openings = [{}, {"a": 5}, {"a": -5}, {"a": 6}, {"b": 5}, {"a": 5, "b": -5}]
+    assert len({identified(opening=opening) for opening in openings}) == len(openings)
+
+
+@pytest.mark.parametrize("name", ["__version__", "FORMAT"])
+def test_another_version_is_another_run(monkeypatch, name):
     before = identified()
-    monkeypatch.setattr(manifest, "__version__", "999")
+    monkeypatch.setattr(manifest, name, "999")
     assert identified() != before
 
 
