@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from payout_files import run, spec, write
 
-from datamarket_gym.payout.crowding import crowding_floor
+from datamarket_gym.payout.crowding import crowding_floor, highest_cosines
 from datamarket_gym.payout.files import read_json
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.threshold import choose_evidence
@@ -116,3 +116,13 @@ def test_the_floor_is_the_highest_but_one_percent_whatever_the_number_of_rows():
         floor = crowding_floor(rng.permutation(honest), 7.0 * submitted, 0)
         assert floor == pytest.approx(cosine[-1 - above], abs=1e-12)
         assert (cosine > floor + 1e-12).mean() <= 0.01
+
+
+def test_the_nearest_of_many_that_are_almost_equally_near_is_found_to_the_last_digits():
+    rng = np.random.default_rng(1)
+    unit = np.eye(20, DIMENSIONS)
+    others = unit[:1].repeat(300, axis=0) + rng.normal(0, 1e-5, (300, DIMENSIONS)) + 1.0
+    directions = others / np.linalg.norm(others, axis=1, keepdims=True)
+    wanted = (unit @ directions.T).max(axis=1)
+    assert np.ptp((unit @ directions.T)[1]) < 1e-4  # single precision cannot tell which is nearest
+    assert np.abs(highest_cosines(unit, others) - wanted).max() < 1e-15
