@@ -15,13 +15,16 @@ from datamarket_gym.payout.scoring import validation_groups
 
 AMOUNT = 10**12  # cents: so many that rounding to them cannot be seen
 FINE = {"amount": "10000000000.00"}
+ONE = ("seller 0", "seller 2")
+LINKED = {"linkage": {"keys": ["payout"]}}
 
 
 def harmful():
-    """One seller's labels are mostly wrong, so that scores below zero occur."""
+    """One seller's labels are wrong, so that scores below zero occur; seller 0 is the same person."""
     columns = units()
-    wrong = np.array([i % 4 == 2 and i % 3 > 0 for i in range(len(columns["id"]))])
+    wrong = np.array([name == "seller 2" and i % 3 > 0 for i, name in enumerate(columns["identity"])])
     columns["label"] = np.where(wrong, (columns["label"] + 1) % 3, columns["label"])
+    columns["payout"] = ["one account" if name in ONE else name for name in columns["identity"]]
     return columns
 
 
@@ -32,7 +35,9 @@ def policy(request):
 
 @pytest.fixture(scope="module")
 def folder(policy, tmp_path_factory):
-    return run(tmp_path_factory.mktemp("fine"), harmful(), validation(24), negative=policy, **FINE)
+    return run(
+        tmp_path_factory.mktemp("fine"), harmful(), validation(24), negative=policy, **FINE, **LINKED
+    )
 
 
 def column(folder, name):
@@ -49,8 +54,11 @@ def paid_by_hand(inputs, policy, rows):
     scores = found.scores.values if policy == "carry" else np.maximum(found.scores.values, 0.0)
     weight = np.zeros(len(inputs.identities))
     np.add.at(weight, found.shares.identity, found.shares.share * scores[found.shares.cluster])
-    gain = np.maximum(weight, 0.0)
-    return AMOUNT * gain / gain.sum()
+    gain, one = np.maximum(weight, 0.0), np.isin(inputs.identities, ONE)
+    net = np.maximum(np.append(weight[~one], weight[one].sum()), 0.0)  # per payee
+    paid = gain.copy()
+    paid[one] *= net[-1] / gain[one].sum()
+    return AMOUNT * paid / net.sum()
 
 
 def test_an_interval_is_students_t_times_the_jackknife_over_groups_of_validation_rows(
@@ -71,11 +79,12 @@ def test_an_interval_is_students_t_times_the_jackknife_over_groups_of_validation
         assert float(100 * said["low"][name]) == pytest.approx(low[i], abs=1e-6 * AMOUNT)
         assert float(100 * said["high"][name]) == pytest.approx(high[i], abs=1e-6 * AMOUNT)
     assert (low > 0).any()
+    assert said["payment"]["seller 2"] == 0 or policy == "zero"
 
 
 def test_ends_are_rounded_outwards_and_never_below_zero(policy, folder, tmp_path):
     coarse = run(
-        tmp_path, harmful(), validation(24), negative=policy, amount="37", currency="JPY"
+        tmp_path, harmful(), validation(24), negative=policy, amount="37", currency="JPY", **LINKED
     )  # whole yen, and few of them
     scale = Decimal(37) / Decimal(FINE["amount"])
     for name, low in column(folder, "low").items():

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from payout_files import cents, run, units, validation
+from payout_files import cents, payments, run, units, validation
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout import ledger
@@ -215,3 +215,19 @@ def test_a_balance_that_was_brought_in_is_neither_lost_nor_made(first, tmp_path)
     assert {check.what: check.good for check in verify(found)}["sum of balances"]
     assert sum(before.values()) == 500
     assert before["seller 2"] < 0
+
+
+def test_old_balances_are_in_the_intervals_too(first, tmp_path):
+    told(first, "UPDATE payments SET balance = -10000000 WHERE identity = 'seller 1'")
+    told(
+        first, "UPDATE payments SET identity = 'retired', balance = 2000000 WHERE identity = 'seller 2'"
+    )
+    approve(first)
+    found = payments(run(tmp_path, units(seed=4), validation(seed=5), carry_from=first))
+    owing, retired = found["seller 1"], found["retired"]
+    # no validation rows could have settled the debt
+    assert (owing["payment"], owing["low"], owing["high"]) == ("0.00", "0.00", "0.00")
+    # the credit is most of what everyone is due together, and no validation rows decide about it
+    assert float(retired["payment"]) > 900
+    assert 900 < float(retired["low"]) < float(retired["payment"]) < float(retired["high"]) < 1000
+    assert (retired["units"], retired["clusters"], retired["score"]) == (0, 0, 0.0)

@@ -126,3 +126,11 @@ def test_the_nearest_of_many_that_are_almost_equally_near_is_found_to_the_last_d
     wanted = (unit @ directions.T).max(axis=1)
     assert np.ptp((unit @ directions.T)[1]) < 1e-4  # single precision cannot tell which is nearest
     assert np.abs(highest_cosines(unit, others) - wanted).max() < 1e-15
+
+
+def test_a_market_without_close_strangers_does_not_lower_the_floor(tmp_path):
+    places = write(tmp_path, market([]), held())
+    inputs = read_inputs(places.submissions, places.validation, spec())
+    found = choose_evidence(inputs, spec(theta="0.5"))
+    assert found.crowding < 0.5 < found.check["interval"][0]
+    assert found.evidence == "exact_hash"
