@@ -142,3 +142,28 @@ def test_the_largest_table_is_still_made(monkeypatch):
 def test_a_table_without_players_is_refused():
     with pytest.raises(ParameterError, match="1 values"):
         semivalues_from_table(np.zeros(1), [Shapley()])
+
+
+def spied(game, monkeypatch):
+    """The sizes of coalitions a game is asked for."""
+    sizes, values = set(), game.values
+    monkeypatch.setattr(game, "values", lambda c: sizes.update(c.sum(axis=1).tolist()) or values(c))
+    return sizes
+
+
+@pytest.mark.parametrize("n_players", [8, 70])
+def test_what_is_truncated_is_not_asked_for_and_is_shared_equally(n_players, monkeypatch):
+    game = AdditiveGame(np.ones(n_players))
+    sizes = spied(game, monkeypatch)
+    found = estimated(Permutation(truncation=3.0), game, budget=10 * n_players)
+    asked = sorted(sizes - {n_players})
+    assert n_players - 3 <= asked[-1] < n_players - 3 + -(-n_players // 32)  # to the end of a piece
+    assert found.values == pytest.approx(np.ones(n_players), abs=1e-12)
+    assert found.standard_errors == pytest.approx(np.zeros(n_players), abs=1e-12)
+
+
+def test_a_value_above_that_of_all_is_as_far_away_as_one_below():
+    worths = [10.0, -5.0, -4.0]  # no prefix comes within a half of the grand value, one
+    found = estimated(Permutation(truncation=0.5), AdditiveGame(worths), budget=90)
+    assert found.values == pytest.approx(worths, abs=1e-12)
+    assert Permutation(truncation=25.0).truncation == 25.0  # in units of the game, whatever they are
