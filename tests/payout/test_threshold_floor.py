@@ -120,12 +120,11 @@ def test_the_floor_is_the_highest_but_one_percent_whatever_the_number_of_rows():
 
 def test_the_nearest_of_many_that_are_almost_equally_near_is_found_to_the_last_digits():
     rng = np.random.default_rng(1)
-    unit = np.eye(20, DIMENSIONS)
-    others = unit[:1].repeat(300, axis=0) + rng.normal(0, 1e-5, (300, DIMENSIONS)) + 1.0
-    directions = others / np.linalg.norm(others, axis=1, keepdims=True)
-    wanted = (unit @ directions.T).max(axis=1)
-    assert np.ptp((unit @ directions.T)[1]) < 1e-4  # single precision cannot tell which is nearest
-    assert np.abs(highest_cosines(unit, others) - wanted).max() < 1e-15
+    unit = vectors(20, 1)[0]
+    others = vectors(1, 2)[0] + rng.normal(0, 1e-8, (300, DIMENSIONS))
+    cosines = unit @ (others / np.linalg.norm(others, axis=1, keepdims=True)).T
+    assert 1e-9 < np.ptp(cosines, axis=1).max() < 1e-6  # single precision cannot tell which is nearest
+    assert np.abs(highest_cosines(unit, others) - cosines.max(axis=1)).max() < 1e-14
 
 
 def test_a_market_without_close_strangers_does_not_lower_the_floor(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from semivalue_games import FormulaGame
 
 from datamarket_gym.errors import ParameterError, TooManyPlayersError
+from datamarket_gym.game import Game
 from datamarket_gym.semivalues import (
     Auto,
     Banzhaf,
@@ -167,3 +168,18 @@ def test_a_value_above_that_of_all_is_as_far_away_as_one_below():
     found = estimated(Permutation(truncation=0.5), AdditiveGame(worths), budget=90)
     assert found.values == pytest.approx(worths, abs=1e-12)
     assert Permutation(truncation=25.0).truncation == 25.0  # in units of the game, whatever they are
+
+
+class FirstThirty(Game):
+    """Thirty players of 64 are enough, whoever they are."""
+
+    def _evaluate(self, coalitions):
+        return np.minimum(coalitions.sum(axis=1), 30.0)
+
+
+def test_an_order_is_cut_at_the_first_prefix_that_is_near():
+    found = estimated(Permutation(antithetic=False, truncation=1.0), FirstThirty(64), budget=20 * 64)
+    # near from the 29th on: whoever comes later gets a 35th of the last one, in each of 20 orders
+    early = (20 * found.values - 20 / 35) / (1 - 1 / 35)
+    assert early == pytest.approx(np.round(early), abs=1e-9)
+    assert early.sum() == pytest.approx(29 * 20)
