@@ -183,3 +183,46 @@ def test_an_order_is_cut_at_the_first_prefix_that_is_near():
     early = (20 * found.values - 20 / 35) / (1 - 1 / 35)
     assert early == pytest.approx(np.round(early), abs=1e-9)
     assert early.sum() == pytest.approx(29 * 20)
+
+
+class EarlyGame(Game):
+    """Player 0 is worth something among at most fifteen; player 29 does not count at all."""
+
+    def _evaluate(self, coalitions):
+        others = coalitions[:, :29].sum(axis=1)
+        return (coalitions[:, 0] & (others <= 15)).astype(float)
+
+
+def test_an_unseen_event_is_as_large_as_any_that_was_seen_at_any_size():
+    found = estimated(Stratified(), EarlyGame(30), budget=1300)
+    # nothing happens among the largest coalitions, which are sampled last
+    assert found.standard_errors[29] == pytest.approx(28 / 30 / 20)
+
+
+class SquareGame(Game):
+    """A coalition is worth the square of its size, so that a marginal depends on size alone."""
+
+    def _evaluate(self, coalitions):
+        return coalitions.sum(axis=1).astype(float) ** 2
+
+
+def squares(semivalue, n_players):
+    return float(semivalue.size_law(n_players) @ (2 * np.arange(n_players) + 1))
+
+
+def test_where_marginals_depend_on_size_alone_strata_leave_nothing_to_chance():
+    found = estimated(Stratified(), SquareGame(20), Beta(4.0, 1.0), budget=2 * 20 * 4 * 20)
+    assert found.samples is None  # sizes were sampled
+    assert found.values == pytest.approx(np.full(20, squares(Beta(4.0, 1.0), 20)), rel=1e-12)
+    assert found.standard_errors == pytest.approx(np.zeros(20), abs=1e-12)
+
+
+def test_within_a_group_sizes_are_drawn_by_their_law():
+    law = Beta(16.0, 1.0)  # small coalitions weigh most, in a group of all sizes
+    scores = [
+        estimated(Stratified(), SquareGame(20), law, budget=161, seed=seed).values[0]
+        for seed in range(200)
+    ]
+    error = np.std(scores, ddof=1) / np.sqrt(200)
+    assert error > 0
+    assert abs(np.mean(scores) - squares(law, 20)) < 4 * error
