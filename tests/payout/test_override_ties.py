@@ -81,6 +81,7 @@ def test_only_certain_ties_of_one_reason_survive_their_hub(written):
 def test_what_is_split_can_be_joined_to_another(written):
     moved = written(("join", {"units": ["a", "f"]}), ("split", {"units": ["a"]}))
     assert together(CHAIN, moved) == ["af", "bc", "de"]
+    assert [each.action for each in moved] == ["split", "join"]  # listed as they take effect
 
 
 def test_a_join_ties_all_that_it_lists_and_says_why(written):

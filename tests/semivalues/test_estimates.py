@@ -226,3 +226,17 @@ def test_within_a_group_sizes_are_drawn_by_their_law():
     error = np.std(scores, ddof=1) / np.sqrt(200)
     assert error > 0
     assert abs(np.mean(scores) - squares(law, 20)) < 4 * error
+
+
+class OnePairGame(Game):
+    """Players 0 and 1 are worth something as a pair, and nothing with anyone else."""
+
+    def _evaluate(self, coalitions):
+        return (coalitions[:, :2].all(axis=1) & (coalitions.sum(axis=1) == 2)).astype(float)
+
+
+def test_sizes_that_cost_less_to_list_than_to_sample_are_listed():
+    found = estimated(Stratified(), OnePairGame(20), Shapley(), budget=60_000)
+    # 19 coalitions of one and 171 of two: one of the first makes the pair, one of the others breaks it
+    assert found.values == pytest.approx([1 / 20 / 19] * 2 + [-1 / 20 / 171] * 18, rel=1e-9)
+    assert found.exact
