@@ -240,3 +240,11 @@ def test_sizes_that_cost_less_to_list_than_to_sample_are_listed():
     # 19 coalitions of one and 171 of two: one of the first makes the pair, one of the others breaks it
     assert found.values == pytest.approx([1 / 20 / 19] * 2 + [-1 / 20 / 171] * 18, rel=1e-9)
     assert found.exact
+
+
+@pytest.mark.parametrize("estimator", [Stratified(), Permutation(), Subset()], ids=repr)
+def test_no_budget_is_exceeded_not_even_by_the_value_of_all(estimator):
+    for budget in range(49, 49 + 3 * 24):  # every remainder of a round, a few times
+        game = RandomMonotoneGame(12, np.random.default_rng(0))
+        found = estimated(estimator, game, Shapley(), budget, seed=budget)
+        assert found.evaluations == game.asked <= budget
