@@ -218,10 +218,10 @@ def test_a_balance_that_was_brought_in_is_neither_lost_nor_made(first, tmp_path)
 
 
 def test_old_balances_are_in_the_intervals_too(first, tmp_path):
-    told(first, "UPDATE payments SET balance = -10000000 WHERE identity = 'seller 1'")
-    told(
-        first, "UPDATE payments SET identity = 'retired', balance = 2000000 WHERE identity = 'seller 2'"
-    )
+    left = "UPDATE payments SET identity = ?, balance = ? WHERE identity = ?"
+    told(first, left, "seller 1", -10_000_000, "seller 1")
+    told(first, left, "retired", 2_000_000, "seller 2")
+    told(first, left, "absent", -1, "seller 3")
     approve(first)
     found = payments(run(tmp_path, units(seed=4), validation(seed=5), carry_from=first))
     owing, retired = found["seller 1"], found["retired"]
@@ -231,3 +231,4 @@ def test_old_balances_are_in_the_intervals_too(first, tmp_path):
     assert float(retired["payment"]) > 900
     assert 900 < float(retired["low"]) < float(retired["payment"]) < float(retired["high"]) < 1000
     assert (retired["units"], retired["clusters"], retired["score"]) == (0, 0, 0.0)
+    assert [*found][-2:] == ["absent", "seller 1"]  # paid nothing, in the order of their names

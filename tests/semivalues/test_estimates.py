@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from semivalue_games import FormulaGame
+from semivalue_games import ContentGame, FormulaGame
 
 from datamarket_gym.errors import ParameterError, TooManyPlayersError
 from datamarket_gym.game import Game
@@ -244,7 +244,60 @@ def test_sizes_that_cost_less_to_list_than_to_sample_are_listed():
 
 @pytest.mark.parametrize("estimator", [Stratified(), Permutation(), Subset()], ids=repr)
 def test_no_budget_is_exceeded_not_even_by_the_value_of_all(estimator):
-    for budget in range(49, 49 + 3 * 24):  # every remainder of a round, a few times
-        game = RandomMonotoneGame(12, np.random.default_rng(0))
+    game = RandomMonotoneGame(10, np.random.default_rng(0))
+    for budget in range(41, 41 + 4 * 20):  # every remainder of a round, a few times
+        before = game.asked
         found = estimated(estimator, game, Shapley(), budget, seed=budget)
-        assert found.evaluations == game.asked <= budget
+        assert found.evaluations == game.asked - before <= budget
+
+
+def reused(game, budget, seed):
+    """Maximum sample reuse; None where some player was in all coalitions or in none."""
+    try:
+        return estimated(MaximumSampleReuse(), game, Banzhaf(), budget, seed)
+    except ParameterError:
+        return None
+
+
+def test_two_means_of_a_few_values_each_have_honest_errors():
+    """With player 1's coin as the only noise, the error's square is the score's variance on average."""
+    game = AdditiveGame([1.0, 1.0])
+    found = [each for seed in range(500) if (each := reused(game, 8, seed)) is not None]
+    told = [each for each in found if np.isfinite(each.standard_errors[0])]
+    assert len(told) > 300
+    off = np.mean([(each.values[0] - 1.0) ** 2 for each in told])
+    assert np.mean([each.standard_errors[0] ** 2 for each in told]) == pytest.approx(off, rel=0.2)
+
+
+def test_a_mean_of_one_value_has_no_error_to_tell(monkeypatch):
+    seen = set()
+    for seed in range(40):
+        game = AdditiveGame(np.arange(1.0, 9.0))
+        drawn, values = [], game.values
+        monkeypatch.setattr(game, "values", lambda c, v=values, d=drawn: d.extend(c.tolist()) or v(c))
+        found = reused(game, 5, seed)
+        inside = np.sum(drawn[1:], axis=0).tolist()  # the first is the grand coalition
+        assert (found is None) == bool({0, 4} & set(inside))
+        if found is not None:
+            assert np.isinf(found.standard_errors).tolist() == [n != 2 for n in inside]
+        seen.add(found is None)
+    assert seen == {True, False}
+
+
+class FarAway(ContentGame):
+    """The same game, far from zero."""
+
+    def _evaluate(self, coalitions):
+        return 1e8 + super()._evaluate(coalitions)
+
+
+def test_errors_do_not_drown_in_a_large_value_common_to_all():
+    contents = [f"unit {number}" for number in range(20)]
+    near, far = (reused(kind(contents), 200, 0) for kind in (ContentGame, FarAway))
+    assert far.values == pytest.approx(near.values, abs=1e-6)
+    assert far.standard_errors == pytest.approx(near.standard_errors, rel=1e-4)
+
+
+def test_a_player_is_never_among_the_others():
+    found = estimated(Subset(), AdditiveGame(np.ones(20)), LeaveOneOut(), budget=2 * 20 * 300)
+    assert found.values.tolist() == [1.0] * 20
