@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from datamarket_gym.core.registry import create
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payments import mechanism
-from datamarket_gym.registry import create
 
 SAMPLED = {"estimator": "permutation", "samples": 16}
 

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.money import Currency, divide, largest_remainder
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.names import csv_safe, from_csv, look_alikes, require_writable, visible
 
 

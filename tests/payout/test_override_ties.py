@@ -6,9 +6,8 @@ from datetime import date
 import numpy as np
 import pytest
 
-from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence.base import Edges
-from datamarket_gym.evidence.graph import components
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.evidence.graph import Edges, components
 from datamarket_gym.payout.overrides import overridden, read_overrides
 
 SIGNED = {"reason": "checked", "by": "R. Okafor", "date": date(2026, 5, 31)}

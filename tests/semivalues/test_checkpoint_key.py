@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from semivalue_games import ContentGame
 
-from datamarket_gym.errors import ParameterError
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.games.closed_form import UnanimityGame
 from datamarket_gym.semivalues import Permutation, Shapley
-from datamarket_gym.tasks.closed_form import UnanimityGame
 
 CONTENTS = list("abcdef")
 

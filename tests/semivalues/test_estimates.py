@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from semivalue_games import ContentGame, FormulaGame
 
-from datamarket_gym.errors import ParameterError, TooManyPlayersError
-from datamarket_gym.game import Game
+from datamarket_gym.core.errors import ParameterError, TooManyPlayersError
+from datamarket_gym.games.closed_form import AdditiveGame, RandomMonotoneGame, UnanimityGame
+from datamarket_gym.games.game import Game
 from datamarket_gym.semivalues import (
     Auto,
     Banzhaf,
@@ -22,8 +23,7 @@ from datamarket_gym.semivalues import (
     normalized,
     semivalues_from_table,
 )
-from datamarket_gym.semivalues.moments import Moments
-from datamarket_gym.tasks.closed_form import AdditiveGame, RandomMonotoneGame, UnanimityGame
+from datamarket_gym.semivalues.sampling import Moments
 
 
 def estimated(estimator, game, semivalue=None, budget=600, seed=0):
@@ -301,3 +301,9 @@ def test_errors_do_not_drown_in_a_large_value_common_to_all():
 def test_a_player_is_never_among_the_others():
     found = estimated(Subset(), AdditiveGame(np.ones(20)), LeaveOneOut(), budget=2 * 20 * 300)
     assert found.values.tolist() == [1.0] * 20
+
+
+def test_by_default_beta_favours_neither_small_nor_large_coalitions():
+    law = Beta().size_law(9)
+    assert law == pytest.approx(law[::-1])
+    assert law == pytest.approx((np.arange(9) + 1) * (9 - np.arange(9)) / 165)  # beta-binomial (2, 2)
