@@ -9,7 +9,7 @@ from payout_files import run, spec, write
 from datamarket_gym.payout.crowding import crowding_floor, highest_cosines
 from datamarket_gym.payout.files import read_json
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.threshold import choose_evidence
+from datamarket_gym.payout.threshold import Threshold, choose_evidence
 
 DIMENSIONS, HELD = 64, 200
 
@@ -87,6 +87,13 @@ def test_the_threshold_is_lifted_to_the_middle_of_what_is_left_rounded_up(said, 
     assert ("safe but weak" in said["why"]) == (cosines == CROWDED)
 
 
+def test_the_interval_that_is_shown_starts_at_the_crowd(said):
+    found = Threshold.model_validate(said)
+    assert found.interval == (said["crowding"], said["check"]["interval"][1])
+    low, high = Threshold(why="nothing was checked").interval
+    assert low > high
+
+
 def test_a_threshold_above_what_copies_reach_ties_none_of_them(said, asked, cosines):
     low, high = cosines[1], said["check"]["interval"][1]
     above = asked(str(high + 0.001))
@@ -133,3 +140,16 @@ def test_a_market_without_close_strangers_does_not_lower_the_floor(tmp_path):
     found = choose_evidence(inputs, spec(theta="0.5"))
     assert found.crowding < 0.5 < found.check["interval"][0]
     assert found.evidence == "exact_hash"
+
+
+def test_the_length_of_embeddings_decides_nothing(tmp_path):
+    said = []
+    for scale in (1.0, 8.0):
+        longer = [
+            {**columns, "features": scale * columns["features"]} for columns in (market([]), held())
+        ]
+        places = write(tmp_path / str(scale), *longer)
+        inputs = read_inputs(places.submissions, places.validation, spec())
+        said.append(choose_evidence(inputs, spec(theta="auto")))
+    assert said[0].theta == said[1].theta
+    assert said[0].interval == pytest.approx(said[1].interval, abs=1e-6)
