@@ -94,6 +94,16 @@ def test_the_interval_that_is_shown_starts_at_the_crowd(said):
     assert low > high
 
 
+def test_the_picture_shows_shares_of_pairs_by_cosine(said):
+    middle = np.convolve(said["bins"], [0.5, 0.5], "valid")
+    honest, copies = np.array(said["honest"]), np.array(said["copies"])
+    assert honest.sum() == pytest.approx(1.0, abs=1e-4)
+    assert copies.sum() == pytest.approx(1.0, abs=1e-4)
+    below = copies[middle < said["check"]["interval"][1] - 0.02].sum()
+    assert below <= 0.1  # nine of ten copies are closer than the upper end
+    assert honest @ middle < 0.5 < copies @ middle
+
+
 def test_a_threshold_above_what_copies_reach_ties_none_of_them(said, asked, cosines):
     low, high = cosines[1], said["check"]["interval"][1]
     above = asked(str(high + 0.001))
@@ -152,4 +162,4 @@ def test_the_length_of_embeddings_decides_nothing(tmp_path):
         inputs = read_inputs(places.submissions, places.validation, spec())
         said.append(choose_evidence(inputs, spec(theta="auto")))
     assert said[0].theta == said[1].theta
-    assert said[0].interval == pytest.approx(said[1].interval, abs=1e-6)
+    assert said[0].interval == pytest.approx(said[1].interval, abs=1e-3)  # noise is drawn by content
