@@ -212,7 +212,7 @@ def test_a_balance_that_was_brought_in_is_neither_lost_nor_made(first, tmp_path)
     assert sum(cents(found).values()) == 100_000
     assert sum(cents(found, "entitled").values()) == 100_000 + 500
     assert sum(cents(found, "balance").values()) == 500
-    assert {check.what: check.good for check in verify(found)}["sum of balances"]
+    assert [check.what for check in verify(found, recompute=True) if not check.good] == []
     assert sum(before.values()) == 500
     assert before["seller 2"] < 0
 
