@@ -19,7 +19,6 @@ from datamarket_gym.world.attacks import augment, paraphrase
 from datamarket_gym.world.attacks.attack import CONTENT, Attack, Block, Own
 from datamarket_gym.world.encoders.store import stored
 
-STRENGTHS = (1, 2, 3)
 Change = Callable[[Any, Sequence[Any], np.random.Generator], Any]
 """A unit's content, the attacker's other content of the same label and a generator; the new content."""
 
