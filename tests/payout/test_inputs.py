@@ -16,7 +16,6 @@ from payout_files import cents, payments, run, spec, table, units, validation, w
 from pyarrow import feather
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
-from datamarket_gym.payout import tables
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.stages import Places
@@ -104,13 +103,13 @@ def test_named_columns_and_toml(expected, tmp_path):
 
 def test_only_needed_columns_are_read(expected, tmp_path, monkeypatch):
     asked = []
-    real = tables._batches
+    real = pq.ParquetFile.iter_batches
 
-    def spy(path, columns, text):
+    def spy(self, *args, columns, **more):
         asked.append(set(columns))
-        return real(path, columns, text)
+        return real(self, *args, columns=columns, **more)
 
-    monkeypatch.setattr(tables, "_batches", spy)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", spy)
     columns = {**units(), "huge": ["x" * 1000] * 66, "other": np.zeros((66, 50))}
     assert payments(run(tmp_path, columns)) == expected
     assert asked == [{"id", "identity", "label", "time", "features"}, {"label", "features"}]

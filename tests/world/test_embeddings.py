@@ -22,17 +22,18 @@ def test_embeddings_survive_being_written(tmp_path, name):
 
 
 def test_files_that_hold_no_embeddings(tmp_path):
-    np.savez(tmp_path / "x.npz", vectors=np.ones((2, 2)))
+    np.savez(tmp_path / "x.npz", one=np.ones((2, 2)), two=np.ones((2, 2)))
     (tmp_path / "y.npz").write_bytes(b"PK broken")
     pq.write_table(pa.table({"embedding": [[1.0, 2.0], [1.0]]}), tmp_path / "two.parquet")
     pq.write_table(pa.table({"vector": [[1.0]]}), tmp_path / "none.parquet")
     np.save(tmp_path / "nan.npy", np.array([[1.0, np.nan]]))
     for name, says in (
-        ("x.npz", "no 'embeddings'"), ("y.npz", "cannot be read"), ("absent.npz", "there is no file"),
-        ("two.parquet", "mixes vectors of"), ("none.parquet", "no column 'embedding'"),
-        ("nan.npy", "row 0, entry 1 is nan"),
+        ("x.npz", "holds one, two; say which one as x.npz#NAME, or save it as .*'embeddings'"),
+        ("y.npz", "cannot be read"), ("absent.npz", "there is no file"),
+        ("two.parquet", "'embedding' has 2 numbers in the rows before and 1 in row 1"),
+        ("none.parquet", "no column 'embedding'"), ("nan.npy", "row 0, entry 1 is nan"),
     ):  # fmt: skip
-        with pytest.raises((DataMarketError, SubmissionError), match=says):
+        with pytest.raises(SubmissionError, match=says):
             load_embeddings(tmp_path / name)
     with pytest.raises(DataMarketError, match="3 embeddings but 2 entries of 'label'"):
         Embeddings(np.ones((3, 2)), np.arange(2))

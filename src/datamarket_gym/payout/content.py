@@ -8,10 +8,10 @@ from typing import Any
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.world.data.sources import IMAGES
 from datamarket_gym.world.encoders import ContentError, stored
 
 DEFAULTS = {"text": "minilm", "image": "resnet18"}
-_IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
 def embed(items: Sequence[Any], kind: str, encoder: str | None, ids: Sequence[str]) -> Features:
@@ -47,7 +47,7 @@ def image_tree(folder: Path, levels: int) -> list[tuple[str, ...]]:
     """Images as (relative path, folder names): ``identity/label/file`` or ``label/file``."""
     found = []
     for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in _IMAGES and path.is_file():
+        if path.suffix.lower() in IMAGES and path.is_file():
             parts = path.relative_to(folder).parts
             if len(parts) == levels + 1:
                 found.append(("/".join(parts), *parts[:levels]))

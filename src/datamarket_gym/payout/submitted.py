@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.payout.arrays import read_matrix
 from datamarket_gym.payout.content import embed, image_bytes, image_tree
 from datamarket_gym.payout.files import file_hash
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.tables import TableFile, numbers, strings
+from datamarket_gym.units.arrays import ArrayFile, file_and_member
+from datamarket_gym.units.columns import Column
+from datamarket_gym.units.tables import Table
 
 Optional = list[str | None]
 FileHashes = dict[str, dict[str, str | int]]
@@ -53,8 +53,8 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
         ids, owners, labels = (list(part) for part in zip(*image_tree(path, 2), strict=True))
         seen = _images(path, ids, ids, spec, files, "submissions")
         return Rows(ids, owners, np.array(labels), seen, None, None, {}, None)
+    table, columns = Table.open(path), spec.columns
     files["submissions"] = file_hash(path)
-    table, columns = TableFile.open(path), spec.columns
     names = {"identity": columns.identity, "label": columns.label}
     for role in ("id", "time", "text", "image", "trusted_source"):
         given = getattr(columns, role)
@@ -67,9 +67,11 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
     linked = [table.require("linkage", name) for name in link_columns(spec)]
     matrices = _matrices(table, spec, ("features", "embedding"))
     text = [names[r] for r in ("id", "identity", "text", "image", "trusted_source") if r in names]
-    single, dense = table.read([*names.values(), *linked], matrices, [*text, *linked])
-    count = len(single[columns.identity])
-    ids = strings("id", single[names["id"]]) if "id" in names else [f"row {i}" for i in range(count)]
+    other = [names[role] for role in ("label", "time") if role in names]
+    single, dense = table.read([*text, *linked], other, matrices)
+    identity = single[columns.identity].strings()
+    count = len(identity)
+    ids = single[names["id"]].strings() if "id" in names else [f"row {i}" for i in range(count)]
     features = dense.get("features")
     if features is None:
         features = _features(
@@ -77,17 +79,16 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
         )
     embedding = dense.get("embedding")
     if spec.files.embedding is not None:
-        found, source = read_matrix(spec.files.embedding, count)
-        embedding, files["embedding"] = found, file_hash(source)
+        embedding = _apart(spec.files.embedding, count, files, "embedding")
     return Rows(
         ids,
-        strings(columns.identity, single[columns.identity]),
-        numbers(columns.label, single[columns.label]),
+        identity,
+        single[columns.label].values(),
         features,
         embedding,
-        numbers(names["time"], single[names["time"]]) if "time" in names else None,
-        {name: _loose(single[name]) for name in linked},
-        _loose(single[names["trusted_source"]]) if "trusted_source" in names else None,
+        single[names["time"]].times() if "time" in names else None,
+        {name: single[name].optional() for name in linked},
+        single[names["trusted_source"]].optional() if "trusted_source" in names else None,
     )
 
 
@@ -96,18 +97,17 @@ def read_validation(path: Path, spec: PayoutSpec, files: FileHashes) -> Held:
     if path.is_dir():
         names, labels = (list(part) for part in zip(*image_tree(path, 1), strict=True))
         return Held(_images(path, names, names, spec, files, "validation"), np.array(labels), None)
+    table, columns = Table.open(path), spec.columns
     files["validation"] = file_hash(path)
-    table, columns = TableFile.open(path), spec.columns
     table.require("label", columns.label)
     content = [c for c in (columns.text, columns.image) if c is not None]
     for name in content:
         table.require("content", name)
     matrices = {} if spec.files.validation_features else _matrices(table, spec, ("features",))
-    embedded = spec.columns.embedding or "embedding"
-    if embedded in table.names:
-        matrices["embedding"] = [embedded]
-    single, dense = table.read([columns.label, *content], matrices, content)
-    label = numbers(columns.label, single[columns.label])
+    if embedded := table.matrix(spec.columns.embedding or "embedding"):
+        matrices["embedding"] = embedded
+    single, dense = table.read(content, [columns.label], matrices)
+    label = single[columns.label].values()
     features = dense.get("features")
     if features is None:
         rows = [f"validation row {i}" for i in range(len(label))]
@@ -125,25 +125,22 @@ def link_columns(spec: PayoutSpec) -> list[str]:
     return list(dict.fromkeys([*plain, *spec.linkage.fuzzy]))
 
 
-def _matrices(table: TableFile, spec: PayoutSpec, roles: Sequence[str]) -> dict[str, list[str]]:
+def _matrices(table: Table, spec: PayoutSpec, roles: Sequence[str]) -> dict[str, list[str]]:
     out = {}
     for role in roles:
         given = getattr(spec.columns, role)
         apart = getattr(spec.files, role) is not None
         content = role == "features" and (spec.columns.text or spec.columns.image)
-        numbered = any(
-            name.startswith(f"{role}_") and name[len(role) + 1 :].isdigit() for name in table.names
-        )
         if given is not None:
-            out[role] = table.matrix_columns(role, given)
-        elif not apart and not content and (role in table.names or numbered):
-            out[role] = table.matrix_columns(role, role)
+            out[role] = table.require_matrix(role, given)
+        elif not apart and not content and (found := table.matrix(role)):
+            out[role] = found
     return out
 
 
 def _features(
     spec: PayoutSpec,
-    single: dict[str, pa.ChunkedArray],
+    single: dict[str, Column],
     ids: list[str],
     files: FileHashes,
     which: str,
@@ -152,13 +149,11 @@ def _features(
 ) -> Features:
     columns = spec.columns
     if apart is not None:
-        found, source = read_matrix(apart, len(ids))
-        files[f"{which} features"] = file_hash(source)
-        return found
+        return _apart(apart, len(ids), files, f"{which} features")
     if columns.text is not None:
-        return embed(strings(columns.text, single[columns.text]), "text", spec.encoder, ids)
+        return embed(single[columns.text].strings(), "text", spec.encoder, ids)
     if columns.image is not None and folder is not None:
-        names = strings(columns.image, single[columns.image])
+        names = single[columns.image].strings()
         return _images(Path(folder), names, ids, spec, files, f"{which} images")
     raise SubmissionError(
         f"the {which} have no features; name a column (--features), a file (--features-file), "
@@ -179,5 +174,8 @@ def _images(
     return embed(content, "image", spec.encoder, ids)
 
 
-def _loose(column: pa.ChunkedArray) -> Optional:
-    return [None if v is None or not str(v).strip() else str(v) for v in column.to_pylist()]
+def _apart(written: str, rows: int, files: FileHashes, role: str) -> Features:
+    path, member = file_and_member(written)
+    found = ArrayFile.open(path).matrix(member, rows)
+    files[role] = file_hash(path)
+    return found

@@ -1,4 +1,4 @@
-"""Reading and writing submissions: Parquet, Arrow (Feather), CSV and JSON lines, through pyarrow.
+"""Submissions from tables and back.
 
 Features (and embeddings) are a list column, or several numeric columns named ``features_0``,
 ``features_1`` and so on, which is the only way CSV can hold them.
@@ -6,18 +6,20 @@ Features (and embeddings) are a list column, or several numeric columns named ``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from datamarket_gym.aside import aside
+from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.units.formats import ending
 from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.tables import Table
 
 REQUIRED = ("id", "identity", "features", "label")
 OPTIONAL = ("embedding", "source", "batch", "time", "licence")
@@ -26,48 +28,26 @@ MATRICES = ("features", "embedding")
 
 def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) -> Submission:
     """Read a submission; ``columns`` maps our names to the file's (``{"identity": "seller"}``)."""
-    return from_table(read_table(Path(path)), columns)
+    return _submission(Table.open(Path(path)), columns)
+
+
+def read_validation(path: str | Path) -> tuple[Features, NDArray[Any]]:
+    """Features and labels of validation rows, in the same formats; they need no ids and no identities."""
+    table = Table.open(Path(path))
+    label, features = table.require("label", "label"), table.require_matrix("features", "features")
+    single, dense = table.read(other=[label], matrices={"features": features})
+    return dense["features"], single[label].values()
 
 
 def write_submission(submission: Submission, path: str | Path) -> None:
     """Write a submission in the format of the path's ending; nothing half-written is left behind."""
-    write_table(to_table(submission, spread=Path(path).suffix == ".csv"), Path(path))
-
-
-def read_table(path: Path) -> pa.Table:
-    """A table from .parquet, .arrow, .feather, .csv or .jsonl."""
-    if not path.is_file():
-        raise SubmissionError(f"there is no file {str(path)!r}; check the path")
-    try:
-        match path.suffix:
-            case ".parquet":
-                import pyarrow.parquet as pq
-
-                return pq.read_table(path)
-            case ".arrow" | ".feather":
-                from pyarrow import feather
-
-                return feather.read_table(path)
-            case ".csv":
-                from pyarrow import csv
-
-                return csv.read_csv(path)
-            case ".jsonl":
-                from pyarrow import json
-
-                return json.read_json(path)
-    except (pa.ArrowException, OSError) as error:
-        raise SubmissionError(f"{str(path)!r} cannot be read as {path.suffix}: {error}") from error
-    raise SubmissionError(
-        f"{str(path)!r} has an unknown ending {path.suffix!r}; "
-        "use .parquet, .arrow, .feather, .csv or .jsonl"
-    )
+    write_table(to_table(submission, spread=ending(Path(path)) == ".csv"), Path(path))
 
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table aside, then rename it into place."""
     with aside(path) as part:
-        match path.suffix:
+        match ending(path):
             case ".parquet":
                 import pyarrow.parquet as pq
 
@@ -95,29 +75,38 @@ def write_text(path: Path, text: str) -> None:
 
 def from_table(data: Any, columns: Mapping[str, str] | None = None) -> Submission:
     """A submission from anything pyarrow makes a table of (dict, pandas, polars, Arrow)."""
-    table = data if isinstance(data, pa.Table) else pa.table(data)
-    columns = dict(columns or {})
-    used: set[str] = set()
-    found: dict[str, Any] = {}
-    for name in (*REQUIRED, *OPTIONAL):
-        theirs = columns.pop(name, name)
-        if theirs in table.column_names:
-            used.add(theirs)
-            found[name] = _column(table, theirs, name)
-        elif name in MATRICES and (parts := _numbered(table, theirs)):
-            used.update(parts)
-            found[name] = np.column_stack([table[part].to_numpy() for part in parts])
-        elif name in REQUIRED or theirs != name:
-            close = get_close_matches(theirs, table.column_names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(table.column_names)}"
-            raise SubmissionError(f"the table has no column {theirs!r} for {name!r}; {hint}")
-    if columns:
+    return _submission(Table.of(data), columns)
+
+
+def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
+    theirs = dict(columns or {})
+    roles: dict[str, str] = {}
+    matrices: dict[str, list[str]] = {}
+    for role in (*REQUIRED, *OPTIONAL):
+        needed = role in REQUIRED or role in theirs
+        name = theirs.pop(role, role)
+        if role in MATRICES:
+            found = table.require_matrix(role, name) if needed else table.matrix(name)
+            if found:
+                matrices[role] = found
+        elif needed or name in table.names:
+            roles[role] = table.require(role, name)
+    if theirs:
         raise SubmissionError(
-            f"unknown column role {next(iter(columns))!r}; roles are {', '.join(REQUIRED + OPTIONAL)}"
+            f"unknown column role {next(iter(theirs))!r}; roles are {', '.join(REQUIRED + OPTIONAL)}"
         )
-    rest = [name for name in table.column_names if name not in used]
-    metadata = {name: np.asarray(table[name].to_pylist(), dtype=object) for name in rest}
-    return Submission(**found, metadata=metadata)
+    used = {*roles.values(), *(name for names in matrices.values() for name in names)}
+    rest = [name for name in table.names if name not in used]
+    text = {role: name for role, name in roles.items() if role not in ("label", "time")}
+    other = [name for role, name in roles.items() if role not in text]
+    single, dense = table.read(list(text.values()), [*other, *rest], matrices)
+    taken: dict[str, Any] = dict(dense)
+    taken.update({role: single[name].named() for role, name in text.items()})
+    if "time" in roles:
+        taken["time"] = single[roles["time"]].times()
+    label = single[roles["label"]].values()
+    metadata = {name: single[name].objects() for name in rest}
+    return Submission(**taken, label=label, metadata=metadata)
 
 
 def to_table(submission: Submission, spread: bool = False) -> pa.Table:
@@ -136,33 +125,3 @@ def to_table(submission: Submission, spread: bool = False) -> pa.Table:
             out[name] = pa.FixedSizeListArray.from_arrays(flat, column.shape[1])
     out.update({name: pa.array(column.tolist()) for name, column in submission.metadata.items()})
     return pa.table(out)
-
-
-def _column(table: pa.Table, theirs: str, name: str) -> Any:
-    column = table[theirs]
-    if column.null_count:
-        row = column.to_pylist().index(None)
-        raise SubmissionError(f"column {theirs!r} is empty in row {row}; fill it in or drop the unit")
-    if name not in MATRICES:
-        return column.to_numpy()
-    if not (
-        pa.types.is_list(column.type)
-        or pa.types.is_fixed_size_list(column.type)
-        or pa.types.is_large_list(column.type)
-    ):
-        raise SubmissionError(
-            f"column {theirs!r} holds {column.type}; give a list of numbers per unit, "
-            f"or numeric columns {theirs}_0, {theirs}_1, ..."
-        )
-    flat = column.combine_chunks()
-    numbers = flat.flatten().to_numpy(zero_copy_only=False)
-    if len(column) and len(numbers) % len(column) == 0:
-        widths = {len(row) for row in flat} if not pa.types.is_fixed_size_list(column.type) else {0}
-        if len(widths) == 1:
-            return numbers.reshape(len(column), -1)
-    raise SubmissionError(f"column {theirs!r} has rows of different lengths; give all units the same")
-
-
-def _numbered(table: pa.Table, stem: str) -> list[str]:
-    numbered = [n for n in table.column_names if re.fullmatch(rf"{re.escape(stem)}_\d+", n)]
-    return sorted(numbered, key=lambda name: int(name.rsplit("_", 1)[1]))

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.units.tables import Table
 
 Pair = tuple[str, str, float]
 """Two ids and the probability that they are the same."""
@@ -14,26 +17,24 @@ Pair = tuple[str, str, float]
 
 def read_pairs(path: Path) -> list[Pair]:
     """Pairs of a table with columns id_l, id_r and probability (or splink's match_probability)."""
-    from datamarket_gym.units.io import read_table
-
-    table = read_table(path)
-    names = set(table.column_names)
-    left = next((n for n in ("id_l", "unique_id_l") if n in names), None)
-    right = next((n for n in ("id_r", "unique_id_r") if n in names), None)
-    chance = next((n for n in ("probability", "match_probability") if n in names), None)
-    if left is None or right is None or chance is None:
+    table = Table.open(path)
+    known = (("id_l", "unique_id_l"), ("id_r", "unique_id_r"), ("probability", "match_probability"))
+    names = [next((n for n in some if n in table.names), "") for some in known]
+    if not all(names):
         raise SubmissionError(
-            f"{str(path)!r} has columns {', '.join(sorted(names))}; an edge table needs id_l, id_r, probability"
+            f"{table.where} has columns {', '.join(sorted(table.names))}; "
+            "an edge table needs id_l, id_r, probability"
         )
-    rows = zip(*(table[name].to_pylist() for name in (left, right, chance)), strict=True)
-    out = []
-    for row, (a, b, p) in enumerate(rows):
-        if a is None or b is None or not isinstance(p, int | float) or not 0 <= p <= 1:
-            raise SubmissionError(
-                f"{str(path)!r}, row {row}: ({a!r}, {b!r}, {p!r}) is no pair of ids with a probability"
-            )
-        out.append((str(a), str(b), float(p)))
-    return out
+    left, right, chance = names
+    columns, matrices = table.read([left, right], matrices={"probability": [chance]})
+    chances = matrices["probability"][:, 0]
+    wrong = np.flatnonzero((chances < 0) | (chances > 1))
+    if len(wrong):
+        raise SubmissionError(
+            f"{table.where}: column {chance!r}, row {wrong[0]} is {chances[wrong[0]]:g}; "
+            "give a probability between 0 and 1"
+        )
+    return list(zip(columns[left].named(), columns[right].named(), chances.tolist(), strict=True))
 
 
 def splink_pairs(

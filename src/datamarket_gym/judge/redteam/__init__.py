@@ -4,9 +4,10 @@ from datamarket_gym.judge.redteam.audit import audit
 from datamarket_gym.judge.redteam.best_response import Response, Target, best_response
 from datamarket_gym.judge.redteam.findings import AuditReport, Finding, Trial
 from datamarket_gym.judge.redteam.grid import attack_grid
-from datamarket_gym.judge.redteam.own_market import honest_profile, market_state, read_validation
+from datamarket_gym.judge.redteam.own_market import honest_profile, market_state
 from datamarket_gym.judge.redteam.remedies import Remedy
 from datamarket_gym.judge.redteam.space import AttackCosts, Effort, Space
+from datamarket_gym.units.io import read_validation
 
 __all__ = [
     "AttackCosts",

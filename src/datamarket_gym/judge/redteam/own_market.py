@@ -8,7 +8,6 @@ cheating from here on.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.units.io import from_table, read_table
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 from datamarket_gym.world.market import MarketState
@@ -46,20 +43,6 @@ def market_state(
     return MarketState(
         honest_profile(submission), validation_features[leak], validation_label[leak], seed
     )
-
-
-def read_validation(path: str | Path) -> tuple[Features, NDArray[Any]]:
-    """Features and labels of validation rows, in the same formats as a submission."""
-    import pyarrow as pa
-
-    table = read_table(Path(path))
-    if not len(table):
-        raise SubmissionError(f"{str(path)!r} has no rows; give validation rows with labels")
-    for name in ("id", "identity"):  # validation rows need neither
-        if name not in table.column_names:
-            table = table.append_column(name, pa.array([str(i) for i in range(len(table))]))
-    rows = from_table(table)
-    return rows.features, rows.label
 
 
 def spread(state: MarketState) -> float:

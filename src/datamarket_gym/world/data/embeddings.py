@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,12 @@ from numpy.typing import NDArray
 
 from datamarket_gym.aside import aside
 from datamarket_gym.core.arrays import Features
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.units.io import read_table, write_table
+from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.units.arrays import ENDINGS, ArrayFile, file_and_member
+from datamarket_gym.units.formats import ending
+from datamarket_gym.units.io import write_table
 from datamarket_gym.units.submission import matrix
+from datamarket_gym.units.tables import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,58 +49,38 @@ class Embeddings:
 
 def load_embeddings(path: Path) -> Embeddings:
     """Embeddings from ``.npz`` (embeddings, labels, split), ``.npy`` or a table (embedding, label)."""
-    if not path.is_file():
-        raise DataMarketError(f"there is no file {str(path)!r}; check the path")
-    if path.suffix not in (".npz", ".npy"):
-        return _from_table(path)
-    try:
-        with path.open("rb") as file:
-            loaded: Any = np.load(file, allow_pickle=False)
-            if path.suffix == ".npy":
-                return Embeddings(loaded)
-            return _from_npz({name: loaded[name] for name in loaded.files}, path)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataMarketError(f"{str(path)!r} cannot be read as embeddings: {error}") from error
+    file, member = file_and_member(str(path))
+    return _from_arrays(file, member) if ending(file) in ENDINGS else _from_table(file)
 
 
 def _from_table(path: Path) -> Embeddings:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    table = read_table(path)
-    name = next((n for n in ("embedding", "features") if n in table.column_names), None)
-    if name is None:
-        raise DataMarketError(
-            f"{str(path)!r} has no column 'embedding' (or 'features'); it has "
-            f"{', '.join(table.column_names)}"
+    table = Table.open(path)
+    found = table.matrix("embedding") or table.matrix("features")
+    if not found:
+        raise SubmissionError(
+            f"{table.where} has no column 'embedding' (or 'features'); it has {', '.join(table.names)}"
         )
-    column = table[name].combine_chunks()
-    if not pa.types.is_nested(column.type):
-        raise DataMarketError(f"column {name!r} of {str(path)!r} is no list of numbers per unit")
-    widths = pc.unique(pc.list_value_length(column)).to_pylist()
-    if len(widths) != 1:
-        raise DataMarketError(
-            f"column {name!r} of {str(path)!r} mixes vectors of {sorted(map(str, widths))} numbers; "
-            "embed all units by one encoder"
-        )
-    vectors = column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
-    rest = {n: table[n].to_numpy() for n in ("label", "identity", "split") if n in table.column_names}
-    train = rest["split"] == "train" if "split" in rest else None
-    return Embeddings(vectors, rest.get("label"), train, rest.get("identity"))
+    text = [name for name in ("identity", "split") if name in table.names]
+    other = [name for name in ("label",) if name in table.names]
+    single, dense = table.read(text, other, {"embedding": found})
+    train = np.array(single["split"].optional()) == "train" if "split" in single else None
+    return Embeddings(
+        dense["embedding"],
+        single["label"].values() if "label" in single else None,
+        train,
+        np.array(single["identity"].named()) if "identity" in single else None,
+    )
 
 
-def _from_npz(arrays: dict[str, NDArray[Any]], path: Path) -> Embeddings:
-    if "embeddings" not in arrays:
-        raise DataMarketError(
-            f"{str(path)!r} holds {', '.join(sorted(arrays)) or 'nothing'} but no 'embeddings'; "
-            "save the vectors under that name"
-        )
-    split = arrays.get("split")
+def _from_arrays(path: Path, member: str) -> Embeddings:
+    file = ArrayFile.open(path)
+    vectors = file.matrix(member or ("embeddings" if "embeddings" in file.names else ""))
+    rest = {name: file.read(name) for name in ("labels", "split", "identity") if name in file.names}
+    split, label = rest.get("split"), rest.get("labels")
     train = None if split is None else (split == "train" if split.dtype.kind == "U" else split == 0)
-    label = arrays.get("labels")
     if label is not None and label.dtype.kind == "u":
         label = label.astype(np.int64)
-    return Embeddings(arrays["embeddings"], label, train, arrays.get("identity"))
+    return Embeddings(vectors, label, train, rest.get("identity"))
 
 
 def write_embeddings(path: Path, found: Embeddings, keys: NDArray[np.bytes_]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.units.io import read_table
+from datamarket_gym.units.tables import Table
 from datamarket_gym.world.data.corpus import Corpus
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -17,13 +17,11 @@ def read_source(path: Path) -> Corpus:
     """Content from a table (columns text and, where there is one, label) or a folder of images."""
     if path.is_dir():
         return _folder(path)
-    table = read_table(path)
-    if "text" not in table.column_names:
-        raise DataMarketError(
-            f"{str(path)!r} has no column 'text'; it has {', '.join(table.column_names)}"
-        )
-    content = np.array([text or "" for text in table["text"].to_pylist()], dtype=object)
-    named = table["label"].to_pylist() if "label" in table.column_names else [0] * len(content)
+    table = Table.open(path)
+    labelled = ["label"] if "label" in table.names else []
+    columns, _ = table.read([table.require("text", "text")], labelled)
+    content = np.array([text or "" for text in columns["text"].optional()], dtype=object)
+    named = columns["label"].values().tolist() if labelled else [0] * len(content)
     label = np.unique([str(each) for each in named], return_inverse=True)[1]
     return Corpus("text", content, label.astype(np.int64), np.ones(len(content), dtype=bool))
 

@@ -1,0 +1,99 @@
+"""Arrays from ``.npy`` and ``.npz`` files: never unpickled, one row per unit."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.units.formats import ending, require_file
+from datamarket_gym.units.submission import matrix
+
+ENDINGS = (".npy", ".npz")
+_BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError)
+_LIKELY = ("features", "embeddings", "embedding", "vectors")
+
+
+def file_and_member(written: str) -> tuple[Path, str]:
+    """``file.npz#name`` in its two parts; the name is empty where none is given."""
+    name, mark, member = written.rpartition("#")
+    return (Path(name), member) if mark and not Path(written).exists() else (Path(written), "")
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """A file of one array (``.npy``, under the name "") or of several by name (``.npz``)."""
+
+    path: Path
+    names: tuple[str, ...]
+
+    @classmethod
+    def open(cls, path: Path) -> ArrayFile:
+        """Look at what the file holds."""
+        require_file(path)
+        if ending(path) not in ENDINGS:
+            raise SubmissionError(
+                f"{str(path)!r} is neither .npy nor .npz; save the array as one of these"
+            )
+        if ending(path) == ".npy":
+            return cls(path, ("",))
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return cls(path, tuple(file.files))
+        except _BROKEN as error:
+            raise cls(path, ())._unreadable(error) from error
+
+    def read(self, name: str) -> NDArray[Any]:
+        """An array by name; that of ``.npy`` stays in its file until it is used."""
+        try:
+            if ending(self.path) == ".npy":
+                found: NDArray[Any] = np.load(self.path, allow_pickle=False, mmap_mode="r")
+                return found
+            with np.load(self.path, allow_pickle=False) as file:
+                return file[name]
+        except _BROKEN as error:
+            raise self._unreadable(error) from error
+
+    def matrix(self, name: str = "", rows: int | None = None) -> Features:
+        """A matrix of finite numbers as float64: the one of that name, or else the likely one."""
+        name = self._chosen(name)
+        found = self.read(name)
+        if found.dtype.kind not in "fiu" or found.ndim != 2 or rows not in (None, len(found)):
+            count = (
+                "one row per unit"
+                if rows is None
+                else f"one row for each of the {rows} rows of the table"
+            )
+            raise SubmissionError(
+                f"{str(self.path)!r} holds {found.dtype} of shape {found.shape}; "
+                f"it must be a matrix of numbers with {count}"
+            )
+        # Memory-mapped where possible, so that this is the only copy.
+        return matrix(f"{self.path.name}#{name}".rstrip("#"), np.array(found, dtype=np.float64))
+
+    def _chosen(self, wanted: str) -> str:
+        if wanted in self.names:
+            return wanted
+        likely = [name for name in _LIKELY if name in self.names]
+        if not wanted and (len(self.names) == 1 or likely):
+            return self.names[0] if len(self.names) == 1 else likely[0]
+        if self.names == ("",):
+            raise SubmissionError(f"{str(self.path)!r} holds a single array; leave out #{wanted}")
+        raise SubmissionError(
+            f"{str(self.path)!r} holds {', '.join(self.names) or 'nothing'}; "
+            f"say which one as {self.path.name}#NAME, or save it as {_LIKELY[0]!r} or {_LIKELY[1]!r}"
+        )
+
+    def _unreadable(self, error: Exception) -> SubmissionError:
+        first = (str(error) or type(error).__name__).splitlines()[0]
+        return SubmissionError(
+            f"{str(self.path)!r} cannot be read as an array of numbers ({first}); "
+            "object arrays and pickles are never opened, save plain numbers"
+        )

@@ -1,0 +1,210 @@
+"""The one reader of tables: submissions, validation rows, embeddings, texts, pairs of identities.
+
+A table is gone through by batches, only the wanted columns are read, and of each matrix there is one copy,
+so a file need not fit into memory a second time beside the numbers that come out of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.units.columns import Column, matrix_block, stacked, untyped
+from datamarket_gym.units.formats import Batch, Kind, Source, readable, table_ending
+from datamarket_gym.units.text_tables import Delimited, JsonLines
+
+_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in a file or in memory: its column names, and its columns when they are asked for."""
+
+    source: Source
+
+    @classmethod
+    def open(cls, path: Path) -> Table:
+        """Look at a file's header; what is no readable table is refused by name."""
+        plain = table_ending(path)
+        with readable(path):
+            match plain:
+                case ".parquet":
+                    return cls(_Parquet(path))
+                case ".arrow" | ".feather":
+                    return cls(_Arrow(path))
+                case ".csv" | ".tsv":
+                    return cls(Delimited(path))
+                case _:
+                    return cls(JsonLines(path))
+
+    @classmethod
+    def of(cls, data: Any) -> Table:
+        """A table of anything pyarrow makes one of (dict, pandas, polars, Arrow)."""
+        return cls(_InMemory(data if isinstance(data, pa.Table) else pa.table(data)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.source.names
+
+    @property
+    def where(self) -> str:
+        """What errors call the table."""
+        return self.source.where
+
+    def require(self, role: str, name: str) -> str:
+        """The column for a role, or an error that names what comes close."""
+        if name not in self.names:
+            close = get_close_matches(name, self.names, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(self.names[:20])}"
+            if len(self.names) == 1 and re.search(r"[;\t|:]", self.names[0]):
+                hint += "; separate columns by commas, semicolons or tabs"
+            raise SubmissionError(f"{self.where} has no column {name!r} for {role!r}; {hint}")
+        return name
+
+    def matrix(self, name: str) -> list[str]:
+        """The columns of a matrix: the one of that name, or those of that name with numbers, or none."""
+        if name in self.names:
+            return [name]
+        numbered = [n for n in self.names if re.fullmatch(rf"{re.escape(name)}_\d+", n)]
+        return sorted(numbered, key=lambda n: int(n.rsplit("_", 1)[1]))
+
+    def require_matrix(self, role: str, name: str) -> list[str]:
+        """The columns of a matrix, which may also be several names with commas between."""
+        if found := self.matrix(name):
+            return found
+        parts = [part.strip() for part in name.split(",")] if "," in name else [name]
+        return [self.require(role, part) for part in parts]
+
+    def read(
+        self,
+        text: Sequence[str] = (),
+        other: Sequence[str] = (),
+        matrices: Mapping[str, Sequence[str]] | None = None,
+    ) -> tuple[dict[str, Column], dict[str, Features]]:
+        """Columns of text and of any other kind by name, and matrices by role.
+
+        ``matrices`` says for each role which columns it is made of.
+        """
+        matrices = matrices or {}
+        single: dict[str, Kind] = {**dict.fromkeys(other, "any"), **dict.fromkeys(text, "text")}
+        dense: dict[str, Kind] = {name: "numbers" for names in matrices.values() for name in names}
+        self._refuse_doubles([*single, *dense])
+        # A column that is wanted in two ways (a time that is a feature, too) is gone through twice.
+        passes = [single | dense] if not single.keys() & dense.keys() else [single, dense]
+        parts: dict[str, list[Any]] = {name: [] for name in single}
+        blocks: dict[str, list[NDArray[Any]]] = {role: [] for role in matrices}
+        for wanted in passes:
+            row = 0
+            for batch in self.source.batches(wanted):
+                count = len(next(iter(batch.values())))
+                if not count:
+                    continue
+                for name in parts.keys() & wanted.keys():
+                    if wanted[name] != "numbers":
+                        parts[name].append(_decoded(batch[name]))
+                for role, names in matrices.items():
+                    if wanted.get(names[0]) == "numbers":
+                        columns = [_stored(batch[name]) for name in names]
+                        blocks[role].append(matrix_block(self.where, names, columns, row))
+                row += count
+            if not row:
+                raise SubmissionError(f"{self.where} has no rows; give at least one")
+        return (
+            {name: self._column(name, single[name], arrays) for name, arrays in parts.items()},
+            {role: stacked(self.where, matrices[role], some) for role, some in blocks.items()},
+        )
+
+    def _column(self, name: str, kind: Kind, arrays: list[Any]) -> Column:
+        try:
+            joined = pa.concat_tables(
+                [pa.table({name: array}) for array in arrays], promote_options="permissive"
+            )[name]
+        except pa.ArrowException as error:
+            raise SubmissionError(
+                f"{self.where}: column {name!r} changes its type ({error}); write all of it the same way"
+            ) from error
+        if kind == "any" and not self.source.typed:
+            joined = untyped(joined)
+        return Column(self.where, name, joined)
+
+    def _refuse_doubles(self, wanted: Sequence[str]) -> None:
+        for name in wanted:
+            if self.names.count(name) > 1:
+                raise SubmissionError(
+                    f"{self.where} has {self.names.count(name)} columns {name!r}; rename all but one"
+                )
+
+
+def _decoded(array: Any) -> Any:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _stored(array: Any) -> Any:
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+class _Parquet:
+    typed = True
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self.path, self.where = path, repr(str(path))
+        self.names = tuple(pq.read_schema(path).names)
+
+    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
+        import pyarrow.parquet as pq
+
+        with (
+            readable(self.path),
+            pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file,  # page by page
+        ):
+            for batch in file.iter_batches(batch_size=_ROWS, columns=list(wanted)):
+                yield {name: batch.column(name) for name in wanted}
+
+
+class _Arrow:
+    typed = True
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.where = path, repr(str(path))
+        self.names = tuple(self._reader(None).schema.names)
+
+    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
+        with readable(self.path):
+            reader = self._reader([self.names.index(name) for name in wanted])
+            if isinstance(reader, pa.ipc.RecordBatchFileReader):
+                some = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            else:
+                some = iter(reader)
+            for batch in some:
+                yield {name: batch.column(name) for name in wanted}
+
+    def _reader(self, fields: list[int] | None) -> Any:
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        file = pa.memory_map(str(self.path))
+        if file.read(6) == b"ARROW1":
+            return pa.ipc.open_file(file, options=options)
+        file.seek(0)
+        return pa.ipc.open_stream(file, options=options)
+
+
+class _InMemory:
+    typed, where = True, "the table"
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table, self.names = table, tuple(table.column_names)
+
+    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
+        for batch in self.table.select(list(wanted)).to_batches(max_chunksize=_ROWS):
+            yield {name: batch.column(name) for name in wanted}
