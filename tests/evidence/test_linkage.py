@@ -5,7 +5,7 @@ import pytest
 
 from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence.layers.fuzzy_linkage import splink_pairs
+from datamarket_gym.evidence.layers.fuzzy_linkage import read_pairs, splink_pairs
 from datamarket_gym.evidence.layers.linkage import Linkage, agreeing
 from datamarket_gym.units import Submission
 
@@ -86,3 +86,33 @@ def test_splink_with_nothing_in_common_finds_nobody():
     assert splink_pairs(ids, {"a": [f"a{i}" for i in ids], "b": [f"b{i}" for i in ids]}, 0.9) == []
     with pytest.raises(ParameterError, match="give two"):
         splink_pairs(ids, {"a": ids}, 0.9)
+
+
+def test_pairs_of_a_table(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text("id_l;id_r;probability\n007;7;0.5\nx;y;1\n")
+    assert read_pairs(path) == [("007", "7", 0.5), ("x", "y", 1.0)]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"unique_id_l": 3, "unique_id_r": 4, "match_probability": 0}\n')
+    assert read_pairs(path) == [("3", "4", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ("id_l,probability\na,1\n", "an edge table needs id_l, id_r, probability"),
+        (
+            "id_l,id_r,probability\na,b,1\na,b,1.5\n",
+            "'probability', row 1 is 1.5; give a probability between 0 and 1",
+        ),
+        ("id_l,id_r,probability\na,b,-0.1\n", "'probability', row 0 is -0.1"),
+        ("id_l,id_r,probability\na,b,\n", "'probability' is empty in row 0"),
+        ("id_l,id_r,probability\na,b,high\n", "'probability', row 0 is 'high', which is no number"),
+        ("id_l,id_r,probability\na,,1\n", "'id_r' is empty in row 0"),
+    ],
+)
+def test_pairs_that_are_none(tmp_path, data, says):
+    path = tmp_path / "pairs.csv"
+    path.write_text(data)
+    with pytest.raises(SubmissionError, match=says):
+        read_pairs(path)

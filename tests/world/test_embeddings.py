@@ -6,6 +6,7 @@ import pytest
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.world.data import Embeddings, load_embeddings, write_embeddings
 from datamarket_gym.world.encoders.store import content_keys
+from table_files import write
 
 
 @pytest.mark.parametrize("name", ["e.npz", "e.parquet"])
@@ -39,3 +40,34 @@ def test_files_that_hold_no_embeddings(tmp_path):
         Embeddings(np.ones((3, 2)), np.arange(2))
     with pytest.raises(DataMarketError, match=r"use \.npz or \.parquet"):
         write_embeddings(tmp_path / "e.txt", Embeddings(np.ones((1, 2))), content_keys("a", ["x"]))
+
+
+@pytest.mark.parametrize("ending", ["csv", "CSV", "csv.gz", "jsonl", "parquet", "feather"])
+def test_tables_of_embeddings(tmp_path, ending):
+    columns = {
+        "embedding": np.array([[1.0, 2.0], [3.0, 4.0]]), "label": ["a", "b"],
+        "identity": ["007", "8"], "split": ["train", "test"],
+    }  # fmt: skip
+    found = load_embeddings(write(tmp_path, ending, columns))
+    assert found.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert found.label.tolist() == ["a", "b"]
+    assert found.identity.tolist() == ["007", "8"]
+    assert found.train.tolist() == [True, False]
+
+
+def test_one_array_of_several(tmp_path):
+    np.savez(
+        tmp_path / "e.npz",
+        features=np.ones((2, 2)),
+        embeddings=np.zeros((2, 2)),
+        labels=np.array([7, 8], "u1"),
+    )
+    assert load_embeddings(tmp_path / "e.npz").vectors.sum() == 0
+    assert load_embeddings(tmp_path / "e.npz#features").vectors.sum() == 4
+    assert load_embeddings(tmp_path / "e.npz").label.dtype == np.int64
+
+
+def test_a_missing_label_is_named(tmp_path):
+    pq.write_table(pa.table({"embedding": [[1.0], [2.0]], "label": [1, None]}), tmp_path / "e.parquet")
+    with pytest.raises(SubmissionError, match="'label' is empty in row 1"):
+        load_embeddings(tmp_path / "e.parquet")

@@ -150,5 +150,5 @@ def test_folders_are_looked_through_in_order(hub, tmp_path, monkeypatch):
 def test_a_damaged_corpus_is_named(hub):
     cache_folder().mkdir()
     (cache_folder() / "agnews.csv.gz").write_bytes(b"no gzip")
-    with pytest.raises(DataMarketError, match=r"agnews\.csv\.gz cannot be read"):
+    with pytest.raises(DataMarketError, match=r"agnews\.csv\.gz' cannot be read"):
         load_corpus("agnews")

@@ -95,7 +95,7 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
-        first = (str(error) or type(error).__name__).splitlines()[0]
+        first = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise SubmissionError(
             f"{str(path)!r} cannot be read as {ending(path)}: {first}; write the file again"
         ) from error

@@ -7,6 +7,7 @@ so a file need not fit into memory a second time beside the numbers that come ou
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -65,7 +66,8 @@ class Table:
         """The column for a role, or an error that names what comes close."""
         if name not in self.names:
             close = get_close_matches(name, self.names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(self.names[:20])}"
+            known = ", ".join(self.names[:20]) or "none"
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {known}"
             if len(self.names) == 1 and re.search(r"[;\t|:]", self.names[0]):
                 hint += "; separate columns by commas, semicolons or tabs"
             raise SubmissionError(f"{self.where} has no column {name!r} for {role!r}; {hint}")
@@ -98,7 +100,7 @@ class Table:
         matrices = matrices or {}
         single: dict[str, Kind] = {**dict.fromkeys(other, "any"), **dict.fromkeys(text, "text")}
         dense: dict[str, Kind] = {name: "numbers" for names in matrices.values() for name in names}
-        self._refuse_doubles([*single, *dense])
+        self._require_once([*single, *dense])
         # A column that is wanted in two ways (a time that is a feature, too) is gone through twice.
         passes = [single | dense] if not single.keys() & dense.keys() else [single, dense]
         parts: dict[str, list[Any]] = {name: [] for name in single}
@@ -137,12 +139,15 @@ class Table:
             joined = untyped(joined)
         return Column(self.where, name, joined)
 
-    def _refuse_doubles(self, wanted: Sequence[str]) -> None:
+    def _require_once(self, wanted: Sequence[str]) -> None:
+        times = Counter(self.names)
         for name in wanted:
-            if self.names.count(name) > 1:
+            if times[name] > 1:
                 raise SubmissionError(
-                    f"{self.where} has {self.names.count(name)} columns {name!r}; rename all but one"
+                    f"{self.where} has {times[name]} columns {name!r}; rename all but one"
                 )
+            if not times[name]:
+                self.require(name, name)
 
 
 def _decoded(array: Any) -> Any:

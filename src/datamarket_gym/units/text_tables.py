@@ -92,6 +92,8 @@ class Delimited:
                 f"{self.where}: row {row - 2} has {got} cells where the header has {expected}; mend the row "
                 "(a cell with a separator, a quote or a line break in it needs quotes)"
             )
+        if "Empty CSV" in message:
+            return SubmissionError(f"{self.where} has no rows; give a header line and at least one row")
         if "straddl" in message:
             return SubmissionError(
                 f"{self.where} has a row longer than {_BLOCK >> 20} MB; close its quotes, or use .parquet"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -15,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.units.tables import Table
 from datamarket_gym.world.data.domains import domain
 from datamarket_gym.world.data.locate import data_file
 
@@ -44,19 +42,17 @@ def read_corpus(path: Path, kind: str) -> Corpus:
     """A corpus from ``text,label,split`` CSV (gzipped) or from images as a blob with offsets."""
     try:
         return _images(path) if kind == "image" else _texts(path)
-    except (OSError, ValueError, KeyError, EOFError, csv.Error) as error:
-        raise DataMarketError(f"{path.name} cannot be read as {kind} content: {error!r}") from error
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise DataMarketError(f"{str(path)!r} cannot be read as {kind} content: {error!r}") from error
 
 
 def _texts(path: Path) -> Corpus:
-    csv.field_size_limit(sys.maxsize)  # a single text may be a megabyte and more
-    text, label, split = [], [], []
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            text.append(row["text"])
-            label.append(int(row["label"]))
-            split.append(row["split"] == "train")
-    return Corpus("text", np.array(text, dtype=object), np.array(label), np.array(split, dtype=bool))
+    columns, _ = Table.open(path).read(["text", "split"], ["label"])
+    label = columns["label"].values()
+    if label.dtype.kind != "i":
+        raise SubmissionError(f"{str(path)!r}: column 'label' holds {label.dtype}; give class numbers")
+    text = np.array(columns["text"].strings(), dtype=object)
+    return Corpus("text", text, label, np.array(columns["split"].strings()) == "train")
 
 
 def _images(path: Path) -> Corpus:
