@@ -1,24 +1,22 @@
 """Every way to hand over units gives the same payments; only what is needed is read."""
 
-import csv
-import io
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from payout_files import cents, payments, run, spec, table, units, validation, write
-from pyarrow import feather
+from payout_files import cents, payments, run, spec, units, validation, write
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.stages import Places
+from table_files import LISTS, SPREAD
+from table_files import write as write_as
 
 
 @pytest.fixture(scope="module")
@@ -26,48 +24,29 @@ def expected(tmp_path_factory):
     return payments(run(tmp_path_factory.mktemp("expected")))
 
 
-def numbered(columns):
-    out = {n: c for n, c in columns.items() if n != "features"}
-    return {**out, **{f"f_{j}": columns["features"][:, j] for j in range(columns["features"].shape[1])}}
-
-
-def write_csv(columns, path):
-    names = list(columns)
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(names)
-    writer.writerows(zip(*(np.asarray(columns[n]).tolist() for n in names), strict=True))
-    path.write_text(out.getvalue(), encoding="utf-8")
-
-
-def write_jsonl(columns, path):
-    names = list(columns)
-    rows = zip(*(np.asarray(columns[n]).tolist() for n in names), strict=True)
-    path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
-
-
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "arrow", "feather", "parquet"])
+@pytest.mark.parametrize("ending", [e for e in LISTS + SPREAD if e != "Parquet"])
 def test_formats_give_the_same_payments(ending, expected, tmp_path):
-    paths = [tmp_path / f"units.{ending}", tmp_path / f"validation.{ending}"]
-    for path, columns in zip(paths, (units(), validation()), strict=True):
-        match ending:
-            case "csv":
-                write_csv(numbered(columns), path)
-            case "jsonl":
-                write_jsonl({**columns, "features": columns["features"]}, path)
-            case "arrow":
-                with (
-                    pa.OSFile(str(path), "wb") as file,
-                    pa.ipc.new_stream(file, table(columns).schema) as out,
-                ):
-                    out.write_table(table(columns), max_chunksize=10)
-            case "feather":
-                feather.write_feather(table(columns), path)
-            case _:
-                pq.write_table(table(columns), path, row_group_size=7)
-    chosen = spec(columns={"features": "f"} if ending == "csv" else {})
-    pay(Places(*paths), chosen, tmp_path / "run")
+    (tmp_path / "held").mkdir()
+    places = Places(
+        write_as(tmp_path, ending, units()), write_as(tmp_path / "held", ending, validation())
+    )
+    pay(places, spec(), tmp_path / "run")
     assert payments(tmp_path / "run") == expected
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_embeddings_and_names_are_the_same_from_every_format(ending, tmp_path):
+    rng = np.random.default_rng(0)
+    submitted = {**units(), "embedding": rng.normal(size=(66, 3)), "account": ["0042", "", "42"] * 22}
+    submitted["id"] = [f"{i:03d}" for i in range(66)]
+    held = {**validation(), "embedding": rng.normal(size=(40, 3))}
+    (tmp_path / "held").mkdir()
+    places = write_as(tmp_path, ending, submitted), write_as(tmp_path / "held", ending, held)
+    found = read_inputs(*places, spec(linkage={"keys": ["account"]}))
+    assert found.ids == submitted["id"]
+    assert found.links == {"account": ["0042", None, "42"] * 22}
+    assert (found.submission.embedding == submitted["embedding"]).all()
+    assert (found.validation_embedding == held["embedding"]).all()
 
 
 @pytest.mark.parametrize("ending", ["npy", "npz", "npz#second"])

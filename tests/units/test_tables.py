@@ -149,7 +149,7 @@ ROWS = "007,anna,1,1.5,2,x\n008,ben,0,3,4,y\n"
         ("a.csv", HEAD + ROWS + "9,c,1,2,inf,x\n", "'features_1', row 2 is inf"),
         ("a.csv", HEAD.replace("_0,features_1", "") + '1,a,0,"[1, 2]",x\n', r"CSV holds no lists.*features_0"),
         ("a.csv", HEAD + ROWS.replace("anna", "an\0na"), "'identity', row 0 holds a NUL byte"),
-        ("a.csv", HEAD + f'1,a,0,1,2,"{"x" * (1 << 26)}\n', "a row longer than 16 MB; close its quotes"),
+        ("a.csv", HEAD + f'1,a,0,1,2,"{"x" * (1 << 24)}\n', "a row longer than 4 MB; close its quotes"),
         ("a.csv", gzip.compress(HEAD.encode()), "compressed by gzip; add .gz"),
         ("a.csv.gz", HEAD + ROWS, "cannot be read as .csv.gz"),
         ("a.csv.gz", gzip.compress((HEAD + ROWS * 99).encode())[:-9], "cannot be read as .csv.gz"),
@@ -212,10 +212,13 @@ def test_cells_of_json_are_refused_with_their_row(tmp_path, fields, says):
 
 def test_json_names_may_be_numbers_and_fields_may_come_late(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text(changed(id=12, size=3))
+    path.write_text(changed(id=12, size=3, place='say "deep": "x') + changed(id="13", deep={"size": 1}))
+    rows = path.read_text().splitlines()
+    path.write_text("\n".join([*rows[:4], rows[-1]]).replace('"size"', '"si\\u007ae"'))
     found = read_submission(path)
-    assert found.id.tolist() == ["007", "008", "9", "12"]
-    assert found.metadata["size"].tolist() == [None, None, None, 3]
+    assert found.id.tolist() == ["007", "008", "9", "12", "13"]
+    assert found.metadata["size"].tolist() == [None, None, None, 3, None]
+    assert found.metadata["deep"].tolist() == [None, None, None, None, {"size": 1}]
 
 
 @pytest.mark.parametrize(

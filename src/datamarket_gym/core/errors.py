@@ -11,7 +11,7 @@ class DataMarketError(Exception):
 
 
 class SubmissionError(DataMarketError):
-    """A submitted table is not usable: names the column and, where there is one, the row."""
+    """A table that was handed over is not usable: names the file, the column, the row and the remedy."""
 
 
 class ParameterError(DataMarketError):

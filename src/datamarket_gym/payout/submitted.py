@@ -104,7 +104,7 @@ def read_validation(path: Path, spec: PayoutSpec, files: FileHashes) -> Held:
     for name in content:
         table.require("content", name)
     matrices = {} if spec.files.validation_features else _matrices(table, spec, ("features",))
-    if embedded := table.matrix(spec.columns.embedding or "embedding"):
+    if embedded := table.matrix_columns(spec.columns.embedding or "embedding"):
         matrices["embedding"] = embedded
     single, dense = table.read(content, [columns.label], matrices)
     label = single[columns.label].values()
@@ -133,7 +133,7 @@ def _matrices(table: Table, spec: PayoutSpec, roles: Sequence[str]) -> dict[str,
         content = role == "features" and (spec.columns.text or spec.columns.image)
         if given is not None:
             out[role] = table.require_matrix(role, given)
-        elif not apart and not content and (found := table.matrix(role)):
+        elif not apart and not content and (found := table.matrix_columns(role)):
             out[role] = found
     return out
 

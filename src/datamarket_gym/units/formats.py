@@ -70,7 +70,7 @@ def table_ending(path: Path) -> str:
         raise SubmissionError(
             f"{str(path)!r} has an unknown ending {found!r}; {_HINTS.get(found, known)}"
         )
-    with path.open("rb") as file:
+    with readable(path), path.open("rb") as file:
         start = file.read(8)
     if plain in TEXT:
         for magic, what in _MAGIC.items():

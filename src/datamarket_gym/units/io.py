@@ -86,7 +86,7 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
         needed = role in REQUIRED or role in theirs
         name = theirs.pop(role, role)
         if role in MATRICES:
-            found = table.require_matrix(role, name) if needed else table.matrix(name)
+            found = table.require_matrix(role, name) if needed else table.matrix_columns(name)
             if found:
                 matrices[role] = found
         elif needed or name in table.names:

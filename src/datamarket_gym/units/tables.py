@@ -73,7 +73,7 @@ class Table:
             raise SubmissionError(f"{self.where} has no column {name!r} for {role!r}; {hint}")
         return name
 
-    def matrix(self, name: str) -> list[str]:
+    def matrix_columns(self, name: str) -> list[str]:
         """The columns of a matrix: the one of that name, or those of that name with numbers, or none."""
         if name in self.names:
             return [name]
@@ -82,7 +82,7 @@ class Table:
 
     def require_matrix(self, role: str, name: str) -> list[str]:
         """The columns of a matrix, which may also be several names with commas between."""
-        if found := self.matrix(name):
+        if found := self.matrix_columns(name):
             return found
         parts = [part.strip() for part in name.split(",")] if "," in name else [name]
         return [self.require(role, part) for part in parts]

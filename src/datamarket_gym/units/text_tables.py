@@ -22,7 +22,7 @@ import pyarrow as pa
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.formats import Batch, Kind, ending, readable
 
-_BLOCK = 1 << 24  # bytes of CSV at a time, and so the longest row
+_BLOCK = 1 << 22  # bytes of CSV at a time; a row may be as long
 _ROWS = 1024  # JSON lines at a time: Python's numbers take four times the memory of an array's
 _FAMILY = {
     bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list",
@@ -30,6 +30,20 @@ _FAMILY = {
 }  # fmt: skip
 Cells = list[tuple[int, Any]]
 """Rows and their values."""
+
+
+_NAMED = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"(?=\s*:)')  # what may be a field's name, nested ones too
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the field {next(n for n in names if names.count(n) > 1)!r} is there twice")
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
 
 
 class Delimited:
@@ -124,12 +138,16 @@ class JsonLines:
 
     def __init__(self, path: Path) -> None:
         self.path, self.where = path, repr(str(path))
-        # A field may come up in any line for the first time, so all of them are looked at.
-        self.names = tuple(dict.fromkeys(name for _, found in self._rows() for name in found))
+        known: dict[str, None] = {}
+        for row, text in self._lines():  # a field may come up in any of them for the first time
+            if not known or not known.keys() >= set(_NAMED.findall(text)):
+                known.update(dict.fromkeys(self._object(row, text)))
+        self.names = tuple(known)
 
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
         """See `Source`; a column whose type changes on the way is refused with both rows."""
-        rows, first = self._rows(), dict[str, tuple[int, str]]()
+        rows = ((row, self._object(row, text)) for row, text in self._lines())
+        first: dict[str, tuple[int, str]] = {}
         while some := list(islice(rows, _ROWS)):
             batch = {}
             for name, kind in wanted.items():
@@ -143,28 +161,30 @@ class JsonLines:
                         batch[name] = self._any(name, cells, first)
             yield batch
 
-    def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        decoder = json.JSONDecoder(object_pairs_hook=_object)
+    def _lines(self) -> Iterator[tuple[int, str]]:
         row = 0
         with readable(self.path), opened(self.path) as file:
             for number, line in enumerate(file):
                 try:
                     text = line.decode("utf-8" if number else "utf-8-sig").strip()
-                    if not text:
-                        continue
-                    found = decoder.decode(text)
                 except UnicodeDecodeError as error:
                     raise not_utf8(self.where, f"row {row}") from error
-                except (ValueError, RecursionError) as error:
-                    raise SubmissionError(
-                        f"{self.where}: row {row} cannot be read ({error}); write one JSON object per line"
-                    ) from error
-                if not isinstance(found, dict):
-                    raise SubmissionError(
-                        f"{self.where}: row {row} is {_FAMILY[type(found)]}; write one JSON object per line"
-                    )
-                yield row, found
-                row += 1
+                if text:
+                    yield row, text
+                    row += 1
+
+    def _object(self, row: int, text: str) -> dict[str, Any]:
+        try:
+            found = _DECODER.decode(text)
+        except (ValueError, RecursionError) as error:
+            raise SubmissionError(
+                f"{self.where}: row {row} cannot be read ({error}); write one JSON object per line"
+            ) from error
+        if not isinstance(found, dict):
+            raise SubmissionError(
+                f"{self.where}: row {row} is {_FAMILY[type(found)]}; write one JSON object per line"
+            )
+        return found
 
     def _text(self, name: str, cells: Cells) -> Any:
         for row, value in cells:
@@ -230,11 +250,3 @@ def not_utf8(where: str, place: str) -> SubmissionError:
         f"{where}: {place} is not UTF-8; save the file as UTF-8 "
         "(from Latin-1: iconv -f latin1 -t utf-8 OLD > NEW)"
     )
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the field {next(n for n in names if names.count(n) > 1)!r} is there twice")
-    return found

@@ -55,7 +55,7 @@ def load_embeddings(path: Path) -> Embeddings:
 
 def _from_table(path: Path) -> Embeddings:
     table = Table.open(path)
-    found = table.matrix("embedding") or table.matrix("features")
+    found = table.matrix_columns("embedding") or table.matrix_columns("features")
     if not found:
         raise SubmissionError(
             f"{table.where} has no column 'embedding' (or 'features'); it has {', '.join(table.names)}"
