@@ -30,8 +30,6 @@ _FAMILY = {
 }  # fmt: skip
 Cells = list[tuple[int, Any]]
 """Rows and their values."""
-
-
 _NAMED = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"(?=\s*:)')  # what may be a field's name, nested ones too
 
 
@@ -54,7 +52,9 @@ class Delimited:
     def __init__(self, path: Path) -> None:
         self.path, self.where = path, repr(str(path))
         self.names: tuple[str, ...] = ()
-        self.separator = "\t" if ending(path).startswith(".tsv") else self._separator()
+        marks = "\t" if ending(path).startswith(".tsv") else ",;\t"
+        header = self._header()
+        self.separator = next((mark for mark in marks if mark in header), marks[0])
         with self._reader() as reader:
             self.names = tuple(reader.schema.names)
 
@@ -87,16 +87,15 @@ class Delimited:
                 raise self._told(str(error.__cause__)) or error from error.__cause__
             raise
 
-    def _separator(self) -> str:
-        """What separates the names in the header: a comma, or else a semicolon, or else a tab."""
+    def _header(self) -> str:
+        """The line of names, without what is in quotes."""
         with readable(self.path), opened(self.path) as file:
             line = next((line for line in iter(lambda: file.readline(_BLOCK), b"") if line.strip()), b"")
         try:
-            header = re.split(r"[\r\n]", line.decode("utf-8").lstrip("\r"))[0]
+            header = re.split(rb"[\r\n]", line.lstrip(b"\r"))[0].decode("utf-8")
         except UnicodeDecodeError as error:
             raise not_utf8(self.where, "the header") from error
-        bare = re.sub(r'"[^"]*"', "", header)
-        return next((mark for mark in ",;\t" if mark in bare), ",")
+        return re.sub(r'"[^"]*"', "", header)
 
     def _told(self, message: str) -> SubmissionError | None:
         """What pyarrow says, with the column's name, our row number and the remedy."""
