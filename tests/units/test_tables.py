@@ -131,7 +131,7 @@ ROWS = "007,anna,1,1.5,2,x\n008,ben,0,3,4,y\n"
         ("a.csv", (HEAD + ROWS).replace("anna", "Zoë").encode("latin1"), r"'identity', row 0 is not UTF-8.*iconv"),
         ("a.csv", (HEAD + ROWS).replace("note", "größe").encode("latin1"), "the header is not UTF-8"),
         ("a.tsv", "größe\tid\n".encode("latin1"), "the header is not UTF-8"),
-        ("a.csv", (HEAD + ROWS).replace("anna", "Zoë").replace("\n", "\r").encode("latin1"), "'identity', row 0 is not"),
+        ("a.csv", HEAD.replace("\n", "\r").encode() + b"7,Zo\xeb,1,2,3,x\r", "'identity', row 0 is not UTF-8"),
         ("a.csv", (HEAD + ROWS).encode("utf-16"), "UTF-16; save it as UTF-8"),
         ("a.csv", (HEAD + ROWS).replace(",", ";").replace("1.5", "1,5"), "is '1,5'.*decimals with a point"),
         ("a.csv", (HEAD + ROWS).replace(",", "|"), "separate columns by commas, semicolons or tabs"),
