@@ -100,6 +100,15 @@ def test_a_type_that_changes_late_counts_for_the_whole_column(tmp_path):
     assert found.metadata["n"][[0, -1]].tolist() == [0.0, 2.5]
 
 
+def test_line_breaks_in_quotes_are_read_wherever_they_fall(tmp_path):
+    path = tmp_path / "long.csv"
+    rows = 300_000
+    path.write_text("label,features_0,text\n" + '1,2,"a\nb,\nc, a longer line of text, and\nd"\n' * rows)
+    assert path.stat().st_size > 8 << 20
+    found, _ = Table.open(path).read(["text"])
+    assert found["text"].strings() == ["a\nb,\nc, a longer line of text, and\nd"] * rows
+
+
 @pytest.mark.parametrize(("write_as", "ending"), [(delimited, "csv"), (lines, "jsonl")])
 def test_text_that_comes_late_among_numbers_is_refused_with_its_row(tmp_path, write_as, ending):
     path = tmp_path / f"late.{ending}"
@@ -166,7 +175,7 @@ ROWS = "007,anna,1,1.5,2,x\n008,ben,0,3,4,y\n"
         ("a.feather", b"ARROW1 cut", "cannot be read as .feather"),
         ("a.jsonl", "{broken\n", "row 0 cannot be read"),
         ("a.jsonl", "[1, 2]\n", "row 0 is a list; write one JSON object per line"),
-        ("a.jsonl", '{"id": 1, "id": 2}\n', "the field 'id' is there twice"),
+        ("a.jsonl", '{"label": 0, "id": 1, "id": 2}\n', "the field 'id' is there twice"),
         ("a.jsonl", '{"id": "é"}\n'.encode("latin1"), "row 0 is not UTF-8"),
         ("a.jsonl", "\n", "no column 'id'.*it has none"),
         ("a.jsonl", "[" * 100_000, "row 0 cannot be read"),
@@ -181,9 +190,10 @@ def test_what_is_refused_and_how_to_mend_it(tmp_path, name, data, says):
 
 
 def changed(**fields):
-    """Three good lines of JSON, and a fourth that is changed."""
+    """Four good lines of JSON, and between the last two one that is changed."""
     first = json.loads(lines(GOOD).splitlines()[0])
-    return lines(GOOD).decode() + json.dumps({**first, "id": "last", **fields}) + "\n"
+    rows = [{**first, "id": "changed", **fields}, {**first, "id": "last"}]
+    return lines(GOOD).decode() + "".join(json.dumps(row) + "\n" for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -214,13 +224,13 @@ def test_cells_of_json_are_refused_with_their_row(tmp_path, fields, says):
 
 def test_json_names_may_be_numbers_and_fields_may_come_late(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text(changed(id=12, size=3, place='say "deep": "x') + changed(id="13", deep={"size": 1}))
-    rows = path.read_text().splitlines()
-    path.write_text("\n".join([*rows[:4], rows[-1]]).replace('"size"', '"si\\u007ae"'))
+    nested = changed(id="13", deep={"size": 1}).splitlines()[3]
+    text = changed(id=12, size=3, place='say "deep": "x') + nested
+    path.write_text(text.replace('"size"', '"si\\u007ae"'))
     found = read_submission(path)
-    assert found.id.tolist() == ["007", "008", "9", "12", "13"]
-    assert found.metadata["size"].tolist() == [None, None, None, 3, None]
-    assert found.metadata["deep"].tolist() == [None, None, None, None, {"size": 1}]
+    assert found.id.tolist() == ["007", "008", "9", "12", "last", "13"]
+    assert found.metadata["size"].tolist() == [None, None, None, 3, None, None]
+    assert found.metadata["deep"].tolist() == [None] * 5 + [{"size": 1}]
 
 
 @pytest.mark.parametrize(
@@ -231,12 +241,14 @@ def test_json_names_may_be_numbers_and_fields_may_come_late(tmp_path):
             "'features' has 1 numbers in the rows before and 2 in row 1",
         ),
         ({"features": [[1.0], None, [1.0]]}, "'features' is empty in row 1"),
-        ({"features": [[1.0], [None], [1.0]]}, "'features' is empty in row 1"),
+        ({"features": [[1.0, 2.0], [3.0, None], [5.0, 6.0]]}, "'features' is empty in row 1"),
+        ({"features": [1.0, 2.0, None]}, "'features' is empty in row 2"),
         ({"features": [[], [], []]}, "a list of no numbers"),
         ({"features": [[1.0], [2.0], [np.inf]]}, "'features', row 2, entry 0 is inf"),
         ({"features": [["a"], ["b"], ["c"]]}, "'features' holds string; give a list of numbers"),
         ({"features": [True, False, True]}, "'features' holds bool"),
         ({"identity": ["a", None, "b"]}, "'identity' is empty in row 1"),
+        ({"identity": [None, "a", "b"]}, "'identity' is empty in row 0"),
         ({"identity": [1.0, np.nan, 2.0]}, "'identity' is empty in row 1"),
         ({"identity": [b"a", b"b", b"c"]}, "'identity' holds binary; give one text"),
         ({"label": [0.0, 1.0, np.nan]}, "'label' is empty in row 2"),
@@ -298,6 +310,20 @@ def test_what_is_not_asked_for_is_not_looked_at(tmp_path):
     assert read_validation(path)[0].tolist() == [[2.5]]
     path.write_text("label,features_0,note,note\n1,2.5,a,b\n")
     assert read_validation(path)[1].tolist() == [1]
+
+
+def test_optional_text_is_none_where_there_is_none():
+    table = Table.of({"a": ["0042", None, " "], "b": [1.5, np.nan, None], "c": [7, None, 8]})
+    found, _ = table.read(["a", "b", "c"])
+    assert {name: column.optional() for name, column in found.items()} == {
+        "a": ["0042", None, None], "b": ["1.5", None, None], "c": ["7", None, "8"],
+    }  # fmt: skip
+
+
+def test_lists_that_change_their_length_between_batches_are_named():
+    rows = pa.chunked_array([[[1.0, 2.0]] * 5, [[1.0]] * 4])
+    with pytest.raises(SubmissionError, match="has 2 numbers in the rows before and 1 in row 5"):
+        Table.of(pa.table({"x": rows})).read(matrices={"features": ["x"]})
 
 
 def test_missing_files_and_folders_are_told_apart(tmp_path):

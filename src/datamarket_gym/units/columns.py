@@ -66,7 +66,7 @@ class Column:
         self.named()
         found = untyped(self.data)
         if not _is_time(found):
-            upto = range(1, len(self.data) + 1)
+            upto = range(1, len(self.data))
             row = bisect_left(upto, True, key=lambda n: not _is_time(untyped(self.data[:n])))
             raise SubmissionError(
                 f"{self.where}: column {self.name!r}, row {row} is {self.data[row].as_py()!r}, unlike the rows "
