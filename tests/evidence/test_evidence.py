@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import create
-from datamarket_gym.evidence import EvidenceGraph
+from datamarket_gym.evidence import EvidenceGraph, EvidenceLayer
 from datamarket_gym.evidence.layers import content as content_module
 from datamarket_gym.evidence.layers.content import similar_pairs
 from datamarket_gym.units import Submission
@@ -93,7 +93,7 @@ def test_oracles_need_the_truth_and_others_never_see_it(market, submission):
     with pytest.raises(OracleRequiredError, match="oracle_latent"):
         clusters(submission, "oracle_latent")
 
-    class Peeking:
+    class Peeking(EvidenceLayer):
         needs_oracle = False
 
         def edges(self, view):
