@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow lint lock clean synthetic figures real-data holdout predict-theta content
+.PHONY: demo test slow mutants lint lock clean synthetic figures real-data holdout predict-theta content
 
 ## demo: a small market, honest and attacked, paid two ways
 demo: $(READY)
@@ -17,6 +17,10 @@ test: lint
 ## slow: the tests that take minutes (full tables at the paper's seed counts)
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+## mutants: small changes of meaning in the core, and which of them the tests let pass (docs/mutants.md; an hour)
+mutants: $(READY)
+	$(BIN)/python tools/mutants.py --resume --page docs/mutants.md
 
 lint: $(READY)
 	$(BIN)/ruff check .
