@@ -93,7 +93,7 @@ def outcome(copy: Path, area: str, limit: float, mutant: Mutant | None = None) -
     if area == "proof":  # nothing that numba kept from before the change may answer
         shutil.rmtree(copy / "numba", ignore_errors=True)
     tests = [str(path.relative_to(copy)) for path in matching(copy / "tests", AREAS[area][1])]
-    pytest = "-m pytest -x -q -p no:cacheprovider -m".split()
+    pytest = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m"]
     command = [sys.executable, *pytest, "not slow", *tests]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     env = {
