@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Keys, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.registry import Kind
 
@@ -118,10 +118,7 @@ class Game(ABC):
         values[empty] = self.empty_value
         todo = np.flatnonzero(~known & ~empty)
         if len(todo):
-            _, first, where = np.unique(prints[todo, 0], return_index=True, return_inverse=True)
-            # in the order asked, not of secret fingerprints: learners warm-start along the rows
-            order = np.argsort(first)
-            first, where = first[order], np.argsort(order)[where]
+            first, where = _distinct(prints[todo])
             fresh = self._evaluate(coalitions[todo[first]])
             if np.isnan(fresh).any():
                 bad = np.flatnonzero(coalitions[todo[first][np.isnan(fresh).argmax()]])
@@ -141,6 +138,21 @@ class Game(ABC):
         for start in range(0, len(coalitions), step):
             out[start : start + step] = coalitions[start : start + step].astype(np.uint64) @ self.prints
         return out
+
+
+def _distinct(prints: Prints) -> tuple[Codes, Codes]:
+    """Where each distinct fingerprint (all 128 bits) comes first, and which of them every row has.
+
+    In the order asked, not of secret fingerprints: learners warm-start along the rows.
+    """
+    by_print = np.lexsort((prints[:, 1], prints[:, 0]))
+    ordered = prints[by_print]
+    new = np.r_[True, (ordered[1:] != ordered[:-1]).any(axis=1)]
+    first = by_print[new]
+    order = np.argsort(first)
+    where = np.empty(len(prints), dtype=np.int64)
+    where[by_print] = np.argsort(order)[np.cumsum(new) - 1]
+    return first[order], where
 
 
 GAMES: Kind[Game] = Kind("game", Game)
