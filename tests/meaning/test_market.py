@@ -1,0 +1,211 @@
+"""What attackers know and do: the leak, curation, poisoning, laundering."""
+
+import numpy as np
+import pytest
+
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.market import ProviderMarket
+from datamarket_gym.market.attack import Own
+from datamarket_gym.market.market import MarketState
+from datamarket_gym.market.variants import leaked_rewards
+from datamarket_gym.metrics import Metrics
+from datamarket_gym.metrics.metrics import mixed_component_fraction
+from datamarket_gym.payments import mechanism
+from datamarket_gym.registry import create
+from datamarket_gym.tasks.dataset import Dataset
+
+# Fifteen units of the attacker on a line: five that harm (label 1 where the leak says 0), five that no
+# leaked row is near, five that help. The victim's own unit is at the far end.
+PLACES = np.r_[np.linspace(0, 1, 5), np.linspace(500, 501, 5), np.linspace(1000, 1001, 5), 5000.0]
+LABELS = np.r_[np.ones(5), np.zeros(5), np.ones(5), 0].astype(int)
+HARMFUL, IDLE, HELPFUL = np.arange(5), np.arange(5, 10), np.arange(10, 15)
+
+
+@pytest.fixture(scope="module")
+def line():
+    """A market on that line, with leaked rows of label 0 among the harmful and 1 among the helpful."""
+    features = PLACES[:, None]
+    data = Dataset("line", features, LABELS, features, LABELS)
+    market = ProviderMarket(data, [np.arange(15), np.array([15])])
+    leaked = np.array([[0.5], [0.6], [1000.5]])
+    return MarketState(market.honest, leaked, np.array([0, 0, 1]), seed=0)
+
+
+def submitted(attack, state, provider=0):
+    """Positions of the attacker's units and their labels, as submitted."""
+    profile = create("attack", attack).apply(provider, state)
+    mine = np.isin(profile.submission.identity, profile.identities_of(profile.attacker))
+    return profile.submission.features[mine, 0], profile.submission.label[mine]
+
+
+def test_a_quarter_of_the_validation_rows_leaks(market):
+    for n in (60, 41, 2):
+        data = market.dataset
+        smaller = Dataset(
+            "d", data.features, data.label, data.validation_features[:n], data.validation_label[:n]
+        )
+        state = ProviderMarket(smaller, market.provider_partition).state
+        assert len(state.leaked_label) == max(1, round(n / 4))
+        known = {(*row, label) for row, label in zip(data.validation_features[:n].tolist(), data.validation_label[:n].tolist(), strict=True)}  # fmt: skip
+        seen = [
+            (*row, label)
+            for row, label in zip(
+                state.leaked_features.tolist(), state.leaked_label.tolist(), strict=True
+            )
+        ]
+        assert len(set(seen)) == len(seen)
+        assert set(seen) <= known
+
+
+def test_rewards_count_right_labels_less_wrong_ones_among_the_five_nearest(line):
+    own = Own("provider_0", line.honest.submission, line.honest.truth.owner, np.arange(15), line)
+    rewards = leaked_rewards(own, own.rows)
+    assert rewards.tolist() == [-2] * 5 + [0] * 5 + [1] * 5
+
+
+def test_curation_leaves_out_what_harms_before_what_does_nothing(line):
+    kept, _ = submitted("strategic_curation(keep=0.6667)", line)
+    assert sorted(kept) == sorted(PLACES[np.r_[IDLE, HELPFUL]])
+    kept, _ = submitted("strategic_curation(keep=0.3333)", line)
+    assert sorted(kept) == sorted(PLACES[HELPFUL])
+
+
+def test_what_curation_adds_is_a_share_of_the_rest_best_first(line):
+    kept, _ = submitted("strategic_curation(keep=0.3333, rest=0.5)", line)
+    assert sorted(kept) == sorted(PLACES[np.r_[IDLE, HELPFUL]])
+
+
+def test_composite_keeps_the_best(line):
+    kept, _ = submitted("composite(split=1, keep=0.3333, copy=0.0, steal=0.0)", line)
+    assert sorted(kept) == sorted(PLACES[HELPFUL])
+    spread, _ = submitted("composite(split=2, keep=0.6667, copy=0.0, steal=0.0)", line)
+    assert sorted(spread) == sorted(PLACES[np.r_[IDLE, HELPFUL]])
+
+
+def test_composite_steals_the_best_where_it_picks_by_reward(line):
+    """The other provider is the thief: it takes the five of fifteen units that the leak rewards."""
+    theft = "composite(split=1, copy=0.0, steal=0.3333, steal_sigma=0.0, pick=rewards)"
+    places, _ = submitted(theft, line, provider=1)
+    assert sorted(places) == sorted([*PLACES[HELPFUL], PLACES[15]])
+
+
+def three_classes(n=12):
+    """One provider with labels 0, 1, 2 in turn, another with one unit of each."""
+    label = np.r_[np.arange(n) % 3, 0, 1, 2] * 10  # classes 0, 10, 20
+    features = np.arange(float(len(label)))[:, None]
+    data = Dataset("three", features, label, features, label)
+    return ProviderMarket(data, [np.arange(n), np.arange(n, n + 3)])
+
+
+def test_poisoned_labels_all_move_to_the_next_class():
+    market = three_classes()
+    places, label = submitted("label_poisoning@1.0", market.state)
+    before = dict(
+        zip(market.honest.submission.features[:, 0], market.honest.submission.label, strict=True)
+    )
+    following = {0: 10, 10: 20, 20: 0}
+    assert [following[before[p]] for p in places] == label.tolist()
+    places, label = submitted("label_poisoning@0.25", market.state)
+    moved = [(before[p], new) for p, new in zip(places, label, strict=True) if before[p] != new]
+    assert len(moved) == 3
+    assert all(following[old] == new for old, new in moved)
+
+
+def test_noisy_labels_never_keep_their_class():
+    market = three_classes(30)
+    before = dict(
+        zip(market.honest.submission.features[:, 0], market.honest.submission.label, strict=True)
+    )
+    places, label = submitted("label_noise@1.0", market.state)
+    shifts = {((new - before[p]) // 10) % 3 for p, new in zip(places, label, strict=True)}
+    assert shifts == {1, 2}
+
+
+def test_mixed_units_lie_between_two_units_of_one_class():
+    """Class 0 lies in 10 to 20, class 1 in 1010 to 1020: mixtures lie inside, and are none of the originals."""
+    place = np.r_[10.0, 20.0, 1010.0, 1020.0, 0.0, 5000.0]
+    label = np.array([0, 0, 1, 1, 0, 1])
+    data = Dataset("mix", place[:, None], label, place[:, None], label)
+    state = ProviderMarket(data, [np.arange(4), np.array([4, 5])]).state
+    profile = create("attack", "synthetic_laundering(ratio=10.0, how=mix)").apply(0, state)
+    made = ~np.isin(profile.submission.id, state.honest.submission.id)
+    new, classes = profile.submission.features[made, 0], profile.submission.label[made]
+    assert len(new) == 40
+    assert ((new - 1000 * classes >= 10 - 1e-9) & (new - 1000 * classes <= 20 + 1e-9)).all()
+    between = ~np.isclose(new[:, None], place[:4]).any(axis=1)
+    assert 5 < between.sum() < 35  # half of the partners are the other unit
+
+
+def test_junk_is_drawn_around_the_attackers_own_units():
+    market = three_classes(60)
+    profile = create("attack", "junk_padding@20.0").apply(0, market.state)
+    made = ~np.isin(profile.submission.id, market.honest.submission.id)
+    junk = profile.submission.features[made, 0]
+    assert junk.mean() == pytest.approx(29.5, abs=2)
+    assert junk.std() == pytest.approx(np.arange(60).std(), rel=0.1)
+    assert set(profile.submission.label[made]) == {0, 10, 20}
+
+
+@pytest.fixture(scope="module")
+def paid(market):
+    oracle = market.utility_oracle(Utility("knn@3"))
+    return mechanism("shapley").pay(market.honest.submission, oracle)
+
+
+def after(paid, totals):
+    """The same payments with other amounts per identity."""
+    order = np.argsort(paid.shares.identity)
+    amount = np.zeros(len(paid.amount))
+    _, first = np.unique(paid.shares.identity[order], return_index=True)
+    amount[order[first]] = totals
+    return type(paid)(**{**vars(paid), "amount": amount})
+
+
+def test_rank_stability_compares_before_with_after(market, paid):
+    before = after(paid, [1.0, 2.0, 3.0, 4.0])
+    for totals, tau in (([4, 3, 2, 1], -1.0), ([10, 20, 30, 40], 1.0), ([2, 1, 3, 4], 2 / 3)):
+        report = Metrics.evaluate(after(paid, totals), market.honest, before, provider="provider_0")
+        assert report.rank_stability == pytest.approx(tau)
+    for flat in ([1, 1, 1, 1], [0, 0, 0, 0]):  # no order on one side: nothing to compare
+        assert np.isnan(
+            Metrics.evaluate(
+                after(paid, flat), market.honest, before, provider="provider_0"
+            ).rank_stability
+        )
+        assert np.isnan(
+            Metrics.evaluate(
+                before, market.honest, after(paid, flat), provider="provider_0"
+            ).rank_stability
+        )
+
+
+def test_ranks_of_two_providers_can_be_compared():
+    two = ProviderMarket(three_classes().dataset, [np.arange(6), np.arange(6, 12)])
+    oracle = two.utility_oracle(Utility("knn@3"))
+    paid = mechanism("shapley").pay(two.honest.submission, oracle)
+    report = Metrics.evaluate(after(paid, [1.0, 2.0]), two.honest, after(paid, [2.0, 1.0]))
+    assert report.rank_stability == -1.0
+
+
+def test_an_honest_payment_below_a_hundredth_is_near_zero(market, paid):
+    for honest, near in ((0.0099, True), (0.01, False), (0.0, True)):
+        before = after(paid, [honest, 2.0, 3.0, 4.0])
+        report = Metrics.evaluate(before, market.honest, before, provider="provider_0")
+        assert report.near_zero == near
+        assert np.isnan(report.gain) == (honest == 0.0)
+
+
+def test_rows_hold_every_number_but_the_runtime(market, paid):
+    row = Metrics.evaluate(paid, market.honest, paid).as_row()
+    assert "runtime" not in row
+    assert {"gain", "gain_additive", "oracle_l1", "near_zero", "clusters"} <= set(row)
+    assert row["clusters"] == 4.0
+
+
+def test_a_cluster_of_two_owners_is_mixed(market, paid):
+    """Two of three clusters: one of two owners, one of three; the last holds one owner."""
+    owner = market.honest.truth.owner
+    label = np.where(np.isin(owner, ["provider_0", "provider_1"]), 0, 1)
+    label[np.flatnonzero(owner == "provider_2")[:3]] = 2
+    clusters = type(paid.clusters)(label, paid.clusters.edges, "unit")
+    assert mixed_component_fraction(clusters, market.honest) == pytest.approx(2 / 3)
