@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.content import keyed_generator
-from datamarket_gym.data import Embeddings
+from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import predict_theta
-from datamarket_gym.evidence.chaining import Merges
-from datamarket_gym.evidence.geometry import variant_similarities
-from datamarket_gym.evidence.verdict import Admissibility, chaining_floors
+from datamarket_gym.evidence.threshold.admissibility import Admissibility, chaining_floors
+from datamarket_gym.evidence.threshold.floors import Merges, variant_similarities
 from datamarket_gym.payout.crowding import crowding_floor, highest_cosines
 from datamarket_gym.payout.threshold import _admitted
-from datamarket_gym.registry import create
+from datamarket_gym.world.data import Embeddings
 
 RNG = np.random.default_rng(4)
 LABEL = np.repeat([0, 1], 150)

@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 
+from datamarket_gym.core.registry import create
+from datamarket_gym.judge.metrics import Metrics, mixed_component_fraction
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.market import ProviderMarket
-from datamarket_gym.market.attack import Own
-from datamarket_gym.market.market import MarketState
-from datamarket_gym.market.variants import leaked_rewards
-from datamarket_gym.metrics import Metrics
-from datamarket_gym.metrics.metrics import mixed_component_fraction
 from datamarket_gym.payments import mechanism
-from datamarket_gym.registry import create
-from datamarket_gym.tasks.dataset import Dataset
+from datamarket_gym.world.attacks.attack import Own
+from datamarket_gym.world.attacks.variants import leaked_rewards
+from datamarket_gym.world.market import MarketState, ProviderMarket
+from datamarket_gym.world.tasks.base import Dataset
 
 # Fifteen units of the attacker on a line: five that harm (label 1 where the leak says 0), five that no
 # leaked row is near, five that help. The victim's own unit is at the far end.
@@ -38,6 +36,11 @@ def submitted(attack, state, provider=0):
     return profile.submission.features[mine, 0], profile.submission.label[mine]
 
 
+def pairs(features, label):
+    """Rows with their labels."""
+    return [(*row, of) for row, of in zip(features.tolist(), label.tolist(), strict=True)]
+
+
 def test_a_quarter_of_the_validation_rows_leaks(market):
     for n in (60, 41, 2):
         data = market.dataset
@@ -46,15 +49,10 @@ def test_a_quarter_of_the_validation_rows_leaks(market):
         )
         state = ProviderMarket(smaller, market.provider_partition).state
         assert len(state.leaked_label) == max(1, round(n / 4))
-        known = {(*row, label) for row, label in zip(data.validation_features[:n].tolist(), data.validation_label[:n].tolist(), strict=True)}  # fmt: skip
-        seen = [
-            (*row, label)
-            for row, label in zip(
-                state.leaked_features.tolist(), state.leaked_label.tolist(), strict=True
-            )
-        ]
+        known = pairs(data.validation_features[:n], data.validation_label[:n])
+        seen = pairs(state.leaked_features, state.leaked_label)
         assert len(set(seen)) == len(seen)
-        assert set(seen) <= known
+        assert set(seen) <= set(known)
 
 
 def test_rewards_count_right_labels_less_wrong_ones_among_the_five_nearest(line):
