@@ -1,0 +1,296 @@
+"""The theorems' constants: each is as small as it may be, shown where the bound is reached."""
+
+import math
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.registry import create
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalue import Estimate
+from datamarket_gym.judge.guarantees.bounds import (
+    Eta,
+    empirical_bernstein,
+    eta_of,
+    hoeffding,
+    normalized_bound,
+    probabilistic_miss,
+    sample_size,
+    sample_size_mean_absolute,
+    theorem_bound,
+)
+from datamarket_gym.judge.guarantees.certificate import Certificate, Condition, Terms, claim_of
+from datamarket_gym.judge.guarantees.certify import certify
+from datamarket_gym.judge.guarantees.fairness import Fairness, game_distance
+from datamarket_gym.judge.guarantees.leakage import Comparison, decompose
+from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission
+from datamarket_gym.judge.guarantees.stability import neutrality, quotient_stability
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.payments import mechanism
+from datamarket_gym.payments.apportion import grid_of
+
+KNN = Utility("knn@3", "chance")
+
+
+def terms(**changes):
+    """Terms of three clusters without any leak."""
+    base = {
+        "allocation": 0.0, "escape": 0.0, "drift": 0.0, "eta": 0.1, "n_clusters": 3, "error_of_terms": 0.0,
+        "matching": [(0, 0), (1, 1), (2, 2)], "escaped": [],
+    }  # fmt: skip
+    return Terms(**{**base, **changes})
+
+
+def test_sampling_errors_can_add_up_to_two_eta_per_cluster():
+    """All clusters belong to the provider, all honest scores are too low and all others too high by eta."""
+    scores, eta = np.array([0.5, 0.3, 0.2]), 0.1
+    gain = (scores + eta).sum() - (scores - eta).sum()
+    assert theorem_bound(0.0, 3, eta) == pytest.approx(gain)
+    assert terms().raw_bound == pytest.approx(gain)
+
+
+def test_the_bound_adds_every_term_once():
+    found = terms(allocation=1.0, escape=10.0, drift=100.0, error_of_terms=1000.0, eta=0.0)
+    assert found.raw_bound == 1111.0
+    assert theorem_bound(111.0, 3, 0.0) == 111.0
+    assert found.bound == found.raw_bound
+    assert found.model_copy(update={"normalized": 7.0}).bound == 7.0
+
+
+def test_errors_of_terms_are_reached():
+    """Scores seen are off by eta, each in the direction that hides most of A + L + D."""
+    eta = 0.01
+    true = Comparison(
+        np.array([0.2]), np.array([0.5]), np.array([0.6, 0.3]), np.array([1.0, 1.0]), np.ones(2, bool)
+    )
+    seen = Comparison(
+        true.honest_scores + eta, true.honest_share, true.scores - eta, true.share, true.containing
+    )
+    matching = (np.array([0]), np.array([0]))
+    hidden = decompose(true, matching).total - decompose(seen, matching).total
+    assert decompose(seen, matching).error_of_terms(eta) == pytest.approx(hidden)
+    # share gap 0.5, one escaped, one matched: (0.5 + 1 + 2) eta
+    assert hidden == pytest.approx(3.5 * eta)
+
+
+HELD = ("quotient_stable", "neutral", "exact_scores")
+
+
+@pytest.mark.parametrize("missing", HELD)
+def test_exact_needs_all_three_conditions(missing):
+    conditions = [Condition(name=name, held=name != missing, why="") for name in (*HELD, "matching")]
+    assert claim_of(conditions, terms(eta=0.0), Eta(0.0, "exact")) == "certain"
+    everything = [Condition(name=name, held=True, why="") for name in (*HELD, "matching")]
+    assert claim_of(everything, terms(eta=0.0), Eta(0.0, "exact")) == "exact"
+
+
+def test_without_terms_nothing_is_claimed_and_error_bars_weaken_the_claim():
+    conditions = [Condition(name="matching", held=True, why="")]
+    assert claim_of(conditions, None, Eta(0.0, "exact")) == "none"
+    assert claim_of(conditions, terms(), Eta(0.1, "hoeffding", 0.05)) == "probable"
+    assert claim_of(conditions, terms(), Eta(0.1, "mean_absolute")) == "expected"
+
+
+def certified(market, m, attack, **options):
+    oracle = market.utility_oracle(KNN)
+    profile = create("attack", attack).apply(0, market.state)
+    return certify(Paid.by(m, market.honest, oracle), Paid.by(m, profile, oracle), m, **options)
+
+
+def test_a_stable_split_that_is_not_neutral_cannot_be_called_exact(market):
+    """Under equal shares in a pool three names collect three parts: the clusters are the same, the pay is not."""
+    found = certified(market, mechanism("quotient_shapley/pool"), "sybil_split_k@3")
+    assert found.held("quotient_stable")
+    assert found.held("exact_scores")
+    written = found.model_dump(mode="json")
+    with pytest.raises(ValidationError, match="neutrality"):
+        Certificate.model_validate({**written, "claim": "exact"})
+
+
+def test_a_certificates_bound_is_made_of_its_error_bars(market):
+    """Four honest players and six manipulated ones, whose scores are all within eta with probability 0.95."""
+    m, oracle = mechanism("shapley", estimator="permutation", samples=4000), market.utility_oracle(KNN)
+    profile = create("attack", "sybil_split_k@3").apply(0, market.state)
+    honest, attacked = Paid.by(m, market.honest, oracle), Paid.by(m, profile, oracle)
+    found = certify(honest, attacked, m, delta=0.1, comparisons=2)
+    assert found.delta == pytest.approx(0.05)
+    fewest = min(paid.payments.scores.samples for paid in (honest, attacked))
+    assert found.terms.eta == pytest.approx(hoeffding(2.0, fewest, 4 + 6, 0.05))
+    leak = found.terms.allocation + found.terms.escape + found.terms.drift + found.terms.error_of_terms
+    assert found.bound == pytest.approx(leak + 2 * 6 * found.terms.eta)
+
+
+def test_hoeffding_and_bernstein_by_hand():
+    assert hoeffding(1.0, 100, 1, 0.05) == pytest.approx(math.sqrt(math.log(40) / 200))
+    assert hoeffding(3.0, 100, 1, 0.05) == pytest.approx(3 * hoeffding(1.0, 100, 1, 0.05))
+    assert hoeffding(1.0, 100, 7, 0.35) == pytest.approx(
+        hoeffding(1.0, 100, 1, 0.05)
+    )  # a union over seven
+    log = math.log(4 * 2 / 0.05)
+    assert empirical_bernstein(0.0, 2.0, 101, 2, 0.05) == pytest.approx(7 * 2 * log / 300)
+    wide = empirical_bernstein(0.3, 2.0, 101, 2, 0.05) - empirical_bernstein(0.0, 2.0, 101, 2, 0.05)
+    assert wide == pytest.approx(0.3 * math.sqrt(2 * log))
+
+
+def test_the_mean_absolute_error_is_reached_by_fair_coins_of_the_full_range():
+    """A mean of n values of plus or minus half the range has the deviation w / (2 root n)."""
+    for eta, width in ((0.1, 1.0), (0.05, 3.0)):
+        n = sample_size_mean_absolute(eta, width)
+        assert width / 2 / math.sqrt(n) <= eta < width / 2 / math.sqrt(n - 1)
+    assert sample_size_mean_absolute(5.0, 1.0) == 1
+    assert sample_size(5.0, 1.0, 1, 0.5) == 1
+
+
+def sampled(n=3, reach=1.0, errors=0.2, samples=50):
+    return Estimate(np.ones(n), np.full(n, errors), 8, "permutation", samples=samples, reach=reach)
+
+
+def test_error_bars_grow_with_the_range_of_what_was_sampled():
+    plain = eta_of(sampled(), sampled(5), method="hoeffding", delta=0.1)
+    assert plain.value == pytest.approx(
+        hoeffding(2.0, 50, 8, 0.1)
+    )  # marginals of values in [0, 1]: range 2
+    assert eta_of(sampled(reach=3.0), sampled(5), method="hoeffding", delta=0.1).value == pytest.approx(
+        3 * plain.value
+    )
+    assert eta_of(
+        sampled(), sampled(5), method="hoeffding", delta=0.1, value_range=4.0
+    ).value == pytest.approx(4 * plain.value)
+    assert eta_of(sampled(), sampled(5), delta=0.1, monotone=True).value == pytest.approx(
+        plain.value / 2
+    )
+    fewer = eta_of(sampled(), sampled(5, samples=10), delta=0.1)  # the worse of the two sides counts
+    assert fewer.value == pytest.approx(hoeffding(2.0, 10, 8, 0.1))
+
+
+def test_the_worst_score_decides_the_other_error_bars():
+    assert eta_of(sampled(errors=0.2), sampled(errors=0.3), method="mean_absolute").value == 0.3
+    found = eta_of(sampled(errors=0.2), sampled(errors=0.3), method="bernstein", delta=0.1)
+    assert found.value == pytest.approx(empirical_bernstein(0.3, 2.0, 50, 6, 0.1))
+    uneven = Estimate(np.ones(2), np.array([0.1, 0.4]), 8, "stratified", samples=None)
+    assert eta_of(uneven, uneven).value == 0.4
+    assert eta_of(uneven, uneven).in_expectation
+
+
+def test_one_side_without_error_bars_is_enough_to_refuse():
+    for broken in (np.array([np.nan, 0.1, 0.1]), np.zeros(2)):
+        bad = Estimate(np.ones(3), broken, 8, "homemade", samples=50)
+        for pair in ((bad, sampled()), (sampled(), bad)):
+            with pytest.raises(ParameterError):
+                eta_of(*pair)
+
+
+def test_the_lemma_of_normalised_pay_by_hand():
+    """x = 0.5 of T_0 = 2 and V_0 = 4; a gain bounded by 0.1 with T_a = 1, V_a = 3."""
+    found = normalized_bound(0.1, 0.5, (2.0, 1.0), (4.0, 3.0))
+    assert found == pytest.approx(3 * 0.1 / 1 + 0.5 * abs(3 - 4) / 1 + 4 * 0.5 * abs(1 - 2) / 1)
+    assert normalized_bound(0.1, -0.5, (1.0, 2.0), (-4.0, -3.0)) == pytest.approx(
+        3 * 0.1 + 0.5 + 4 * 0.5
+    )
+    assert normalized_bound(0.1, 0.5, (2.0, 2.0), (4.0, 4.0)) == pytest.approx(
+        0.2
+    )  # nothing moved but the scores
+    for sums in ((0.0, 1.0), (1.0, -1.0)):
+        with pytest.raises(ParameterError, match="above zero"):
+            normalized_bound(0.1, 0.5, sums, (1.0, 1.0))
+
+
+def test_expected_escapes_are_chance_times_units_times_worth():
+    assert probabilistic_miss(0.5, 3, 0.2) == pytest.approx(0.3)
+    assert probabilistic_miss(0.0, 3, 0.2) == probabilistic_miss(1.0, 0, 0.2) == 0.0
+
+
+def test_shares_that_differ_by_rounding_are_equal_and_no_others():
+    assert neutrality(np.array([0.5, 0.25]), np.array([0.5, 0.25 + 1e-12])).neutral
+    third = neutrality(np.array([1 / 3]), np.array([1 - 2 / 3]))
+    assert third.neutral
+    for off in (1e-11, -1e-11, 0.1, -0.1):
+        assert not neutrality(np.array([0.5, 0.25]), np.array([0.5, 0.25 + off])).neutral
+    assert neutrality(np.array([0.25]), np.array([0.75])).gap.tolist() == [0.5]
+
+
+def test_units_that_moved_to_another_cluster_are_no_quotient_stable_manipulation(market):
+    """Two units of the provider swap their ids: every content is still there, but not where it was."""
+    m, oracle = mechanism("quotient_shapley/none", granularity="unit"), market.utility_oracle(KNN)
+    honest = market.honest
+    mine = np.flatnonzero(honest.truth.owner == "provider_0")[:2]
+    ids = honest.submission.id.copy()
+    ids[mine] = ids[mine[::-1]]
+    swapped = honest.submission.take(np.arange(len(ids)), {"id": ids})
+    truth = type(honest.truth)(ids, honest.truth.owner, honest.truth.source, honest.truth.controller)
+    profile = type(honest)(swapped, truth, "provider_0", "swap")
+    before, after = Paid.by(m, honest, oracle), Paid.by(m, profile, oracle)
+    found = quotient_stability(before, after)
+    assert not found.stable
+    assert "2 units that are in both profiles" in found.reasons[0]
+    assert quotient_stability(before, Paid.by(m, honest, oracle)).stable
+
+
+class TableGame(Game):
+    """A game given by the values of all its coalitions."""
+
+    def __init__(self, table):
+        super().__init__(len(table).bit_length() - 1)
+        self.table = np.asarray(table, dtype=float)
+
+    def _evaluate(self, coalitions):
+        return self.table[(coalitions * (1 << np.arange(self.n_players))).sum(axis=1)]
+
+
+def test_the_fairness_loss_reaches_two_delta():
+    """One game is higher by Delta where player 0 is in, lower by Delta where it is not."""
+    delta, fair = 0.25, np.array([0.0, 1.0, 1.0, 2.0])
+    other = fair + delta * np.array([0.0, 1.0, -1.0, 1.0])
+    found = game_distance(TableGame(fair), TableGame(other), mechanism("shapley", semivalue="loo"))
+    assert found.exact
+    assert found.coalitions == 4
+    assert found.distance == delta
+    assert found.loss == pytest.approx(2 * delta)
+    assert found.bound == pytest.approx(found.loss)
+    assert Fairness(delta, False, 4).bound is None
+
+
+def test_delta_is_enumerated_up_to_the_stated_number_of_players():
+    games = TableGame(np.zeros(8)), TableGame(np.r_[np.zeros(7), 1.0])
+    assert game_distance(*games, mechanism("shapley"), exact_players=3).exact
+    sampled = game_distance(*games, mechanism("shapley"), exact_players=2, samples=1)
+    assert not sampled.exact
+    assert sampled.distance == 1.0  # all players together are always asked
+
+
+def test_shares_off_by_more_than_rounding_are_not_certified(market):
+    m, oracle = mechanism("quotient_shapley/pool"), market.utility_oracle(KNN)
+    paid = Paid.by(m, market.honest, oracle)
+    require_from_submission(paid, m)
+    for off, refused in ((1e-13, False), (1e-9, True)):
+        shares = paid.payments.shares
+        other = shares.share.copy()
+        other[:2] += [off, -off]
+        payments = type(paid.payments)(
+            **{**{f: getattr(paid.payments, f) for f in paid.payments.__dataclass_fields__},
+               "shares": type(shares)(shares.cluster, shares.identity, other)}
+        )  # fmt: skip
+        if refused:
+            with pytest.raises(DataMarketError, match="the shares are not those"):
+                require_from_submission(Paid(market.honest, payments), m)
+        else:
+            require_from_submission(Paid(market.honest, payments), m)
+
+
+def test_the_grid_of_amounts_does_not_depend_on_the_order_or_sign_of_scores():
+    """One order of these sums to just below one, the other to one: a power of two."""
+    scores = np.r_[1 - 2.0**-53, np.full(4, 2.0**-55)]
+    assert scores.sum() != scores[::-1].sum()
+    assert grid_of(scores) == grid_of(scores[::-1]) == grid_of(-scores)
+    assert grid_of(np.array([3.0, -3.0])) == 8 / 2**48  # T is the power of two above 6
+
+
+def test_an_obeyed_bound_allows_for_rounding_and_a_loss_counts_as_well(market):
+    found = certified(market, mechanism("shapley"), "sybil_split_k@3")
+    assert found.claim == "certain"
+    for gain, fine in ((0.375, True), (0.376, False), (-0.375, True), (-0.376, False)):
+        changes = {"honest_payment": 1.0, "attacked_payment": 1.0 + gain, "rounding": 0.125,
+                   "terms": terms(drift=0.25, eta=0.0)}  # fmt: skip
+        assert found.model_copy(update=changes).obeys == fine
