@@ -31,29 +31,31 @@ OPEN, CLOSE = "<!-- rates -->\n", "<!-- /rates -->"
 
 # Area: the modules that are mutated, and the tests they meet. Patterns that match nothing are passed over.
 AREAS = {
-    "semivalues": ("semivalues/*", "semivalues/test_* test_theorems* meaning/test_*"),
+    "semivalues": (
+        "semivalues/* games/semivalue*",
+        "semivalues/test_* test_theorems* meaning/test_semivalues*",
+    ),
     "pipeline": (
         "quotient/* payments/* pipeline/*",
-        "quotient/test_* payments/test_* pipeline/test_* test_theorems* test_conformance* meaning/test_*",
+        "quotient/test_* payments/test_* pipeline/test_* test_theorems* meaning/test_pipeline*",
     ),
     "guarantees": (
-        "guarantees/* judge/guarantees/*",
-        "*guarantees/test_* test_theorems* meaning/test_*",
+        "judge/guarantees/*",
+        "judge/guarantees/test_* test_theorems* meaning/test_guarantees*",
     ),
     "ledger": (
         "payout/ledger* payout/money*",
-        "payout/test_money* payout/test_ledger* payout/test_verify* meaning/test_*",
+        "payout/test_money* payout/test_ledger* payout/test_verify* meaning/test_ledger* meaning/test_money*",
     ),
     "proof": (
-        "learners/logistic/*certif* learners/logistic/*proof* learners/logistic_torch/certif*",
-        "learners/test_logistic* meaning/test_*",
+        "learners/logistic*/*certif* learners/logistic*/*proof*",
+        "learners/test_logistic*",
     ),
     "evidence": (
-        "evidence/graph* evidence/geometry* evidence/chaining* evidence/noise* evidence/admissib* evidence/verdict* "
-        "evidence/threshold/* threshold/*",
-        "*evidence/test_* *threshold/test_* meaning/test_*",
+        "evidence/graph* evidence/threshold/*",
+        "evidence/test_* meaning/test_evidence* meaning/test_admissib*",
     ),
-    "metrics": ("metrics/* judge/metrics*", "*metrics/test_* meaning/test_*"),
+    "metrics": ("judge/metrics*", "judge/test_metrics* meaning/test_metrics*"),
 }
 
 

@@ -132,6 +132,7 @@ def test_the_automatic_threshold_moves_up_with_the_crowd_and_never_below_the_flo
     check = found(pairwise=0.6, p10=0.9)
     assert _admitted(check, None, "auto")[0] == 0.7
     assert _admitted(check, 0.65, "auto")[0] == 0.7  # high enough as it is
+    assert _admitted(check, 0.7, "auto")[0] == 0.7
     assert _admitted(check, 0.801, "auto")[0] == 0.86  # half-way between floor and ceiling, rounded up
     assert _admitted(check, 0.8901, "auto")[0] == 0.90  # in a crowd: just above it
     assert _admitted(found(pairwise=0.89, p10=0.9), None, "auto")[0] is None
