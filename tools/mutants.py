@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/datamarket_gym"
 EQUIVALENT = ROOT / "tools" / "mutants_equivalent.txt"
 STATE = ROOT / "build" / "mutants.jsonl"
+SAID = "pytest.txt"
 OPEN, CLOSE = "<!-- rates -->\n", "<!-- /rates -->"
 
 # Area: the modules that are mutated, and the tests they meet. Patterns that match nothing are passed over.
@@ -41,7 +42,7 @@ AREAS = {
     ),
     "guarantees": (
         "judge/guarantees/*",
-        "judge/guarantees/test_* test_theorems* meaning/test_guarantees*",
+        "judge/guarantees/test_* test_theorems* meaning/test_guarantee*",
     ),
     "ledger": (
         "payout/ledger* payout/money*",
@@ -53,7 +54,7 @@ AREAS = {
     ),
     "evidence": (
         "evidence/graph* evidence/threshold/*",
-        "evidence/test_* meaning/test_evidence* meaning/test_admissib*",
+        "evidence/test_* meaning/test_evidence* meaning/test_threshold*",
     ),
     "metrics": ("judge/metrics*", "judge/test_metrics* meaning/test_metrics*"),
 }
@@ -107,23 +108,19 @@ def outcome(copy: Path, area: str, limit: float, mutant: Mutant | None = None) -
     path = copy / PACKAGE / mutant.module if mutant else copy / PACKAGE / "__init__.py"
     kept = path.read_text(encoding="utf-8")
     path.write_text(mutant.text if mutant else kept, encoding="utf-8")
-    child = subprocess.Popen(
-        command,
-        cwd=copy,
-        env=env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        return "killed" if child.wait(timeout=limit) else "survived"
-    except subprocess.TimeoutExpired:
-        return "time"
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-        path.write_text(kept, encoding="utf-8")
+    with (copy / SAID).open("w") as said:
+        child = subprocess.Popen(
+            command, cwd=copy, env=env, stdout=said, stderr=said, start_new_session=True
+        )
+        try:
+            return "killed" if child.wait(timeout=limit) else "survived"
+        except subprocess.TimeoutExpired:
+            return "time"
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+            path.write_text(kept, encoding="utf-8")
 
 
 def sampled(only: list[str], per_module: int, seed: int) -> list[Mutant]:
@@ -177,9 +174,8 @@ def judged(chosen: list[Mutant], jobs: int, resume: bool) -> dict[str, str]:
         for area in dict.fromkeys(mutant.area for mutant in todo):
             copy, start = free.get(), time.monotonic()
             if outcome(copy, area, 1800) != "survived":
-                raise SystemExit(
-                    f"the tests of {area} do not pass without any mutant; first `make test`"
-                )
+                said = (copy / SAID).read_text()[-2000:]
+                raise SystemExit(f"{said}\nthe tests of {area} do not pass without any mutant")
             limits[area] = 30 + 3 * (time.monotonic() - start) * (1 + 0.5 * (jobs > 1))
             free.put(copy)
 

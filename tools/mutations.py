@@ -111,6 +111,7 @@ def mutants(area: str, module: str, text: str) -> list[Mutant]:
     """Every mutant of one module, in the order of its lines."""
     lines, found = text.encode().splitlines(keepends=True), {}  # columns of the syntax tree count bytes
     tree = ast.parse(text)
+    meaning = ast.dump(tree)
     for node, returns in nodes(tree):
         changes = [(node, new) for new in variants(node)]
         if isinstance(node, ast.Return) and node.value and returns in RETURNED:
@@ -122,7 +123,7 @@ def mutants(area: str, module: str, text: str) -> list[Mutant]:
             changed = lines[first][: at.col_offset] + new.encode() + tail
             whole = b"".join([*lines[:first], changed, *lines[last:]]).decode()
             try:
-                same = ast.dump(ast.parse(whole)) == ast.dump(tree)
+                same = ast.dump(ast.parse(whole)) == meaning
             except SyntaxError:
                 continue
             if not same:
