@@ -34,19 +34,19 @@ OPEN, CLOSE = "<!-- rates -->\n", "<!-- /rates -->"
 AREAS = {
     "semivalues": (
         "semivalues/* games/semivalue*",
-        "semivalues/test_* test_theorems* meaning/test_semivalues*",
+        "meaning/test_semivalues* semivalues/test_* test_theorems*",
     ),
     "pipeline": (
         "quotient/* payments/* pipeline/*",
-        "quotient/test_* payments/test_* pipeline/test_* test_theorems* meaning/test_pipeline*",
+        "meaning/test_pipeline* quotient/test_* payments/test_* pipeline/test_* test_theorems*",
     ),
     "guarantees": (
         "judge/guarantees/*",
-        "judge/guarantees/test_* test_theorems* meaning/test_guarantee*",
+        "meaning/test_guarantee* judge/guarantees/test_* test_theorems*",
     ),
     "ledger": (
         "payout/ledger* payout/money*",
-        "payout/test_money* payout/test_ledger* payout/test_verify* meaning/test_ledger* meaning/test_money*",
+        "meaning/test_ledger* meaning/test_money* payout/test_money* payout/test_ledger* payout/test_verify*",
     ),
     "proof": (
         "learners/logistic*/*certif* learners/logistic*/*proof*",
@@ -54,9 +54,9 @@ AREAS = {
     ),
     "evidence": (
         "evidence/graph* evidence/threshold/*",
-        "evidence/test_* meaning/test_evidence* meaning/test_threshold*",
+        "meaning/test_evidence* meaning/test_threshold* evidence/test_*",
     ),
-    "metrics": ("judge/metrics*", "judge/test_metrics* meaning/test_metrics*"),
+    "metrics": ("judge/metrics*", "meaning/test_metrics* judge/test_metrics*"),
 }
 
 
