@@ -95,7 +95,7 @@ def nodes(node: ast.AST, returns: str = "") -> Iterator[tuple[ast.AST, str]]:
         return
     if isinstance(node, ast.FunctionDef):
         returns = ast.unparse(node.returns) if node.returns else ""
-    if isinstance(node, ast.keyword) and node.arg in ("axis", "dtype", "indent"):
+    if isinstance(node, ast.keyword) and node.arg in ("axis", "dtype", "indent", "strict"):
         return
     if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith(".shape"):
         return

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.registry import create
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import Estimate
+from datamarket_gym.games.semivalue import Estimate, Semivalue
 from datamarket_gym.judge.guarantees.bounds import (
     Eta,
     empirical_bernstein,
@@ -22,10 +22,13 @@ from datamarket_gym.judge.guarantees.bounds import (
     theorem_bound,
 )
 from datamarket_gym.judge.guarantees.certificate import Certificate, Condition, Terms, claim_of
-from datamarket_gym.judge.guarantees.certify import certify
+from datamarket_gym.judge.guarantees.certify import certify, raw_scores
+from datamarket_gym.judge.guarantees.costs import best_split
 from datamarket_gym.judge.guarantees.fairness import Fairness, game_distance
 from datamarket_gym.judge.guarantees.leakage import Comparison, decompose
 from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission
+from datamarket_gym.judge.guarantees.priority import Precedence, priority_values
+from datamarket_gym.judge.guarantees.split_gain import profitable_splits, split_gain
 from datamarket_gym.judge.guarantees.stability import neutrality, quotient_stability
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payments import mechanism
@@ -294,3 +297,132 @@ def test_an_obeyed_bound_allows_for_rounding_and_a_loss_counts_as_well(market):
         changes = {"honest_payment": 1.0, "attacked_payment": 1.0 + gain, "rounding": 0.125,
                    "terms": terms(drift=0.25, eta=0.0)}  # fmt: skip
         assert found.model_copy(update=changes).obeys == fine
+
+
+def test_words_and_summary_state_the_numbers_of_the_bound(market):
+    found = certified(
+        market, mechanism("shapley", estimator="permutation", samples=64), "sybil_split_k@3"
+    )
+    shown = found.model_copy(
+        update={
+            "honest_payment": 0.5, "attacked_payment": 0.75, "claim": "probable", "grand_value": 9.0,
+            "terms": terms(allocation=0.1, escape=0.2, drift=0.3, error_of_terms=0.05, eta=0.01, escaped=[4, 5]),
+        }
+    )  # fmt: skip
+    assert (
+        shown.summary == "at most +0.7100, times 2.42 (probable)"
+    )  # 0.65 + 2 * 3 * 0.01, and 1.21 / 0.5
+    for said in (
+        "from 0.5000 to 0.7500 (times 1.500)",
+        "0.1000 from shares gained inside clusters",
+        "0.2000 from 2 clusters that escaped",
+        "0.3000 from changed scores of 3 matched clusters",
+        "0.1100 from sampling error (eta 0.01)",
+        "The measured gain obeys it.",
+        "with probability 0.95 the gain is at most 0.7100",
+    ):
+        assert said in shown.words
+    assert "rules nothing out" not in shown.words
+    assert "rules nothing out" in shown.model_copy(update={"grand_value": 0.71}).words
+    assert "EXCEEDS" in shown.model_copy(update={"attacked_payment": 1.25}).words
+    unpaid = shown.model_copy(update={"honest_payment": 0.0})
+    assert unpaid.multiplier is None
+    assert "times" not in unpaid.summary
+    assert "sampling error" not in shown.model_copy(update={"terms": terms(eta=0.0)}).words
+
+
+def test_rounding_of_amounts_is_allowed_for_and_no_more(market):
+    """An amount is off by at most half a step of the grid: far below anything that is paid."""
+    found = certified(market, mechanism("shapley"), "sybil_split_k@3")
+    assert 0 < found.rounding < 1e-12
+
+
+def test_sizes_of_sampled_coalitions_are_uniform_and_none_is_empty():
+    class Asked(TableGame):
+        def values(self, coalitions):
+            self.sizes = coalitions.sum(axis=1)
+            return super().values(coalitions)
+
+    game = Asked(np.zeros(16))
+    game_distance(game, TableGame(np.zeros(16)), mechanism("shapley"), exact_players=0, samples=400)
+    counts = np.bincount(game.sizes, minlength=5)
+    assert counts[0] == 0
+    assert counts.sum() == 400
+    assert (counts[1:] > 70).all()
+
+
+class Nearly(Semivalue):
+    """Equal weights that sum to one and a little more."""
+
+    def __init__(self, more):
+        self.more = more
+
+    def size_law(self, n_players):
+        return np.full(n_players, (1.0 + self.more) / n_players)
+
+
+def test_weights_may_miss_one_by_rounding_only():
+    for more in (1e-10, -1e-10):
+        split_gain(Nearly(more), 2)
+    for more in (1e-8, -1e-8):
+        with pytest.raises(ParameterError, match="sum to one"):
+            split_gain(Nearly(more), 2)
+
+
+def test_an_honest_player_who_gets_nothing_has_no_multiple():
+    """Where only the first to join counts, nobody gets anything for completing a coalition of three."""
+
+    class OnlyFirst(Semivalue):
+        def size_law(self, n_players):
+            return np.eye(n_players)[0]
+
+    assert math.isnan(split_gain(OnlyFirst(), 2, 3).multiplicative)
+    assert split_gain(OnlyFirst(), 2, 3).additive == 0.0
+
+
+def test_further_names_are_profitable_only_above_their_cost():
+    """Two players: the second name adds 1/6 under Shapley."""
+    assert profitable_splits(create("semivalue", "shapley"), k_max=2, identity_cost=0.16).tolist() == [2]
+    assert profitable_splits(create("semivalue", "shapley"), k_max=2, identity_cost=0.17).tolist() == []
+    gain = split_gain(create("semivalue", "shapley"), 2).additive
+    assert profitable_splits(create("semivalue", "shapley"), k_max=2, identity_cost=gain).tolist() == []
+    assert best_split(create("semivalue", "shapley"), identity_cost=0.17, k_max=3) == (1, 0.0)
+    k, net = best_split(create("semivalue", "shapley"), identity_cost=0.1, k_max=3)
+    assert (k, net) == (2, pytest.approx(1 / 6 - 0.1))
+
+
+def test_precedence_is_exact_up_to_the_stated_number_of_prefix_sets():
+    """Three free players have eight prefix sets, a chain of three has four."""
+    game = TableGame(np.arange(8.0))
+    free, chain = Precedence(((),) * 3), Precedence(((), (0,), (1,)))
+    assert priority_values(game, free, max_ideals=8).method == "pasv exact"
+    assert priority_values(game, free, max_ideals=7, samples=1).method == "pasv chains"
+    assert priority_values(game, chain, max_ideals=4).method == "pasv exact"
+    assert priority_values(game, chain, max_ideals=4).values.tolist() == [1.0, 2.0, 4.0]
+
+
+def test_sampled_orders_favour_late_joiners_of_large_weight_and_their_errors_are_honest():
+    """In a game that only all three make, a player gets what its weight is among all."""
+    weights, table = np.array([1.0, 2.0, 5.0]), np.r_[np.zeros(7), 1.0]
+    found = priority_values(TableGame(table), Precedence(((),) * 3), weights, max_ideals=1, samples=400)
+    assert found.values == pytest.approx(weights / 8, abs=0.02)
+    more = priority_values(TableGame(table), Precedence(((),) * 3), weights, max_ideals=1, samples=25)
+    ratio = more.standard_errors.mean() / found.standard_errors.mean()
+    assert 2.5 < ratio < 6.5  # sixteen times the orders, a quarter of the error
+
+
+def test_normalised_scores_are_taken_back_to_what_they_were(market):
+    oracle = market.utility_oracle(KNN)
+    raw, scaled = (
+        mechanism("quotient_banzhaf/none", normalize=normalize) for normalize in (False, True)
+    )
+    before = Paid.by(raw, market.honest, oracle).payments.scores
+    paid = Paid.by(scaled, market.honest, oracle)
+    assert paid.payments.scores.values.sum() == pytest.approx(paid.payments.grand_value)
+    assert paid.payments.scores.values != pytest.approx(before.values)
+    assert raw_scores(paid, scaled).values == pytest.approx(before.values)
+    for unknown in ({"raw_total": None}, {"grand_value": 0.0}):
+        kept = {name: getattr(paid.payments, name) for name in paid.payments.__dataclass_fields__}
+        other = Paid(market.honest, type(paid.payments)(**{**kept, **unknown}))
+        with pytest.raises(ParameterError, match="raw scores are not known"):
+            raw_scores(other, scaled)
