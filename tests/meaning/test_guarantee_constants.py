@@ -426,3 +426,19 @@ def test_normalised_scores_are_taken_back_to_what_they_were(market):
         other = Paid(market.honest, type(paid.payments)(**{**kept, **unknown}))
         with pytest.raises(ParameterError, match="raw scores are not known"):
             raw_scores(other, scaled)
+
+
+def test_the_bound_of_normalised_pay_is_the_lemma_at_what_raw_scores_would_have_paid(market):
+    oracle = market.utility_oracle(KNN)
+    raw, scaled = (
+        mechanism("quotient_banzhaf/none", normalize=normalize) for normalize in (False, True)
+    )
+    profile = create("attack", "sybil_split_k@3").apply(0, market.state)
+    found = certify(Paid.by(scaled, market.honest, oracle), Paid.by(scaled, profile, oracle), scaled)
+    before, after = Paid.by(raw, market.honest, oracle), Paid.by(raw, profile, oracle)
+    sums = tuple(float(paid.payments.scores.values.sum()) for paid in (before, after))
+    grand = (before.payments.grand_value, after.payments.grand_value)
+    wanted = normalized_bound(found.terms.raw_bound, before.total("provider_0"), sums, grand)
+    assert found.terms.normalized == pytest.approx(wanted)
+    assert found.bound == found.terms.normalized
+    assert found.terms.raw_bound == pytest.approx(certify(before, after, raw).bound)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.judge.metrics import Metrics, mixed_component_fraction
+from datamarket_gym.judge.metrics import Metrics, mixed_component_fraction, provider_totals
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payments import mechanism
 from datamarket_gym.world.market import ProviderMarket
@@ -72,3 +72,9 @@ def test_a_cluster_of_two_owners_is_mixed(market, paid):
     label[np.flatnonzero(owner == "provider_2")[:3]] = 2
     clusters = type(paid.clusters)(label, paid.clusters.edges, "unit")
     assert mixed_component_fraction(clusters, market.honest) == pytest.approx(2 / 3)
+
+
+def test_where_nobody_attacks_the_first_provider_by_name_is_reported(market, paid):
+    before = after(paid, [1.0, 2.0, 3.0, 4.0])
+    assert Metrics.evaluate(before, market.honest, before).honest_payment == 1.0
+    assert list(provider_totals(paid, market.honest)) == [f"provider_{i}" for i in range(4)]
