@@ -1,6 +1,7 @@
 """The theorems' constants: each is as small as it may be, shown where the bound is reached."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -271,10 +272,7 @@ def test_shares_off_by_more_than_rounding_are_not_certified(market):
         shares = paid.payments.shares
         other = shares.share.copy()
         other[:2] += [off, -off]
-        payments = type(paid.payments)(
-            **{**{f: getattr(paid.payments, f) for f in paid.payments.__dataclass_fields__},
-               "shares": type(shares)(shares.cluster, shares.identity, other)}
-        )  # fmt: skip
+        payments = replace(paid.payments, shares=replace(shares, share=other))
         if refused:
             with pytest.raises(DataMarketError, match="the shares are not those"):
                 require_from_submission(Paid(market.honest, payments), m)
@@ -422,8 +420,7 @@ def test_normalised_scores_are_taken_back_to_what_they_were(market):
     assert paid.payments.scores.values != pytest.approx(before.values)
     assert raw_scores(paid, scaled).values == pytest.approx(before.values)
     for unknown in ({"raw_total": None}, {"grand_value": 0.0}):
-        kept = {name: getattr(paid.payments, name) for name in paid.payments.__dataclass_fields__}
-        other = Paid(market.honest, type(paid.payments)(**{**kept, **unknown}))
+        other = Paid(market.honest, replace(paid.payments, **unknown))
         with pytest.raises(ParameterError, match="raw scores are not known"):
             raw_scores(other, scaled)
 

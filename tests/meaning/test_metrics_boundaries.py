@@ -1,5 +1,7 @@
 """Metrics: what is compared with what, and where a number means nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ def after(paid, totals):
     amount = np.zeros(len(paid.amount))
     _, first = np.unique(paid.shares.identity[order], return_index=True)
     amount[order[first]] = totals
-    return type(paid)(**{**vars(paid), "amount": amount})
+    return replace(paid, amount=amount)
 
 
 def test_rank_stability_compares_before_with_after(market, paid):
