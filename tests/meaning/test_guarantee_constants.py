@@ -439,3 +439,15 @@ def test_the_bound_of_normalised_pay_is_the_lemma_at_what_raw_scores_would_have_
     assert found.terms.normalized == pytest.approx(wanted)
     assert found.bound == found.terms.normalized
     assert found.terms.raw_bound == pytest.approx(certify(before, after, raw).bound)
+
+
+def test_delta_and_loss_are_distances_whichever_game_is_higher():
+    low, high = np.zeros(4), np.array([0.0, 0.25, 0.25, 0.5])
+    for pair in ((low, high), (high, low)):
+        found = game_distance(*map(TableGame, pair), mechanism("shapley"))
+        assert (found.distance, found.loss) == (0.5, 0.25)
+        sampled = game_distance(*map(TableGame, pair), mechanism("shapley"), exact_players=0, samples=9)
+        assert sampled.distance == 0.5
+        assert sampled.coalitions == 9
+    with pytest.raises(ParameterError, match="samples"):
+        game_distance(TableGame(low), TableGame(high), mechanism("shapley"), samples=0)
