@@ -46,7 +46,7 @@ AREAS = {
     ),
     "ledger": (
         "payout/ledger* payout/money*",
-        "meaning/test_ledger* meaning/test_money* payout/test_money* payout/test_ledger* payout/test_verify*",
+        "payout/test_cents* payout/test_money* payout/test_ledger* payout/test_run_id* payout/test_verify*",
     ),
     "proof": (
         "learners/logistic*/*certif* learners/logistic*/*proof*",

@@ -33,7 +33,6 @@ from datamarket_gym.judge.guarantees.split_gain import profitable_splits, split_
 from datamarket_gym.judge.guarantees.stability import neutrality, quotient_stability
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payments import mechanism
-from datamarket_gym.payments.apportion import grid_of
 
 KNN = Utility("knn@3", "chance")
 
@@ -280,14 +279,6 @@ def test_shares_off_by_more_than_rounding_are_not_certified(market):
             require_from_submission(Paid(market.honest, payments), m)
 
 
-def test_the_grid_of_amounts_does_not_depend_on_the_order_or_sign_of_scores():
-    """One order of these sums to just below one, the other to one: a power of two."""
-    scores = np.r_[1 - 2.0**-53, np.full(4, 2.0**-55)]
-    assert scores.sum() != scores[::-1].sum()
-    assert grid_of(scores) == grid_of(scores[::-1]) == grid_of(-scores)
-    assert grid_of(np.array([3.0, -3.0])) == 8 / 2**48  # T is the power of two above 6
-
-
 def test_an_obeyed_bound_allows_for_rounding_and_a_loss_counts_as_well(market):
     found = certified(market, mechanism("shapley"), "sybil_split_k@3")
     assert found.claim == "certain"
@@ -451,3 +442,40 @@ def test_delta_and_loss_are_distances_whichever_game_is_higher():
         assert sampled.coalitions == 9
     with pytest.raises(ParameterError, match="samples"):
         game_distance(TableGame(low), TableGame(high), mechanism("shapley"), samples=0)
+
+
+def test_shares_moved_from_one_cluster_to_another_are_not_certified(market):
+    """Every share is compared with that of the same cluster and the same name."""
+    honest = market.honest
+    rows = np.arange(len(honest.submission))[
+        ::-1
+    ]  # names and clusters are then numbered in opposite orders
+    profile = type(honest)(honest.submission.take(rows), honest.truth)
+    m = mechanism("quotient_shapley/none", granularity="unit")
+    paid = Paid.by(m, profile, market.utility_oracle(KNN))
+    require_from_submission(paid, m)
+    shares = paid.payments.shares
+    for one in (0, 8, 20):
+        for other in (12, 24, 40):
+            moved = shares.share.copy()
+            moved[shares.cluster == one] += 0.5
+            moved[shares.cluster == other] -= 0.5
+            with pytest.raises(DataMarketError, match="the shares are not those"):
+                require_from_submission(
+                    Paid(profile, replace(paid.payments, shares=replace(shares, share=moved))), m
+                )
+
+
+@pytest.mark.parametrize(("fewer", "where"), [("attacked", "honest"), ("honest", "attacked")])
+def test_a_unit_that_only_one_profile_has_is_named_with_its_profile(market, fewer, where):
+    m, oracle = mechanism("shapley"), market.utility_oracle(KNN)
+    attacked = create("attack", "sybil_split_k").apply(0, market.state)
+    profiles = {"honest": market.honest, "attacked": attacked}
+    short = profiles[fewer]
+    odd = str(short.submission.id[short.submission.identity == "provider_2"][0])
+    kept = short.submission.take(short.submission.id != odd)
+    profiles[fewer] = type(short)(kept, short.truth, short.attacker, short.attack)
+    with pytest.raises(
+        DataMarketError, match=f"unit '{odd}' of 'provider_2'.* is in the {where} one only"
+    ):
+        certify(*(Paid.by(m, profiles[side], oracle) for side in ("honest", "attacked")), m)
