@@ -31,8 +31,10 @@ from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission
 from datamarket_gym.judge.guarantees.priority import Precedence, priority_values
 from datamarket_gym.judge.guarantees.split_gain import profitable_splits, split_gain
 from datamarket_gym.judge.guarantees.stability import neutrality, quotient_stability
-from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.payments import mechanism
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 
 KNN = Utility("knn@3", "chance")
 
@@ -479,3 +481,62 @@ def test_a_unit_that_only_one_profile_has_is_named_with_its_profile(market, fewe
         DataMarketError, match=f"unit '{odd}' of 'provider_2'.* is in the {where} one only"
     ):
         certify(*(Paid.by(m, profiles[side], oracle) for side in ("honest", "attacked")), m)
+
+
+def test_identical_players_are_paired_by_the_units_they_share():
+    """Three copies of one unit and three of another, in the opposite order: the same six players."""
+    ids = np.array(list("abcdef"))
+    units = Submission(
+        id=ids, identity=ids, features=np.repeat([[0.0], [1.0]], 3, axis=0), label=[0, 0, 0, 1, 1, 1]
+    )
+    truth = GroundTruth(ids, ids, ids, {name: name for name in ids.tolist()})
+    m = mechanism("quotient_shapley/none", granularity="unit")
+    oracle = UtilityOracle(np.array([[0.0], [1.0]]), np.array([0, 1]), KNN)
+    forward, backward = (
+        Paid.by(m, SubmittedProfile(units.take(rows), truth, "a", "reverse"), oracle)
+        for rows in (np.arange(6), np.arange(6)[::-1])
+    )
+    found = quotient_stability(forward, backward)
+    assert found.stable
+    assert found.pairing.tolist() == [5, 4, 3, 2, 1, 0]
+
+
+def test_errors_name_the_parameter_that_is_wrong():
+    for call, name in (
+        (lambda: split_gain(create("semivalue", "shapley"), 2, 0), "n = 0"),
+        (lambda: split_gain(create("semivalue", "shapley"), 0, 2), "k = 0"),
+        (lambda: hoeffding(-1.0, 5, 1, 0.1), "width = -1"),
+        (lambda: hoeffding(1.0, 0, 1, 0.1), "samples = 0"),
+        (lambda: hoeffding(1.0, 5, 0, 0.1), "comparisons = 0"),
+        (lambda: hoeffding(1.0, 5, 1, 1.1), "delta = 1.1"),
+        (lambda: empirical_bernstein(0.1, 1.0, 1, 1, 0.1), "samples = 1"),
+        (lambda: sample_size(0.0, 1.0, 1, 0.1), "eta = 0"),
+        (lambda: sample_size_mean_absolute(0.0, 1.0), "eta = 0"),
+        (lambda: sample_size_mean_absolute(0.1, -1.0), "width = -1"),
+        (lambda: probabilistic_miss(-0.1, 1, 1.0), "delta = -0.1"),
+        (lambda: probabilistic_miss(0.1, -1, 1.0), "units = -1"),
+        (lambda: probabilistic_miss(0.1, 1, -1.0), "marginal = -1"),
+        (lambda: profitable_splits(create("semivalue", "shapley"), k_max=1), "k_max = 1"),
+        (lambda: best_split(create("semivalue", "shapley"), k_max=0), "k_max = 0"),
+        (lambda: best_split(create("semivalue", "shapley"), identity_cost=-1.0), "identity_cost = -1"),
+    ):
+        with pytest.raises(ParameterError, match=f"^{name}"):
+            call()
+
+
+def test_copies_that_changed_places_with_other_content_have_moved():
+    """Units a and f exchange their contents: the same six players, two of whom are not who they were."""
+    ids = np.array(list("abcdef"))
+    units = Submission(
+        id=ids, identity=ids, features=np.repeat([[0.0], [1.0]], 3, axis=0), label=[0, 0, 0, 1, 1, 1]
+    )
+    swapped = units.take(np.arange(6), {"id": np.array(list("fbcdea"))})
+    truth = GroundTruth(ids, ids, ids, {name: name for name in ids.tolist()})
+    m = mechanism("quotient_shapley/none", granularity="unit")
+    oracle = UtilityOracle(np.array([[0.0], [1.0]]), np.array([0, 1]), KNN)
+    before, after = (
+        Paid.by(m, SubmittedProfile(side, truth, "a", "swap"), oracle) for side in (units, swapped)
+    )
+    found = quotient_stability(before, after)
+    assert not found.stable
+    assert found.reasons[0].startswith("2 units")
