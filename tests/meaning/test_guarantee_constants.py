@@ -457,7 +457,7 @@ def test_shares_moved_from_one_cluster_to_another_are_not_certified(market):
     paid = Paid.by(m, profile, market.utility_oracle(KNN))
     require_from_submission(paid, m)
     shares = paid.payments.shares
-    for one in (0, 8, 20):
+    for one in (0, 8, 11, 20):
         for other in (12, 24, 40):
             moved = shares.share.copy()
             moved[shares.cluster == one] += 0.5

@@ -62,7 +62,9 @@ def test_one_batch_tells_sets_apart_by_all_128_bits(word):
     prints = np.array([[1, 1], [2, 2], [4, 4]], dtype=np.uint64)
     prints[:, word] = 7
     game = Sizes(3, prints=prints)
-    assert game.values(np.eye(3, dtype=bool)).tolist() == [1.0, 2.0, 3.0]
+    asked = np.eye(3, dtype=bool)[[0, 1, 0, 2, 1]]
+    assert game.values(asked).tolist() == [1.0, 2.0, 1.0, 3.0, 2.0]
+    assert game.computed == 3  # each set once
     assert game.values(np.eye(3, dtype=bool)).tolist() == [1.0, 2.0, 3.0]  # from the memo
 
 
