@@ -18,7 +18,7 @@ test: lint
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
-## mutants: small changes of meaning in the core, and which of them the tests let pass (docs/mutants.md; an hour)
+## mutants: small changes of meaning in the core, and which of them the tests let pass (docs/mutants.md; long)
 mutants: $(READY)
 	$(BIN)/python tools/mutants.py --resume --page docs/mutants.md
 
