@@ -16,7 +16,7 @@ import numpy as np
 
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import Payments, floored, mechanism
+from datamarket_gym.pipeline import Payments, floored, mechanism
 from datamarket_gym.units import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic

@@ -10,7 +10,7 @@ import datamarket_gym
 ROOT = Path(datamarket_gym.__file__).parent
 ORDER = (
     ("aside",), ("core",), ("units",), ("games",), ("semivalues",), ("learners",), ("world",), ("evidence",),
-    ("quotient",), ("payments",), ("judge",), ("payout",), ("lab",), ("conformance",), ("bench",), ("cli",),
+    ("pipeline",), ("judge",), ("payout",), ("lab",), ("conformance",), ("bench",), ("cli",),
 )  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 

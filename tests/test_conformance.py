@@ -23,8 +23,7 @@ from datamarket_gym.games.closed_form import (
     WeightedMajorityGame,
 )
 from datamarket_gym.learners.base import Learner
-from datamarket_gym.payments import Allocation, mechanism
-from datamarket_gym.quotient import Representative
+from datamarket_gym.pipeline import Allocation, Representative, mechanism
 from datamarket_gym.semivalues import Estimator, Semivalue
 from datamarket_gym.world.attacks import Attack, Block
 from datamarket_gym.world.data import DOMAINS, domain, find

@@ -9,7 +9,7 @@ from datamarket_gym.core.registry import create
 from datamarket_gym.games.closed_form import SplitGame, UnanimityGame
 from datamarket_gym.judge.metrics import Metrics
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 from datamarket_gym.semivalues import full_table, semivalues_from_table
 from datamarket_gym.units import GroundTruth, Submission
 from datamarket_gym.world.market import ProviderMarket

@@ -34,14 +34,13 @@ if TYPE_CHECKING:
     from datamarket_gym.learners.base import Learner
     from datamarket_gym.learners.oracle import Utility as Utility
     from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
-    from datamarket_gym.payments import Allocator as Allocator
-    from datamarket_gym.payments import Mechanism as Mechanism
-    from datamarket_gym.payments import Payments as Payments
-    from datamarket_gym.payments import mechanism as mechanism
-    from datamarket_gym.payments.shares import Allocation
-    from datamarket_gym.quotient import QuotientGame as QuotientGame
-    from datamarket_gym.quotient import canonical_training_set as canonical_training_set
-    from datamarket_gym.quotient.canonical import Representative
+    from datamarket_gym.pipeline import Allocation, Representative
+    from datamarket_gym.pipeline import Allocator as Allocator
+    from datamarket_gym.pipeline import Mechanism as Mechanism
+    from datamarket_gym.pipeline import Payments as Payments
+    from datamarket_gym.pipeline import QuotientGame as QuotientGame
+    from datamarket_gym.pipeline import canonical_training_set as canonical_training_set
+    from datamarket_gym.pipeline import mechanism as mechanism
     from datamarket_gym.semivalues import Valuator as Valuator
     from datamarket_gym.units import GroundTruth as GroundTruth
     from datamarket_gym.units import Submission as Submission
@@ -92,27 +91,27 @@ if TYPE_CHECKING:
 
 
 _EXPORTS = {
-    "Allocator": "payments",
+    "Allocator": "pipeline",
     "Attack": "world.attacks",
     "Clusters": "evidence",
     "DataMarketError": "core.errors",
     "EvidenceGraph": "evidence",
     "Game": "games.game",
     "GroundTruth": "units",
-    "Mechanism": "payments",
+    "Mechanism": "pipeline",
     "Metrics": "judge.metrics",
-    "Payments": "payments",
+    "Payments": "pipeline",
     "ProviderMarket": "world.market",
-    "QuotientGame": "quotient",
+    "QuotientGame": "pipeline",
     "Submission": "units",
     "SubmittedProfile": "units",
     "Synthetic": "world.tasks",
     "Utility": "learners.oracle",
     "UtilityOracle": "learners.oracle",
     "Valuator": "semivalues",
-    "canonical_training_set": "quotient",
+    "canonical_training_set": "pipeline",
     "create": "core.registry",
-    "mechanism": "payments",
+    "mechanism": "pipeline",
     "predict_theta": "evidence",
     "read_submission": "units",
     "register": "core.registry",

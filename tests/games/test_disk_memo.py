@@ -7,7 +7,7 @@ import pytest
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.games.memo import DiskMemo
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 
 
 def test_fits_are_kept_between_oracles_and_told_apart_by_utility(market, tmp_path):

@@ -5,7 +5,7 @@ from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.judge.metrics import Metrics, mixed_component_fraction, provider_totals
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_the_fairness_bound_holds_and_delta_is_not_idle(tmp_path):
 def test_without_an_attack_the_identity_representative_has_no_distance(market):
     from datamarket_gym.evidence import EvidenceGraph
     from datamarket_gym.learners.oracle import Utility
-    from datamarket_gym.quotient import QuotientGame
+    from datamarket_gym.pipeline import QuotientGame
 
     oracle = market.utility_oracle(Utility("knn@3"))
     profile = market.honest

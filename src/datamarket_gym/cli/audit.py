@@ -10,7 +10,7 @@ from rich.table import Table
 
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state, read_validation
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.payments.mechanism import mechanism as named
+from datamarket_gym.pipeline.mechanism import mechanism as named
 from datamarket_gym.units.io import read_submission, write_text
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from datamarket_gym.core.registry import written
 from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.payments import Mechanism, mechanism
+from datamarket_gym.pipeline import Mechanism, mechanism
 from datamarket_gym.units import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import ProviderMarket

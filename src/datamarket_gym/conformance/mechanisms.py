@@ -10,10 +10,9 @@ from datamarket_gym.conformance.promise import check_written, promise, small_mar
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph, EvidenceLayer
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments.mechanism import Mechanism
-from datamarket_gym.payments.shares import Allocation, Provenance
-from datamarket_gym.quotient.canonical import Representative
-from datamarket_gym.quotient.representatives import Collapse
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.represent import Collapse, Representative
+from datamarket_gym.pipeline.share import Allocation, Provenance
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 from datamarket_gym.world.attacks.content import ImageVariants, TextVariants

@@ -37,12 +37,12 @@ HOMES = {
     "game": "datamarket_gym.games",
     "attack": "datamarket_gym.world.attacks",
     "evidence": "datamarket_gym.evidence",
-    "representative": "datamarket_gym.quotient",
+    "representative": "datamarket_gym.pipeline",
     "learner": "datamarket_gym.learners",
     "semivalue": "datamarket_gym.semivalues",
     "estimator": "datamarket_gym.semivalues",
-    "allocation": "datamarket_gym.payments",
-    "mechanism": "datamarket_gym.payments",
+    "allocation": "datamarket_gym.pipeline",
+    "mechanism": "datamarket_gym.pipeline",
     "experiment": "datamarket_gym.lab",
 }
 """Each kind of plug point and the package whose import declares it and registers the built-in ones."""

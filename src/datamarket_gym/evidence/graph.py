@@ -58,6 +58,24 @@ class Edges:
             np.concatenate([p.reason for p in parts]).astype(np.str_),
         )
 
+    def where(self, chosen: NDArray[np.bool_] | Codes) -> Edges:
+        """Some of the edges (a mask or places), in that order."""
+        return Edges(self.left[chosen], self.right[chosen], self.score[chosen], self.reason[chosen])
+
+    def once(self) -> Edges:
+        """Each pair once per reason with its best score, the smaller row first, in order of rows.
+
+        The same ties in the same bytes, however many layers found them and in whatever order.
+        """
+        left, right = np.minimum(self.left, self.right), np.maximum(self.left, self.right)
+        reason = np.unique(self.reason, return_inverse=True)[1]
+        order = np.lexsort((-self.score, reason, right, left))
+        left, right, reason = left[order], right[order], reason[order]
+        new = np.ones(len(left), dtype=bool)
+        new[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1]) | (reason[1:] != reason[:-1])
+        chosen = order[new]
+        return Edges(left[new], right[new], self.score[chosen], self.reason[chosen])
+
     @staticmethod
     def none() -> Edges:
         """No edges."""
@@ -147,11 +165,13 @@ class EvidenceGraph:
         granularity: str = "unit",
         truth: GroundTruth | None = None,
         seed: int = 0,
+        known: Edges | None = None,
     ) -> Clusters:
         """Clusters of a profile under an evidence layer, named as in ``cosine@0.99``.
 
         ``threshold`` sets the layer's theta. Layers that ask the ground truth need ``truth``, or a
-        `SubmittedProfile` that carries it; all others are never shown it.
+        `SubmittedProfile` that carries it; all others are never shown it. ``known`` ties hold besides
+        those that the layer finds.
         """
         require_choice("granularity", granularity, GRANULARITIES)
         submission = profile.submission if isinstance(profile, SubmittedProfile) else profile
@@ -161,7 +181,13 @@ class EvidenceGraph:
         node = _nodes(submission, granularity)
         view = View(submission, granularity, node, seed, truth if layer.needs_oracle else None)
         edges = layer.edges(view)
-        return Clusters(components(node, edges), edges, granularity)
+        everything = edges if known is None else Edges.concat([edges, known])
+        return clusters_by(submission, everything.once(), granularity)
+
+
+def clusters_by(submission: Submission, edges: Edges, granularity: str) -> Clusters:
+    """The clusters that these ties, and no others, make of a submission."""
+    return Clusters(components(_nodes(submission, granularity), edges), edges, granularity)
 
 
 def _layer(oracle: str | EvidenceLayer, threshold: float | None) -> EvidenceLayer:

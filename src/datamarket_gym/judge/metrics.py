@@ -8,7 +8,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.payments.payments import Payments
+from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.units.truth import SubmittedProfile
 
 NEAR_ZERO = 0.01

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from datamarket_gym.core.specs import Document, from_toml
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments.mechanism import Mechanism, mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
 
 Axes = dict[str, float | int | str]
 

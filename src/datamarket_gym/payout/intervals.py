@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.payments.shares import Shares
 from datamarket_gym.payout.scoring import Scores
+from datamarket_gym.pipeline.share import Shares
 
 LEVEL = 0.95
 

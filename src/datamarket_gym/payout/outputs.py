@@ -14,7 +14,7 @@ from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.payout.files import whole
 from datamarket_gym.payout.names import csv_safe
 from datamarket_gym.payout.results import Results
-from datamarket_gym.quotient.canonical import canonical_training_set
+from datamarket_gym.pipeline.represent import canonical_training_set
 
 _ROWS = 8192
 

@@ -16,10 +16,10 @@ from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.payout.files import whole, write_json
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.pipeline.mechanism import Mechanism
 
 ATTACKS = "sybil_split_k,exact_dup_2x_sybils,near_duplicate_2x_sybils,copycat,synthetic_laundering,junk_padding"
 _PLAYERS, _IDENTITIES, _UNITS, _VALIDATION = 2, 8, 50, 200

@@ -9,9 +9,6 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.content import combined_key
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.payments.apportion import grid_of
-from datamarket_gym.payments.mechanism import Mechanism
-from datamarket_gym.payments.shares import Shares
 from datamarket_gym.payout.evidence import Payees
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.intervals import Payer, half_width, standard_errors
@@ -20,8 +17,11 @@ from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.scoring import Scores, canonical_units, shares_of
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import Threshold
-from datamarket_gym.quotient.canonical import CanonicalUnits
-from datamarket_gym.quotient.game import cluster_keys
+from datamarket_gym.pipeline.apportion import grid_of
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.represent import CanonicalUnits
+from datamarket_gym.pipeline.score import cluster_keys
+from datamarket_gym.pipeline.share import Shares
 
 
 @dataclass(frozen=True, eq=False)

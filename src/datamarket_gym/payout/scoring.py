@@ -16,11 +16,10 @@ from datamarket_gym.core.content import keyed_generator, unit_keys
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
-from datamarket_gym.payments.mechanism import Mechanism
-from datamarket_gym.payments.payments import Allocator
-from datamarket_gym.payments.shares import Provenance, Shares
-from datamarket_gym.quotient.canonical import CanonicalUnits
-from datamarket_gym.quotient.game import QuotientGame
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.represent import CanonicalUnits
+from datamarket_gym.pipeline.score import QuotientGame
+from datamarket_gym.pipeline.share import Allocator, Provenance, Shares
 from datamarket_gym.units.submission import Submission
 
 GROUPS = 20

@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError, field_validator
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.specs import Document, fault
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments.mechanism import Mechanism, mechanism
 from datamarket_gym.payout.money import Currency
+from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
 
 HASH_ONLY = "exact_hash"
 

@@ -13,7 +13,6 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Clusters, Edges
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.evidence import clustered, payees, unit_edges
 from datamarket_gym.payout.files import read_json, whole, write_json
@@ -24,6 +23,7 @@ from datamarket_gym.payout.results import Results, assemble, price
 from datamarket_gym.payout.scoring import Scores, canonical_units, score, validation_groups
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import Threshold, choose_evidence
+from datamarket_gym.pipeline.mechanism import Mechanism
 
 Progress = Callable[[str], None]
 

@@ -11,7 +11,7 @@ from datamarket_gym.core.registry import create
 from datamarket_gym.games.semivalue import Semivalue
 from datamarket_gym.judge.guarantees import Certificate, Paid, certify, quotient_stability
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import Mechanism, mechanism
+from datamarket_gym.pipeline import Mechanism, mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 

@@ -5,7 +5,7 @@ from datamarket_gym.core.registry import create
 from datamarket_gym.games.game import Game
 from datamarket_gym.judge.guarantees import fairness_bound, game_distance
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 from datamarket_gym.semivalues import semivalues_from_table
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic

@@ -17,7 +17,7 @@ from datamarket_gym.judge.redteam import audit as audit_function
 from datamarket_gym.judge.redteam.findings import AuditReport
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 from datamarket_gym.units import Submission
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic

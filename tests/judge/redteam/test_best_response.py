@@ -12,7 +12,7 @@ from datamarket_gym.judge.redteam import AttackCosts, Effort, Space, Target, bes
 from datamarket_gym.judge.redteam.space import DIMENSIONS, FAMILIES, SPACE, starts
 from datamarket_gym.lab import builtin_specs, run_experiment
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 

@@ -15,7 +15,7 @@ from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.bounds import Eta
 from datamarket_gym.judge.guarantees.leakage import Comparison, Leakage
 from datamarket_gym.judge.guarantees.stability import Stability, neutrality
-from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism
 
 Claim = Literal["exact", "certain", "probable", "expected", "none"]
 

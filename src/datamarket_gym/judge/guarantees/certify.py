@@ -25,7 +25,7 @@ from datamarket_gym.judge.guarantees.leakage import (
 from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission, require_same_market
 from datamarket_gym.judge.guarantees.split_gain import size_law
 from datamarket_gym.judge.guarantees.stability import quotient_stability
-from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism
 
 _GRID = 2.0**-47  # of the sum of scores: the rounding of one amount, with room (see exact_amounts)
 
@@ -108,18 +108,17 @@ def certify(
 
 def raw_scores(paid: Paid, mechanism: Mechanism) -> Estimate:
     """The cluster scores before normalisation."""
-    payments = paid.payments
+    scores = paid.payments.scores
     if not mechanism.normalize:
-        return payments.scores
-    if payments.raw_total is None or payments.grand_value == 0:
+        return scores
+    if scores.raw_total is None or scores.grand_value == 0:
         raise ParameterError(
             "payments",
             "normalised",
             "their raw scores are not known (no raw sum, or a grand value of zero), and the theorems "
             "concern raw scores; pay with normalize=False",
         )
-    back = payments.raw_total / payments.grand_value
-    scores = payments.scores
+    back = scores.raw_total / scores.grand_value
     return replace(
         scores, values=scores.values * back, standard_errors=scores.standard_errors * abs(back)
     )

@@ -17,7 +17,7 @@ from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.games.semivalue import Semivalue
 from datamarket_gym.judge.guarantees.split_gain import size_law
-from datamarket_gym.payments.apportion import exact_amounts
+from datamarket_gym.pipeline.apportion import exact_amounts
 from datamarket_gym.semivalues.laws import Shapley
 
 

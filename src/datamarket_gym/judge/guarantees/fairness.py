@@ -15,14 +15,13 @@ import numpy as np
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.core.content import combined_key, keyed_generator
 from datamarket_gym.core.errors import require_count
-from datamarket_gym.core.registry import create
-from datamarket_gym.evidence.graph import EvidenceGraph
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
-from datamarket_gym.quotient import QuotientGame
-from datamarket_gym.quotient.representatives import IdentityRepresentative
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.represent import IdentityRepresentative, represent
+from datamarket_gym.pipeline.score import QuotientGame
+from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.semivalues.exact import full_table, semivalues_from_table
 from datamarket_gym.semivalues.valuator import OrderedView
 from datamarket_gym.units.truth import SubmittedProfile
@@ -66,14 +65,8 @@ def fairness_bound(
 ) -> Fairness:
     """Delta of a mechanism's clusters and representatives on an honest profile."""
     submission = profile.submission
-    clusters = EvidenceGraph.build(
-        submission,
-        mechanism.evidence,
-        granularity=mechanism.granularity,
-        truth=profile.truth,
-        seed=mechanism.seed,
-    )
-    quotient = create("representative", mechanism.representative).canonical(submission, clusters)
+    clusters = tie(mechanism, submission, profile.truth)
+    quotient = represent(mechanism, submission, clusters)
     merged = IdentityRepresentative().canonical(submission, clusters)
     games = [QuotientGame(units, utility) for units in (merged, quotient)]
     # Both games number their players by content, which differs: view them by cluster.

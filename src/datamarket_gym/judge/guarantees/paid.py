@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import DataMarketError, OracleRequiredError
-from datamarket_gym.core.registry import create
-from datamarket_gym.evidence.graph import EvidenceGraph
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
-from datamarket_gym.payments.payments import Payments
-from datamarket_gym.payments.shares import Provenance, Shares
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.share import Shares, share
+from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.units.truth import SubmittedProfile
 
 
@@ -106,22 +105,14 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
     Evidence and shares are worked out again, with the truth only for those layers and rules that
     declare an oracle: a mechanism that looked at more than it declares is caught here.
     """
-    submission, payments = paid.profile.submission, paid.payments
-    clusters = EvidenceGraph.build(
-        submission,
-        mechanism.evidence,
-        granularity=mechanism.granularity,
-        truth=paid.profile.truth,
-        seed=mechanism.seed,
-    )
+    submission, truth, payments = paid.profile.submission, paid.profile.truth, paid.payments
+    clusters = tie(mechanism, submission, truth)
     if not _same_partition(clusters.label, payments.clusters.label):
         raise DataMarketError(
             f"the clusters are not those that {mechanism.evidence!r} finds in this submission; a "
             "mechanism that reads more than the submission, or another mechanism, cannot be certified"
         )
-    rule = create("allocation", mechanism.allocation)
-    truth = paid.profile.truth if rule.needs_oracle else None
-    found = rule.shares(Provenance(submission, payments.clusters, payments.canonical, truth))
+    found = share(mechanism, submission, payments.clusters, payments.canonical, payments.scores, truth)
     (theirs, paid_out), (ours, due) = (_by_pair(shares, paid) for shares in (payments.shares, found))
     if not np.array_equal(theirs, ours) or (np.abs(paid_out - due) > 1e-12).any():
         raise DataMarketError(

@@ -16,7 +16,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Keys, Values
 from datamarket_gym.judge.guarantees.paid import Paid
-from datamarket_gym.quotient import cluster_keys
+from datamarket_gym.pipeline import cluster_keys
 
 SHARE_TOLERANCE = 1e-12
 """Shares are ratios of small whole numbers: equal ones differ by rounding only."""

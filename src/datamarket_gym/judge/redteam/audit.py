@@ -25,7 +25,7 @@ from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.remedies import try_remedies
 from datamarket_gym.judge.redteam.steps import Progress, run_steps
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.units.io import write_text
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS

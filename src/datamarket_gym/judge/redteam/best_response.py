@@ -26,7 +26,7 @@ from datamarket_gym.judge.redteam.space import (
     starts,
 )
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import MarketState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.judge.redteam.remedies import Remedy
-from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism
 
 
 class Trial(Document):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE, Target
 from datamarket_gym.judge.redteam.space import DIMENSIONS, AttackCosts, Space
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments.mechanism import mechanism
+from datamarket_gym.pipeline.mechanism import mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 

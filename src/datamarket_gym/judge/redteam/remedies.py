@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
-from datamarket_gym.payments.payments import Payments
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.units.truth import SubmittedProfile
 
 THETAS = (0.99, 0.97, 0.95, 0.9, 0.85, 0.8)

@@ -15,7 +15,7 @@ from datamarket_gym.judge.redteam.best_response import Target, best_response
 from datamarket_gym.judge.redteam.space import AttackCosts
 from datamarket_gym.lab.cells import Row, kind, learner_for, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
-from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 

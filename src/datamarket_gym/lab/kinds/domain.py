@@ -15,7 +15,8 @@ from datamarket_gym.lab.kinds.market import measured
 from datamarket_gym.lab.predicted import with_predicted, write_predictions
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
 
@@ -48,20 +49,21 @@ def domain_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[s
 
 
 def of_units(
-    m: Mechanism, market: ProviderMarket, profile: SubmittedProfile, oracle: UtilityOracle
+    m: Mechanism,
+    paid: Payments,
+    market: ProviderMarket,
+    profile: SubmittedProfile,
+    oracle: UtilityOracle,
 ) -> Row:
     """The attack's family, so that the worst of each is found, and what honesty costs."""
     family = FAMILIES.get(profile.attack, "splits, copies, junk")
-    return {"family": family, **honest_cost(m, market, profile, oracle)}
+    return {"family": family, **honest_cost(m, paid, profile, oracle)}
 
 
-def honest_cost(
-    m: Mechanism, market: ProviderMarket, profile: SubmittedProfile, oracle: UtilityOracle
-) -> Row:
+def honest_cost(m: Mechanism, paid: Payments, profile: SubmittedProfile, oracle: UtilityOracle) -> Row:
     """The share of the money that changes hands when evidence is switched on and nobody cheats."""
     if profile.attack != "honest":
         return {}
-    submission, truth = profile.submission, profile.truth
-    paid = m.pay(submission, oracle, truth).totals
-    without = m.model_copy(update={"evidence": "none"}).pay(submission, oracle, truth).totals
-    return {"honest_cost": float(np.abs(paid - without).sum() / 2 / np.abs(without).sum())}
+    untied = m.model_copy(update={"evidence": "none"})
+    without = untied.pay(profile.submission, oracle, profile.truth).totals
+    return {"honest_cost": float(np.abs(paid.totals - without).sum() / 2 / np.abs(without).sum())}

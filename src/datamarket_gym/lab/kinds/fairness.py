@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.registry import create
-from datamarket_gym.evidence.graph import Clusters, EvidenceGraph
+from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.lab.cells import Row, kind
 from datamarket_gym.lab.kinds.market import measured
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
-from datamarket_gym.quotient.game import QuotientGame
-from datamarket_gym.quotient.representatives import IdentityRepresentative
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.represent import IdentityRepresentative
+from datamarket_gym.pipeline.score import QuotientGame
 from datamarket_gym.semivalues import full_table, semivalues_from_table
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
@@ -42,14 +42,14 @@ def fairness_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict
 
 
 def _distance(
-    m: Mechanism, market: ProviderMarket, profile: SubmittedProfile, oracle: UtilityOracle
+    m: Mechanism,
+    paid: Payments,
+    market: ProviderMarket,
+    profile: SubmittedProfile,
+    oracle: UtilityOracle,
 ) -> Row:
-    clusters = EvidenceGraph.build(
-        profile.submission, m.evidence, granularity=m.granularity, truth=profile.truth, seed=m.seed
-    )
-    canonical = create("representative", m.representative).canonical(profile.submission, clusters)
-    quotient = by_cluster(QuotientGame(canonical, oracle), np.arange(clusters.n_clusters))
-    merged = merged_table(market.honest, profile, clusters, oracle)
+    quotient = by_cluster(QuotientGame(paid.canonical, oracle), np.arange(paid.clusters.n_clusters))
+    merged = merged_table(market.honest, profile, paid.clusters, oracle)
     semivalue = SEMIVALUES.create(m.semivalue)
     scores = semivalues_from_table(quotient, [semivalue]) - semivalues_from_table(merged, [semivalue])
     delta, loss = float(np.abs(quotient - merged).max()), float(np.abs(scores).max())

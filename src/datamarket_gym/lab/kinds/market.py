@@ -17,13 +17,13 @@ from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.lab.tables import MEASURES
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.mechanism import Mechanism
-from datamarket_gym.payments.payments import Payments
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 
-Extra = Callable[[Mechanism, ProviderMarket, SubmittedProfile, UtilityOracle], Row]
+Extra = Callable[[Mechanism, Payments, ProviderMarket, SubmittedProfile, UtilityOracle], Row]
 _STRIDE = 1_000_003  # between the mechanism seeds of draws, so that those of two markets differ
 
 
@@ -40,7 +40,7 @@ def measured(
     engine: dict[str, Any],
     extra: Extra = lambda *_: {},
 ) -> list[Row]:
-    """The rows of a cell, each with what ``extra`` measures on the paid profile."""
+    """The rows of a cell, each with what ``extra`` measures on the profile and what was paid on it."""
     market = ProviderMarket.from_task(TASKS.create(task.task), seed)
     rows: list[Row] = []
     for labels, oracle in oracles_of(spec, task, market, engine):
@@ -86,7 +86,7 @@ def _attacks(
                     "representative": m.representative,
                     **axes,
                     **report.as_row(),
-                    **extra(m, market, profile, oracle),
+                    **extra(m, paid, market, profile, oracle),
                 }
             )
     return rows

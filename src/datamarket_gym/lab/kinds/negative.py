@@ -13,8 +13,7 @@ from datamarket_gym.judge.metrics import Metrics
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payments.floor import floored, hidden_harm
-from datamarket_gym.payments.payments import Payments
+from datamarket_gym.pipeline.payments import Payments, floored, hidden_harm
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS

@@ -1,4 +1,4 @@
-"""Robust volume as a coalition game: how much space a coalition's features span, copies discounted.
+"""Robust volume: v(all), shared by Shapley values of the space that each one's features span.
 
 Xu, Wu, Foo and Low (2021), "Validation Free and Replication Robust Volume-based Data Valuation".
 Features are put into cubes of width omega; X~ has one row per occupied cube, the mean of its rows:
@@ -7,18 +7,28 @@ Features are put into cubes of width omega; X~ has one row per occupied cube, th
 
 with phi_i rows in cube i and a = 1 / (10 r), r the number of rows of all players. Fewer distinct
 rows than features span no volume. Labels and validation rows play no part. Values are relative to
-the volume of all players, so v(all) = 1.
+the volume of all players, so v(all) = 1. As a payment rule it resists copies, which add rows to occupied
+cubes and hardly any volume; it is blind to labels. A player whose value is not positive keeps a
+vanishing share.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Keys, Values
 from datamarket_gym.core.content import combined_key
+from datamarket_gym.core.errors import require_in
+from datamarket_gym.core.registry import register
 from datamarket_gym.games.game import Game
+from datamarket_gym.pipeline.share import Allocation, Provenance, Shares
+from datamarket_gym.semivalues import Valuator
 
 _CHUNK = 256  # coalitions whose cubes are held at a time
+_LEAST = 1e-12  # shares are positive
 
 
 class VolumeGame(Game):
@@ -70,3 +80,34 @@ class VolumeGame(Game):
         """rho - 1 = a + a^2 + ... + a^count."""
         bonus: Values = self._decay * (1 - self._decay**count) / (1 - self._decay)
         return bonus
+
+
+@register("allocation", "robust_volume")
+@dataclass(frozen=True)
+class RobustVolume(Allocation):
+    """Shares by the Shapley value of robust volume (cubes of width ``omega``) within the cluster."""
+
+    omega: float = 0.1
+
+    def __post_init__(self) -> None:
+        require_in("omega", self.omega, 0.0, np.inf, open_low=True)
+
+    def shares(self, provenance: Provenance) -> Shares:
+        """One part per identity with a unit in the cluster."""
+        submission, label = provenance.submission, provenance.clusters.label
+        parts = []
+        for cluster in range(provenance.clusters.n_clusters):
+            rows = np.flatnonzero(label == cluster)
+            present, player = np.unique(submission.identity_codes[rows], return_inverse=True)
+            game = VolumeGame(submission.features[rows], submission.keys[rows], player, self.omega)
+            value = Valuator().fit(game).values
+            value = np.maximum(value, _LEAST * max(1.0, float(np.abs(value).sum())))
+            parts.append((np.full(len(present), cluster), present, value / value.sum()))
+        cluster_of, identity, share = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Shares(cluster_of, identity, share)
+
+
+@register("mechanism", "robust_volume")
+def _robust_volume() -> dict[str, Any]:
+    """v(all) by the Shapley value of robust volume over submitted identities; ignores labels."""
+    return {"evidence": "pool", "allocation": "robust_volume"}

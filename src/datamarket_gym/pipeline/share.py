@@ -1,19 +1,25 @@
-"""Allocation inside clusters: which identity gets which share of a cluster's score."""
+"""Stage 4, share: which identity gets which share of a cluster's score, and what that comes to."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.errors import OracleRequiredError
 from datamarket_gym.core.registry import Kind, register
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.quotient.canonical import CanonicalUnits
+from datamarket_gym.pipeline.apportion import exact_amounts
+from datamarket_gym.pipeline.represent import CanonicalUnits
+from datamarket_gym.pipeline.score import Scores
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth
+
+if TYPE_CHECKING:
+    from datamarket_gym.pipeline.mechanism import Mechanism
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +34,17 @@ class Shares:
     cluster: Codes
     identity: Codes
     share: Values
+
+
+@dataclass(frozen=True, eq=False)
+class Amounts(Shares):
+    """Shares in order of content (of clusters, then of units), and what each comes to.
+
+    Sums of amounts are exact (see `exact_amounts`): a total does not depend on how many identities it
+    was collected under.
+    """
+
+    amount: Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +68,43 @@ class Allocation(ABC):
 
 
 ALLOCATIONS: Kind[Allocation] = Kind("allocation", Allocation)
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """The paper's ``Allocator.allocate(cluster_values, provenance_policy) -> payments``."""
+
+    rule: str = "equal_submitted"
+
+    def allocate(self, cluster_values: Values, provenance: Provenance) -> tuple[Shares, Values]:
+        """Each cluster's score divided by the rule: the shares and, beside them, the amounts."""
+        shares = ALLOCATIONS.create(self.rule).shares(provenance)
+        return shares, exact_amounts(cluster_values, shares.cluster, shares.share)
+
+
+def share(
+    mechanism: Mechanism,
+    submission: Submission,
+    clusters: Clusters,
+    canonical: CanonicalUnits,
+    scores: Scores,
+    truth: GroundTruth | None = None,
+) -> Amounts:
+    """Every cluster's score divided among identities by the mechanism's allocation.
+
+    The truth is shown only to a rule that declares an oracle.
+    """
+    asks = ALLOCATIONS.create(mechanism.allocation).needs_oracle
+    if asks and truth is None:
+        raise OracleRequiredError(
+            f"allocation {mechanism.allocation!r} asks an oracle, but there is no ground truth here; "
+            "use count_canonical, or pass oracle=profile.truth"
+        )
+    provenance = Provenance(submission, clusters, canonical, truth if asks else None)
+    shares, amount = Allocator(mechanism.allocation).allocate(scores.values, provenance)
+    # In order of content: sums of floats then have the same bits in whatever order rows came.
+    order = np.argsort(scores.number[shares.cluster], kind="stable")
+    return Amounts(shares.cluster[order], shares.identity[order], shares.share[order], amount[order])
 
 
 @register("allocation", "equal_submitted")
@@ -106,7 +160,7 @@ class LatentShare(Allocation):
 
     def shares(self, provenance: Provenance) -> Shares:
         """Claims, redirected from the submitting identity to those of the latent owner."""
-        assert provenance.truth is not None  # the mechanism hands it over where it is needed
+        assert provenance.truth is not None  # `share` hands it over where it is needed
         submission, canonical = provenance.submission, provenance.canonical
         truth = provenance.truth.aligned(submission)
         controller = truth.controllers(submission)

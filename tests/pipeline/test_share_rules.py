@@ -5,7 +5,7 @@ import pytest
 
 from datamarket_gym.core.errors import OracleRequiredError
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 from datamarket_gym.units import GroundTruth, Submission
 
 

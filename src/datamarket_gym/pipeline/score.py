@@ -1,4 +1,4 @@
-"""The quotient game: clusters play, represented by their canonical units.
+"""Stage 3, score: the clusters play the quotient game, represented by their canonical units.
 
 v(Q) = U(A(union of R(C_k), k in Q)) - U(A(empty)). Players are numbered by content key and rows are
 kept in content order, so the game is the same to the last bit however identities are named,
@@ -7,17 +7,73 @@ ordered or partitioned.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
 from datamarket_gym.core.content import combined_key
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import Semivalue
+from datamarket_gym.games.semivalue import Estimate, Semivalue
 from datamarket_gym.learners.base import Scorer
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.quotient.canonical import CanonicalUnits
+from datamarket_gym.pipeline.represent import CanonicalUnits
+from datamarket_gym.semivalues import normalized
+
+if TYPE_CHECKING:
+    from datamarket_gym.pipeline.mechanism import Mechanism
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scores(Estimate):
+    """The estimate of every *cluster*, with what the game says of all of them together.
+
+    ``number[c]`` is cluster c's place among the players, which are numbered by content: a name for it
+    that no submitter can choose. ``by_group[g]`` are the raw scores on group g of validation rows alone,
+    where they were asked for and the learner has a closed form; else there are no groups.
+    """
+
+    number: Codes  # (K,)
+    grand_value: float
+    raw_total: float | None = None  # what the scores summed to before they were normalised
+    by_group: Values  # (G, K)
+    group_size: Codes  # (G,) validation rows
+
+
+def score(
+    mechanism: Mechanism,
+    canonical: CanonicalUnits,
+    utility: UtilityOracle,
+    group: Codes | None = None,
+) -> Scores:
+    """Scores of all clusters, and on each group of validation rows where ``group`` numbers these."""
+    game = QuotientGame(canonical, utility)
+    found = mechanism.valuator.fit(game)
+    grand, total = game.grand_value(), None
+    values, errors = found.values, found.standard_errors
+    if mechanism.normalize:
+        total = float(values.sum())
+        values, errors = normalized(values, grand), errors * abs(grand / values.sum())
+    by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
+    if group is not None:
+        parts = game.closed_form_by_group(mechanism.valuator.semivalue, group)
+        if parts is not None:
+            by_group, size = parts, np.bincount(group)
+    return Scores(
+        values[game.player],
+        errors[game.player],
+        found.evaluations,
+        found.method,
+        found.samples,
+        found.reach,
+        number=game.player,
+        grand_value=grand,
+        raw_total=total,
+        by_group=by_group[:, game.player],
+        group_size=size,
+    )
 
 
 class QuotientGame(Game):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from datamarket_gym.core.errors import OracleRequiredError, ParameterError
+from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.registry import Kind, components, create, lookup, register, written
 from datamarket_gym.core.specs import fault
-from datamarket_gym.evidence.graph import EvidenceGraph
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
-from datamarket_gym.payments.payments import Allocator, Payments
-from datamarket_gym.payments.shares import Provenance
-from datamarket_gym.quotient.game import QuotientGame
-from datamarket_gym.semivalues import Estimate, Valuator, normalized
+from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.represent import represent
+from datamarket_gym.pipeline.score import score
+from datamarket_gym.pipeline.share import share
+from datamarket_gym.pipeline.tie import tie
+from datamarket_gym.semivalues import Valuator
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth
 
@@ -66,46 +66,12 @@ class Mechanism(BaseModel):
         """Pay a submission. The oracle is shown only to evidence and allocations that declare it."""
         started = time.perf_counter()
         require_learnable(submission.label, utility.label)
-        clusters = EvidenceGraph.build(
-            submission, self.evidence, granularity=self.granularity, truth=oracle, seed=self.seed
-        )
-        canonical = create("representative", self.representative).canonical(submission, clusters)
-        game = QuotientGame(canonical, utility)
-        by_player = self.valuator.fit(game)
-        grand = game.grand_value()
-        scores = _by_cluster(by_player, game, grand if self.normalize else None)
-        provenance = Provenance(submission, clusters, canonical, self._truth(oracle))
-        shares, amount = Allocator(self.allocation).allocate(scores.values, provenance)
-        return Payments(
-            submission.identities,
-            scores,
-            shares,
-            amount,
-            clusters,
-            canonical,
-            grand,
-            time.perf_counter() - started,
-            float(by_player.values.sum()) if self.normalize else None,
-        )
-
-    def _truth(self, oracle: GroundTruth | None) -> GroundTruth | None:
-        if not create("allocation", self.allocation).needs_oracle:
-            return None
-        if oracle is None:
-            raise OracleRequiredError(
-                f"allocation {self.allocation!r} asks an oracle, but there is no ground truth here; "
-                "use count_canonical, or pass oracle=profile.truth"
-            )
-        return oracle
-
-
-def _by_cluster(estimate: Estimate, game: QuotientGame, grand: float | None) -> Estimate:
-    values, errors = estimate.values, estimate.standard_errors
-    if grand is not None:
-        scaled = normalized(values, grand)
-        errors = errors * abs(grand / values.sum())
-        values = scaled
-    return replace(estimate, values=values[game.player], standard_errors=errors[game.player])
+        clusters = tie(self, submission, oracle)
+        canonical = represent(self, submission, clusters)
+        scores = score(self, canonical, utility)
+        shares = share(self, submission, clusters, canonical, scores, oracle)
+        seconds = time.perf_counter() - started
+        return Payments(submission.identities, clusters, canonical, scores, shares, seconds)
 
 
 def mechanism(name: str, **changes: Any) -> Mechanism:

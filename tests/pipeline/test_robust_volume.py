@@ -5,8 +5,8 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import floored, hidden_harm, mechanism
-from datamarket_gym.payments.volume_game import VolumeGame
+from datamarket_gym.pipeline import floored, hidden_harm, mechanism
+from datamarket_gym.pipeline.robust_volume import VolumeGame
 from datamarket_gym.semivalues.exact import coalitions_numbered
 
 

@@ -5,7 +5,7 @@ from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.quotient import QuotientGame, canonical_training_set
+from datamarket_gym.pipeline import QuotientGame, canonical_training_set
 from datamarket_gym.semivalues import Valuator
 
 

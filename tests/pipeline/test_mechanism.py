@@ -5,7 +5,7 @@ from datamarket_gym.core.errors import OracleRequiredError, ParameterError, Subm
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.payments import Mechanism, Provenance, mechanism
+from datamarket_gym.pipeline import Mechanism, Provenance, mechanism
 
 
 def shares(submission, rule, evidence="pool", representative="collapse", truth=None):

@@ -5,7 +5,7 @@ import pytest
 
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 
 SAMPLED = {"estimator": "permutation", "samples": 16}
 

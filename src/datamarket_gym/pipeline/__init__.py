@@ -1,0 +1,38 @@
+"""From units to amounts in four stages, each a frozen record: tie, represent, score, share."""
+
+from datamarket_gym.pipeline import robust_volume
+from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
+from datamarket_gym.pipeline.payments import Payments, floored, hidden_harm
+from datamarket_gym.pipeline.represent import (
+    CanonicalUnits,
+    Representative,
+    canonical_training_set,
+    represent,
+)
+from datamarket_gym.pipeline.score import QuotientGame, Scores, cluster_keys, score
+from datamarket_gym.pipeline.share import Allocation, Allocator, Amounts, Provenance, Shares, share
+from datamarket_gym.pipeline.tie import tie
+
+__all__ = [
+    "Allocation",
+    "Allocator",
+    "Amounts",
+    "CanonicalUnits",
+    "Mechanism",
+    "Payments",
+    "Provenance",
+    "QuotientGame",
+    "Representative",
+    "Scores",
+    "Shares",
+    "canonical_training_set",
+    "cluster_keys",
+    "floored",
+    "hidden_harm",
+    "mechanism",
+    "represent",
+    "robust_volume",
+    "score",
+    "share",
+    "tie",
+]

@@ -1,0 +1,86 @@
+"""Payments: what each identity gets, part by part, so that every total can be explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.pipeline.apportion import exact_amounts
+from datamarket_gym.pipeline.represent import CanonicalUnits
+from datamarket_gym.pipeline.score import Scores
+from datamarket_gym.pipeline.share import Amounts
+from datamarket_gym.units.submission import Text
+
+
+@dataclass(frozen=True, eq=False)
+class Payments:
+    """The records of the four stages on one submission, and the amounts per identity they come to."""
+
+    identities: Text
+    clusters: Clusters
+    canonical: CanonicalUnits
+    scores: Scores
+    shares: Amounts
+    seconds: float
+
+    @property
+    def amount(self) -> Values:
+        """``amount[i]`` of cluster ``shares.cluster[i]`` for identity ``shares.identity[i]``."""
+        return self.shares.amount
+
+    @property
+    def grand_value(self) -> float:
+        """v(all): what all clusters together are worth."""
+        return self.scores.grand_value
+
+    @cached_property
+    def totals(self) -> Values:
+        """Amount per identity, in the order of `identities`."""
+        totals = np.zeros(len(self.identities))
+        np.add.at(totals, self.shares.identity, self.amount)
+        return totals
+
+    @cached_property
+    def standard_errors(self) -> Values:
+        """Standard error per identity, clusters taken as independent estimates."""
+        n = len(self.identities)
+        pairs, where = np.unique(self.shares.cluster * n + self.shares.identity, return_inverse=True)
+        share = np.bincount(where, weights=self.shares.share)
+        variance = (share * self.scores.standard_errors[pairs // n]) ** 2
+        return np.sqrt(np.bincount(pairs % n, weights=variance, minlength=n))
+
+    def as_dict(self) -> dict[str, float]:
+        """Amount by identity."""
+        return dict(zip(self.identities.tolist(), self.totals.tolist(), strict=True))
+
+    def total(self, names: list[str]) -> float:
+        """What several identities get together."""
+        return float(self.totals[np.isin(self.identities, names)].sum())
+
+
+def floored(payments: Payments, *, rescale: bool = False) -> Payments:
+    """The payments if nobody owes anything: negative cluster scores are raised to zero before they are divided.
+
+    What is then paid out exceeds the value created by what was cut off; ``rescale`` takes that back from
+    everyone in proportion, so that payments add up to the scores again.
+    """
+    raw = payments.scores.values
+    values = np.maximum(raw, 0.0)
+    if rescale and values.sum() > 0:
+        values = values * (raw.sum() / values.sum())
+    shares = payments.shares
+    amount = exact_amounts(values, shares.cluster, shares.share)
+    return replace(
+        payments,
+        scores=replace(payments.scores, values=values),
+        shares=replace(shares, amount=amount),
+    )
+
+
+def hidden_harm(payments: Payments) -> float:
+    """The part of v(all) that the rule keeps out of sight: minus the sum of negative scores."""
+    return float(-np.minimum(payments.scores.values, 0.0).sum() / payments.grand_value)
