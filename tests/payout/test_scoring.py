@@ -3,13 +3,13 @@
 import numpy as np
 from payout_files import DIMENSIONS, spec, units, validation, write
 
-from datamarket_gym.evidence.graph import Clusters, Edges
+from datamarket_gym.evidence.graph import Edges, clusters_by
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.intervals import half_width, standard_errors
-from datamarket_gym.payout.results import price
-from datamarket_gym.payout.scoring import canonical_units, score, validation_groups
+from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
+from datamarket_gym.payout.results import in_cents
 from datamarket_gym.payout.stages import utility_oracle
+from datamarket_gym.pipeline import Payments, represent, score, share
 
 
 def scored(folder, held, chosen=None):
@@ -17,11 +17,14 @@ def scored(folder, held, chosen=None):
     places = write(folder, units(), held)
     inputs = read_inputs(places.submissions, places.validation, chosen)
     mechanism = chosen.mechanism("exact_hash")
-    clusters = Clusters(np.arange(len(inputs.ids)), Edges.none(), "unit")
-    canonical = canonical_units(mechanism, inputs.submission, clusters)
-    found = score(mechanism, canonical, utility_oracle(inputs, chosen))
-    group = np.arange(len(inputs.identities))
-    return inputs, found, price(inputs, chosen, mechanism, clusters, found, group, {})
+    submission, utility = inputs.submission, utility_oracle(inputs, chosen)
+    clusters = clusters_by(submission, Edges.none(), "unit")
+    canonical = represent(mechanism, submission, clusters)
+    dealt = validation_groups(utility.features, utility.label, chosen.seed)
+    found = score(mechanism, canonical, utility, dealt)
+    shares = share(mechanism, submission, clusters, canonical, found)
+    paid = Payments(submission.identities, clusters, canonical, found, shares)
+    return inputs, found, in_cents(paid, inputs, chosen, np.arange(len(inputs.identities)), {})
 
 
 def test_groups_are_the_scores_on_their_own_validation_rows(tmp_path):
@@ -33,14 +36,12 @@ def test_groups_are_the_scores_on_their_own_validation_rows(tmp_path):
     utility = utility_oracle(inputs, chosen)
     group = validation_groups(utility.features, utility.label, 0)
     rows = group == 0
-    clusters = Clusters(np.arange(len(inputs.ids)), Edges.none(), "unit")
+    clusters = clusters_by(inputs.submission, Edges.none(), "unit")
     mechanism = chosen.mechanism("exact_hash")
-    canonical = canonical_units(mechanism, inputs.submission, clusters)
+    canonical = represent(mechanism, inputs.submission, clusters)
     alone = UtilityOracle(utility.features[rows], utility.label[rows], chosen.utility)
     alone.classes = utility.classes
-    assert np.allclose(
-        score(mechanism, canonical, alone, groups=False).values, found.by_group[0], atol=1e-12
-    )
+    assert np.allclose(score(mechanism, canonical, alone).values, found.by_group[0], atol=1e-12)
 
 
 def test_groups_are_dealt_by_content():
@@ -69,6 +70,6 @@ def test_sampled_scores_have_intervals_too(tmp_path):
     held = validation()
     _, found, priced = scored(tmp_path, held, spec(learner="ridge"))
     assert len(found.by_group) == 0
-    assert found.sampling_error.any()
+    assert found.standard_errors.any()
     assert (standard_errors(priced.payer, found) > 0).all()
     assert held["features"].shape[1] == DIMENSIONS

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import create
@@ -52,7 +54,7 @@ def test_equal_share_in_a_mixed_cluster_rises_with_pseudonyms(market):
 
 def test_specs_survive_json_and_have_versioned_ids():
     m = mechanism("quotient_shapley/cosine@0.99", representative="collapse")
-    assert m.id == "quotient_shapley/cosine@0.99/v1"
+    assert m.label == mechanism("quotient_shapley/cosine@0.99").id == "quotient_shapley/cosine@0.99/v1"
     assert Mechanism.model_validate_json(m.model_dump_json()) == m
     with pytest.raises(ParameterError, match="name its evidence"):
         mechanism("quotient_shapley")
@@ -117,3 +119,54 @@ def test_what_cannot_be_learned_from_is_refused(submission, market):
         mechanism("shapley", allocation="latent_share").pay(submission, oracle)
     with pytest.raises(ParameterError, match="empty"):
         Utility("knn", "nothing")
+
+
+def specs():
+    """Mechanisms that differ in any of their fields, by registered name or another."""
+    names = [
+        "shapley",
+        "uniform",
+        "recommended",
+        "quotient_shapley/cosine@0.99",
+        "ours",
+        "shapley/v1",
+        "",
+    ]
+    return st.builds(
+        Mechanism,
+        name=st.sampled_from(names),
+        evidence=st.sampled_from(["none", "pool", "exact_hash", "cosine@0.99", "cosine@0.98"]),
+        granularity=st.sampled_from(["unit", "batch", "identity"]),
+        representative=st.sampled_from(["identity", "collapse", "capped", "capped@2"]),
+        semivalue=st.sampled_from(["shapley", "banzhaf", "beta", "loo"]),
+        estimator=st.sampled_from(["auto", "exact", "permutation"]),
+        samples=st.sampled_from([1, 256]),
+        allocation=st.sampled_from(["equal_submitted", "count_raw", "count_canonical"]),
+        normalize=st.booleans(),
+        seed=st.sampled_from([0, 1]),
+    )
+
+
+@given(st.lists(specs(), min_size=2, max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_ids_are_equal_only_where_specs_are(found):
+    for one in found:
+        for other in found:
+            assert (one.id == other.id) == (one == other)
+
+
+CHANGES = {
+    "evidence": "exact_hash", "granularity": "identity", "representative": "collapse", "semivalue": "banzhaf",
+    "estimator": "permutation", "samples": 7, "allocation": "count_raw", "normalize": True, "seed": 5,
+}  # fmt: skip
+
+
+def test_a_registered_mechanism_is_its_name_and_any_change_shows():
+    plain = mechanism("recommended")
+    assert plain.id == plain.label == "recommended/v1"
+    assert set(CHANGES) == set(Mechanism.model_fields) - {"name"}
+    changed = [mechanism("recommended", **{field: value}) for field, value in CHANGES.items()]
+    assert len({plain.id, *(m.id for m in changed)}) == len(changed) + 1
+    assert {m.label for m in changed} == {"recommended/v1"}
+    again = Mechanism.model_validate_json(changed[0].model_dump_json())
+    assert again.id == changed[0].id

@@ -56,7 +56,9 @@ def audit_and_show(
 
 
 def _table(report: AuditReport) -> Table:
-    table = Table(title=f"Worst gain found against {report.mechanism.id}, {len(report.trials)} trials")
+    table = Table(
+        title=f"Worst gain found against {report.mechanism.label}, {len(report.trials)} trials"
+    )
     for head in ("attack", "worst gain", "by", "guaranteed", "stopped by (honest pay moved)"):
         table.add_column(head, justify="right" if head == "worst gain" else "left")
     for finding in report.findings:
@@ -88,7 +90,7 @@ def markdown(report: AuditReport) -> str:
     """The findings as a page to file: a sentence and the certificate's paragraph each."""
     impossible = sum(trial.why is not None for trial in report.trials)
     lines = [
-        f"# Audit of {report.mechanism.id}",
+        f"# Audit of {report.mechanism.label}",
         "",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",

@@ -1,4 +1,4 @@
-"""The evidence stage: every tie between units, and every tie between identities, with its reason."""
+"""What the operator knows beyond the content: ties between units, and which identities are one payee."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.registry import create
-from datamarket_gym.evidence.graph import Clusters, Edges, View, components, star
+from datamarket_gym.evidence.graph import Edges, components, star
 from datamarket_gym.evidence.layers.fuzzy_linkage import Pair, read_pairs, splink_pairs
 from datamarket_gym.evidence.layers.linkage import agreeing
 from datamarket_gym.payout.inputs import Inputs
@@ -28,11 +27,9 @@ class Payees:
     common: list[tuple[str, str, int]]  # (key, value, identities): too common to count
 
 
-def unit_edges(inputs: Inputs, evidence: str, spec: PayoutSpec, edge_table: Path | None) -> Edges:
-    """Ties between units before overrides: content, trusted sources, a supplied table."""
-    submission = inputs.submission
-    view = View(submission, "unit", np.arange(len(submission)), spec.seed)
-    found = [create("evidence", evidence).edges(view)]
+def known_ties(inputs: Inputs, spec: PayoutSpec, edge_table: Path | None) -> Edges:
+    """Ties between units that come with the run: trusted sources, a supplied table."""
+    found = [Edges.none()]
     if inputs.source is not None:
         place = {name: i for i, name in enumerate(inputs.ids)}
         pairs = [
@@ -44,13 +41,7 @@ def unit_edges(inputs: Inputs, evidence: str, spec: PayoutSpec, edge_table: Path
         found.append(Edges.of(derived[:, 1], derived[:, 0], "trusted source"))
     if edge_table is not None and spec.linkage.between == "units":
         found.append(_supplied(edge_table, inputs.ids, spec, "unit"))
-    return once(Edges.concat(found))
-
-
-def clustered(edges: Edges, overrides: Sequence[Override], ids: Sequence[str]) -> Clusters:
-    """The clusters after the units' overrides."""
-    kept = overridden(edges, overrides, ids, "units")
-    return Clusters(components(np.arange(len(ids)), kept), kept, "unit")
+    return Edges.concat(found)
 
 
 def payees(
@@ -71,18 +62,8 @@ def payees(
         found.append(_pairs(pairs, inputs.identities, spec, "identity", "splink"))
     if edge_table is not None and spec.linkage.between == "identities":
         found.append(_supplied(edge_table, inputs.identities, spec, "identity"))
-    edges = overridden(once(Edges.concat(found)), overrides, inputs.identities, "identities")
+    edges = overridden(Edges.concat(found).once(), overrides, inputs.identities, "identities")
     return Payees(components(np.arange(len(inputs.identities)), edges), edges, common)
-
-
-def once(edges: Edges) -> Edges:
-    """Each pair once per reason, the smaller row first, in order: the same ties in the same bytes."""
-    left, right = np.minimum(edges.left, edges.right), np.maximum(edges.left, edges.right)
-    order = np.lexsort((-edges.score, edges.reason, right, left))
-    left, right, score, reason = left[order], right[order], edges.score[order], edges.reason[order]
-    new = np.ones(len(left), dtype=bool)
-    new[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1]) | (reason[1:] != reason[:-1])
-    return Edges(left[new], right[new], score[new], reason[new])
 
 
 def _between_identities(codes: Codes, owner: Codes, reason: str) -> Edges:

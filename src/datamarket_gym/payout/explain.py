@@ -1,27 +1,27 @@
 """explain: why did this identity get this? Its clusters, what they were merged with, and what if not.
 
-The counterfactual takes away every tie in the clusters the identity has units in, scores the market again, and
-divides the same amount: the difference is what that evidence cost or brought.
+All of it is read from the run's records. The counterfactual alone is worked out: take away every tie in the
+clusters the identity has units in, score the market again, and divide the same amount; the difference is what
+that evidence cost or brought.
 """
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
+from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
-from datamarket_gym.evidence.graph import Clusters, Edges, components
+from datamarket_gym.evidence.graph import clusters_by
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.matches import describe
 from datamarket_gym.payout.report.html import Row
-from datamarket_gym.payout.results import Results, price
-from datamarket_gym.payout.scoring import canonical_units, score
+from datamarket_gym.payout.results import Results, in_cents
 from datamarket_gym.payout.spec import checked_spec
-from datamarket_gym.payout.stages import Progress, Task, Work, utility_oracle
+from datamarket_gym.payout.stages import Payday, Progress, Work, utility_oracle
 from datamarket_gym.payout.verify import places_of
 
 
@@ -56,13 +56,13 @@ def explain(
     """Explain one identity's payment of a finished run; needs the run's inputs."""
     tell = progress or (lambda _: None)
     tell("reading the run and its inputs")
-    results, opening = _results(folder, submissions, validation)
-    inputs = results.inputs
+    payday, results = _results(folder, submissions, validation)
+    inputs, shares = results.inputs, results.payments.shares
     if identity not in inputs.identities:
         near = get_close_matches(identity, inputs.identities, n=3)
         raise UnknownNameError("identity", identity, near or inputs.identities[:10])
     code = inputs.identities.index(identity)
-    label = results.clusters.label
+    label = results.payments.clusters.label
     mine = np.unique(label[inputs.owner == code])
     sizes = np.bincount(label)
     tell("scoring without its evidence")
@@ -77,39 +77,35 @@ def explain(
         score_error=float(results.error[code] * results.score.sum() / results.spec.minor),
         units=int((inputs.owner == code).sum()),
         clusters=len(mine),
-        owned=len(np.unique(results.shares.cluster[results.shares.identity == code])),
+        owned=len(np.unique(shares.cluster[shares.identity == code])),
         linked=_linked(results, code),
         merged=describe(results, mine[sizes[mine] > 1]),
-        without_its_evidence=_without(results, mine, opening)[code],
+        without_its_evidence=_without(payday, results, mine)[code],
         without_any_evidence=results.without_evidence[code],
     )
 
 
-def _results(
-    folder: Path, submissions: Path | None, validation: Path | None
-) -> tuple[Results, dict[str, int]]:
-    """The results of a run, from its inputs; scores are worked out anew."""
+def _results(folder: Path, submissions: Path | None, validation: Path | None) -> tuple[Payday, Results]:
+    """The results of a run, from its records and inputs."""
     manifest = read_manifest(folder)
-    task = Task.read(places_of(folder, submissions, validation), checked_spec(manifest["spec"]))
-    if task.run != manifest["run"]:
+    payday = Payday.read(places_of(folder, submissions, validation), checked_spec(manifest["spec"]))
+    if payday.run != manifest["run"]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"
         )
-    with tempfile.TemporaryDirectory(prefix="datamarket-explain-") as aside:
-        return Work(task, folder, Path(aside), lambda _: None).results(), task.opening
+    return payday, Work(payday, folder, lambda _: None, manifest["outputs"]).results()
 
 
-def _without(results: Results, mine: np.ndarray, opening: dict[str, int]) -> list[int]:
+def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
     """Payments had the ties in these clusters not been there."""
-    edges, label = results.clusters.edges, results.clusters.label
-    kept = ~np.isin(label[edges.left], mine)
-    fewer = Edges(edges.left[kept], edges.right[kept], edges.score[kept], edges.reason[kept])
-    clusters = Clusters(components(np.arange(len(label)), fewer), fewer, "unit")
-    inputs, spec, mechanism = results.inputs, results.spec, results.mechanism
-    canonical = canonical_units(mechanism, inputs.submission, clusters)
-    scores = score(mechanism, canonical, utility_oracle(inputs, spec), groups=False)
-    group = results.payees.group
-    return price(inputs, spec, mechanism, clusters, scores, group, opening).division.paid
+    inputs, spec, clusters = payday.inputs, payday.spec, results.payments.clusters
+    fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))
+    paid = results.mechanism.pay(
+        inputs.submission,
+        utility_oracle(inputs, spec),
+        clusters=clusters_by(inputs.submission, fewer, clusters.granularity),
+    )
+    return in_cents(paid, inputs, spec, results.payees.group, payday.opening).division.paid
 
 
 def _linked(results: Results, code: int) -> list[Row]:

@@ -8,14 +8,28 @@ the scores, where there is any, is added in quadrature.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.payout.scoring import Scores
+from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.content import keyed_generator, unit_keys
+from datamarket_gym.pipeline.score import Scores
 from datamarket_gym.pipeline.share import Shares
 
 LEVEL = 0.95
+GROUPS = 20
+
+
+def validation_groups(features: Features, label: NDArray[Any], seed: int) -> Codes:
+    """A group number per validation row, dealt by content so that the order of rows does not matter."""
+    order = np.argsort(unit_keys(features, label), kind="stable")
+    count = min(GROUPS, len(order))
+    dealt = keyed_generator(seed, "validation groups").permutation(len(order)) % count
+    group = np.empty(len(order), dtype=np.int64)
+    group[order] = dealt
+    return group
 
 
 @dataclass(frozen=True)
@@ -66,9 +80,9 @@ def standard_errors(payer: Payer, scores: Scores) -> Values:
             ]
         )
         variance += (groups - 1) / groups * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
-    if scores.sampling_error.any():
+    if scores.standard_errors.any():
         scale = payer.amount / max(float(payer.weights(scores.values).sum()), 1e-300)
-        per_part = (payer.shares.share * scores.sampling_error[payer.shares.cluster] * scale) ** 2
+        per_part = (payer.shares.share * scores.standard_errors[payer.shares.cluster] * scale) ** 2
         variance[: payer.n_identities] += np.bincount(
             payer.shares.identity, weights=per_part, minlength=payer.n_identities
         )

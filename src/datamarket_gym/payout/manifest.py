@@ -17,6 +17,16 @@ from datamarket_gym.payout.spec import PayoutSpec
 
 NAME = "manifest.json"
 FORMAT = 1
+RECORDS = (
+    "ties",
+    "represented",
+    "scores",
+    "amounts",
+    "without_evidence_represented",
+    "without_evidence_scores",
+    "without_evidence_amounts",
+)
+"""What the pipeline's stages returned, with the run's evidence and without any."""
 OUTPUTS = (
     "audit.json",
     "canonical.parquet",
@@ -24,6 +34,7 @@ OUTPUTS = (
     "evidence.parquet",
     "payments.csv",
     "payments.parquet",
+    *(f"records/{name}.npz" for name in RECORDS),
     "report.html",
     "threshold.json",
 )
@@ -48,7 +59,7 @@ def run_id(
 def write_manifest(results: Results, run: str, opening: dict[str, int], folder: Path) -> None:
     """Write the manifest of a finished run."""
     spec, division = results.spec, results.division
-    edges = results.clusters.edges
+    clusters = results.payments.clusters
     write_json(
         folder / NAME,
         {
@@ -72,9 +83,9 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "balances": sum(division.balance),
             "identities": len(results.names),
             "units": len(results.inputs.ids),
-            "clusters": results.clusters.n_clusters,
-            "ties": len(edges),
-            "scores": results.scores.method,
+            "clusters": clusters.n_clusters,
+            "ties": len(clusters.edges),
+            "scores": results.payments.scores.method,
             "outputs": {
                 name: {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size}
                 for name in OUTPUTS

@@ -18,19 +18,20 @@ def clusters_to_show(results: Results) -> tuple[list[Row], int]:
 
     First those of several identities, and among them the largest: there money moved.
     """
-    label, owner = results.clusters.label, results.inputs.owner
+    label, owner = results.payments.clusters.label, results.inputs.owner
     sizes = np.bincount(label)
     pairs = np.unique(np.stack([label, owner]), axis=1)
     holders = np.bincount(pairs[0], minlength=len(sizes))
     several = np.flatnonzero(sizes > 1)
-    order = np.lexsort((results.number[several], -sizes[several], holders[several] < 2))
+    order = np.lexsort((results.payments.scores.number[several], -sizes[several], holders[several] < 2))
     chosen = several[order][:_CLUSTERS]
     return describe(results, chosen), len(several) - len(chosen)
 
 
 def describe(results: Results, chosen: Codes) -> list[Row]:
     """Clusters with their units (the one that stands for them first) and ties."""
-    label, edges, canonical = results.clusters.label, results.clusters.edges, results.canonical
+    clusters, canonical = results.payments.clusters, results.payments.canonical
+    label, edges = clusters.label, clusters.edges
     errors = score_errors(results)
     share = np.zeros(len(label))
     np.add.at(share, canonical.claim_unit, canonical.claim_share)
@@ -60,7 +61,7 @@ def _row(
     represents: np.ndarray,
     error: float,
 ) -> Row:
-    inputs, edges = results.inputs, results.clusters.edges
+    inputs, edges = results.inputs, results.payments.clusters.edges
     by_seniority = np.lexsort(
         (inputs.submission.keys[units], inputs.submission.times[units], ~represents[units])
     )
@@ -68,13 +69,13 @@ def _row(
     names = [inputs.identities[inputs.owner[u]] for u in units]
     strongest = ties[np.argsort(-edges.score[ties], kind="stable")]
     return {
-        "number": int(results.number[cluster]),
+        "number": int(results.payments.scores.number[cluster]),
         "identities": len(set(names)),
         "owners": _listed([n for u, n in zip(units, names, strict=True) if share[u] > 0]),
         "others": _listed([n for u, n in zip(units, names, strict=True) if not share[u]]),
         "worth": _worth(results, cluster),
         "reasons": ", ".join(sorted({str(r) for r in edges.reason[ties]})),
-        "score": f"{results.scores.values[cluster]:.2e}",
+        "score": f"{results.payments.scores.values[cluster]:.2e}",
         "error": f"{error:.1e}",
         "find": " ".join(
             [
@@ -113,7 +114,7 @@ def _listed(names: list[str]) -> str:
 
 def _worth(results: Results, cluster: int) -> str:
     """What the cluster's score comes to, before anything is carried."""
-    used = results.scores.values
+    used = results.payments.scores.values
     if results.spec.negative == "zero":
         used = np.maximum(used, 0.0)
     money = results.spec.money

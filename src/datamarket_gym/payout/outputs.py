@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.payout.files import whole
 from datamarket_gym.payout.names import csv_safe
 from datamarket_gym.payout.results import Results
@@ -41,7 +40,7 @@ def payment_table(results: Results) -> pa.Table:
     n = len(results.inputs.identities)
     absent = len(results.names) - n
     units = [*np.bincount(results.inputs.owner, minlength=n).tolist(), *[0] * absent]
-    pairs = np.unique(np.stack([results.inputs.owner, results.clusters.label]), axis=1)
+    pairs = np.unique(np.stack([results.inputs.owner, results.payments.clusters.label]), axis=1)
     clusters = [*np.bincount(pairs[0], minlength=n).tolist(), *[0] * absent]
     payee = [*results.payees.group.tolist(), *range(n, n + absent)]
     first = {group: i for i, group in reversed(list(enumerate(payee)))}
@@ -67,7 +66,8 @@ def payment_table(results: Results) -> pa.Table:
 
 def evidence_table(results: Results) -> pa.Table:
     """Every tie between units after overrides, then every tie between identities."""
-    inputs, edges, links = results.inputs, results.clusters.edges, results.payees.edges
+    inputs, clusters, links = results.inputs, results.payments.clusters, results.payees.edges
+    edges, number = clusters.edges, results.payments.scores.number
     owner = [inputs.identities[c] for c in inputs.owner]
     ids = inputs.ids
     return pa.table(
@@ -80,7 +80,7 @@ def evidence_table(results: Results) -> pa.Table:
             "identity_left": _names(edges.left, owner) + _names(links.left, inputs.identities),
             "identity_right": _names(edges.right, owner) + _names(links.right, inputs.identities),
             "cluster": pa.array(
-                [*results.number[results.clusters.label[edges.left]].tolist(), *[None] * len(links)],
+                [*number[clusters.label[edges.left]].tolist(), *[None] * len(links)],
                 pa.int64(),
             ),
         }
@@ -89,13 +89,13 @@ def evidence_table(results: Results) -> pa.Table:
 
 def cluster_table(results: Results) -> pa.Table:
     """One row per unit: its cluster, whether it stands for it, and its share of the cluster's score."""
-    inputs, canonical = results.inputs, results.canonical
+    inputs, canonical = results.inputs, results.payments.canonical
     share = np.zeros(len(inputs.ids))
     np.add.at(share, canonical.claim_unit, canonical.claim_share)
     chosen = np.zeros(len(inputs.ids), dtype=bool)
     chosen[canonical.unit] = True
-    label = results.clusters.label
-    public = results.number[label]
+    label = results.payments.clusters.label
+    public = results.payments.scores.number[label]
     order = np.lexsort((inputs.submission.keys, inputs.submission.times, public))
     size = np.bincount(label)[label]
     return pa.table(
@@ -106,7 +106,7 @@ def cluster_table(results: Results) -> pa.Table:
             "units_in_cluster": size[order],
             "represents": chosen[order],
             "share": share[order],
-            "score": results.scores.values[label][order],
+            "score": results.payments.scores.values[label][order],
             "score_error": score_errors(results)[label][order],
         }
     )
@@ -114,8 +114,8 @@ def cluster_table(results: Results) -> pa.Table:
 
 def score_errors(results: Results) -> np.ndarray:
     """Standard error of each cluster's score over groups of validation rows, and of sampling."""
-    scores = results.scores
-    variance = scores.sampling_error**2
+    scores = results.payments.scores
+    variance = scores.standard_errors**2
     groups = len(scores.by_group)
     if groups > 1:
         variance = variance + scores.by_group.var(axis=0, ddof=1) / groups
@@ -124,9 +124,10 @@ def score_errors(results: Results) -> np.ndarray:
 
 def _write_canonical(results: Results, path: Path) -> None:
     """What to train on, in content order, a few thousand rows at a time."""
-    inputs, canonical = results.inputs, results.canonical
+    inputs, canonical = results.inputs, results.payments.canonical
     features, label, weight = canonical_training_set(canonical)
-    order = np.lexsort((canonical.keys, results.number[canonical.cluster]))
+    number = results.payments.scores.number[canonical.cluster]
+    order = np.lexsort((canonical.keys, number))
     short = all(
         np.array_equal(part, part.astype(np.float32))
         for part in np.array_split(features, max(1, len(features) // _ROWS))
@@ -151,7 +152,7 @@ def _write_canonical(results: Results, path: Path) -> None:
             )
             columns = [
                 pa.array([inputs.ids[i] for i in canonical.unit[some]]),
-                pa.array(results.number[canonical.cluster[some]]),
+                pa.array(number[some]),
                 pa.array(label[some]),
                 pa.array(weight[some]),
                 pa.FixedSizeListArray.from_arrays(flat, features.shape[1]),
@@ -166,8 +167,3 @@ def _write(path: Path, table: pa.Table) -> None:
 
 def _names(rows: np.ndarray, names: list[str]) -> list[str]:
     return [names[i] for i in rows]
-
-
-def edges_touching(edges: Edges, rows: np.ndarray) -> np.ndarray:
-    """Which edges have an end among the rows."""
-    return np.asarray(np.isin(edges.left, rows) | np.isin(edges.right, rows))

@@ -101,10 +101,9 @@ def _without(edges: Edges, apart: Codes, n: int) -> Edges:
     Certain ties come as stars around one of the group, so the others are tied anew if it leaves.
     """
     cut = np.isin(edges.left, apart) | np.isin(edges.right, apart)
-    kept = [Edges(edges.left[~cut], edges.right[~cut], edges.score[~cut], edges.reason[~cut])]
+    kept = [edges.where(~cut)]
     for reason in np.unique(edges.reason[cut & (edges.score >= 1.0)]):
-        mine = (edges.reason == reason) & (edges.score >= 1.0)
-        same = Edges(edges.left[mine], edges.right[mine], edges.score[mine], edges.reason[mine])
+        same = edges.where((edges.reason == reason) & (edges.score >= 1.0))
         group = components(np.arange(n), same)
         left = np.setdiff1d(np.flatnonzero(np.isin(group, group[apart])), apart)
         tied = star(group[left], str(reason))

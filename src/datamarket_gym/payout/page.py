@@ -88,13 +88,13 @@ def evidence_words(threshold: Threshold) -> str:
 
 
 def _facts(results: Results) -> list[tuple[str, str]]:
-    several = np.bincount(results.clusters.label) > 1
+    several = np.bincount(results.payments.clusters.label) > 1
     return [
         ("identities", f"{len(results.inputs.identities):,}"),
         ("units", f"{len(results.inputs.ids):,}"),
-        ("distinct units", f"{results.clusters.n_clusters:,}"),
+        ("distinct units", f"{results.payments.clusters.n_clusters:,}"),
         ("merged clusters", f"{int(several.sum()):,}"),
-        ("accuracy over chance", f"{results.scores.grand_value:.1%}"),
+        ("accuracy over chance", f"{results.payments.scores.grand_value:.1%}"),
         ("validation rows", f"{len(results.inputs.validation_label):,}"),
     ]
 
@@ -129,7 +129,7 @@ def _notes(results: Results) -> list[str]:
 
 
 def _interval(results: Results) -> str:
-    groups = len(results.scores.by_group)
+    groups = len(results.payments.scores.by_group)
     if groups > 1:
         how = f"other validation rows of the same kind (jackknife over {groups} groups of them)"
     else:
@@ -194,13 +194,13 @@ def _check(threshold: Threshold) -> Row | None:
 def _mechanism(results: Results) -> list[tuple[str, str]]:
     m, spec = results.mechanism, results.spec
     return [
-        ("Mechanism", m.id),
+        ("Mechanism", m.label),
         ("Evidence", m.evidence),
         ("Players", "units: each cluster of tied units is one player"),
         ("Stands for a cluster", "its earliest unit, which also owns it"),
         (
             "Score",
-            f"{m.semivalue} value, {results.scores.method}, {spec.utility.learner} accuracy over chance",
+            f"{m.semivalue} value, {results.payments.scores.method}, {spec.utility.learner} accuracy over chance",
         ),
         (
             "Money",

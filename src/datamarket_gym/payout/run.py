@@ -1,6 +1,6 @@
 """The payout run: validate, evidence, clusters, scores, money, files, ledger; killed, it resumes.
 
-Slow stages leave their result in ``RUN/.state`` (written aside, renamed when whole); everything else
+The stages leave their records in ``RUN/records`` (written aside, renamed when whole); everything else
 is a quick function of them and of the inputs. A killed run loses the stage it was in; the next one
 with the same inputs takes up what is there and ends with the same bytes. Inputs and settings are part
 of the run's id: a folder that holds another run is refused, and an approved one is never written to.
@@ -25,29 +25,31 @@ from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.page import write_report
 from datamarket_gym.payout.red_team import run_red_team
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.stages import Places, Progress, Task, Work
+from datamarket_gym.payout.stages import Payday, Places, Progress, Work
 
 
 def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None = None) -> dict[str, Any]:
     """Run, or resume, a payout into a folder; returns its manifest."""
     tell = progress or (lambda _: None)
     tell("reading and checking the inputs")
-    task = Task.read(places, spec)
+    payday = Payday.read(places, spec)
     _take(out)
     with alone(out):
-        if not _finished(out, task.run):
-            work = Work(task, out, out / ".state", tell)
-            results = work.results()
+        for left in (out / "records").glob(".*.part"):  # of a run that was killed while writing
+            left.unlink()
+        if not _finished(out, payday.run):
+            results = Work(payday, out, tell).results()
             tell("writing tables")
             write_tables(results, out)
             tell("attacking a sample of the market")
-            run_red_team(task.inputs, spec, results.mechanism, work.state / "audit", out / "audit.json")
+            aside = out / ".state" / "audit"
+            run_red_team(payday.inputs, spec, results.mechanism, aside, out / "audit.json")
             tell("writing the report")
-            write_report(results, task.run, out)
-            write_manifest(results, task.run, task.opening, out)
+            write_report(results, payday.run, out)
+            write_manifest(results, payday.run, payday.opening, out)
         tell("entering the run into the ledger")
         manifest = read_manifest(out)
-        _enter(manifest, places, task.overrides, out)
+        _enter(manifest, places, payday.overrides, out)
         shutil.rmtree(out / ".state", ignore_errors=True)
     return manifest
 

@@ -1,30 +1,41 @@
-"""The stages of a run up to the cents; slow ones leave their result in a folder and are not done twice."""
+"""The stages of a run up to the cents: those of the pipeline, overrides after `tie`, money after `share`.
+
+The records of the stages are kept in the run's folder, where they say later how a payment came about; a
+run that is taken up again does not do those stages twice.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.evidence.graph import Clusters, Edges
-from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
+from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.payout import ledger
-from datamarket_gym.payout.evidence import clustered, payees, unit_edges
-from datamarket_gym.payout.files import read_json, whole, write_json
+from datamarket_gym.payout.evidence import known_ties, payees
+from datamarket_gym.payout.files import read_json, sha256, write_json
 from datamarket_gym.payout.inputs import Inputs, read_inputs
+from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
 from datamarket_gym.payout.manifest import run_id
-from datamarket_gym.payout.overrides import Override, read_overrides
-from datamarket_gym.payout.results import Results, assemble, price
-from datamarket_gym.payout.scoring import Scores, canonical_units, score, validation_groups
+from datamarket_gym.payout.overrides import Override, overridden, read_overrides
+from datamarket_gym.payout.results import Results, in_cents, raw_scores
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import Threshold, choose_evidence
 from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.records import read_record, write_record
+from datamarket_gym.pipeline.represent import CanonicalUnits, represent
+from datamarket_gym.pipeline.score import Scores, score
+from datamarket_gym.pipeline.share import Amounts, share
+from datamarket_gym.pipeline.tie import tie
 
+R = TypeVar("R")
 Progress = Callable[[str], None]
 
 
@@ -54,7 +65,7 @@ def opening_balances(folder: Path | None) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Task:
+class Payday:
     """All that decides a run, read and checked; ``run`` is its id."""
 
     spec: PayoutSpec
@@ -65,7 +76,7 @@ class Task:
     run: str
 
     @classmethod
-    def read(cls, places: Places, spec: PayoutSpec) -> Task:
+    def read(cls, places: Places, spec: PayoutSpec) -> Payday:
         """Read the inputs."""
         overrides, opening = read_overrides(places.overrides), opening_balances(places.carry_from)
         edge_table = None if spec.linkage.edges is None else Path(spec.linkage.edges)
@@ -79,68 +90,99 @@ class Task:
 
 @dataclass(frozen=True)
 class Work:
-    """The stages, each kept in the folder ``state`` once it is done; the threshold in ``out``."""
+    """The stages of a payday in the folder ``out``; a finished run's are read and not made.
 
-    task: Task
+    ``outputs`` are the manifest's, of a finished run: each file is checked against it.
+    """
+
+    payday: Payday
     out: Path
-    state: Path
     tell: Progress
+    outputs: dict[str, Any] | None = None
 
     def results(self) -> Results:
         """Everything up to the cents."""
-        task = self.task
+        day, inputs, spec = self.payday, self.payday.inputs, self.payday.spec
         self.tell("checking which similarity threshold may be used")
         threshold = self.threshold()
-        mechanism = task.spec.mechanism(threshold.evidence)
+        mechanism = spec.mechanism(threshold.evidence)
         self.tell(f"looking for copies ({threshold.evidence})")
-        edges = self.edges(threshold.evidence)
-        clusters = clustered(edges, task.overrides, task.inputs.ids)
-        owners = payees(task.inputs, task.spec, task.edge_table, task.overrides)
+        clusters = self.clusters(mechanism)
+        owners = payees(inputs, spec, day.edge_table, day.overrides)
         self.tell(f"scoring {clusters.n_clusters:,} clusters")
-        scores = self.scores("scores", mechanism, clusters, True)
+        paid = self.paid(mechanism, clusters, "", groups=True)
         self.tell("scoring once more without evidence")
-        apart = Clusters(np.arange(len(task.inputs.ids)), Edges.none(), "unit")
-        alone_scores = self.scores("apart", mechanism, apart, False)
-        plain = price(task.inputs, task.spec, mechanism, apart, alone_scores, owners.group, task.opening)
-        return assemble(
-            task.inputs, task.spec, threshold, mechanism, clusters, task.overrides, scores, owners,
-            task.opening, plain.division.paid,
+        apart = clusters_by(inputs.submission, Edges.none(), clusters.granularity)
+        plain = self.paid(mechanism, apart, "without_evidence_", groups=False)
+        cents, without = (in_cents(p, inputs, spec, owners.group, day.opening) for p in (paid, plain))
+        return Results(
+            spec, inputs, threshold, mechanism, day.overrides, paid, owners, cents.names, cents.division,
+            raw_scores(paid), standard_errors(cents.payer, paid.scores), half_width(len(paid.scores.by_group)),
+            without.division.paid,
         )  # fmt: skip
 
     def threshold(self) -> Threshold:
         """The evidence that may be used."""
-        task = self.task
         kept = self.out / "threshold.json"
+        self._require(kept)
         if not kept.exists():
-            write_json(kept, choose_evidence(task.inputs, task.spec).model_dump(mode="json"))
+            found = choose_evidence(self.payday.inputs, self.payday.spec)
+            write_json(kept, found.model_dump(mode="json"))
         return Threshold.model_validate(read_json(kept))
 
-    def edges(self, evidence: str) -> Edges:
-        """The ties between units."""
-        task = self.task
-        kept = self.state / "evidence.npz"
-        if not kept.exists():
-            found = unit_edges(task.inputs, evidence, task.spec, task.edge_table)
-            _save(kept, left=found.left, right=found.right, score=found.score, reason=found.reason)
-        with np.load(kept, allow_pickle=False) as file:
-            return Edges(file["left"], file["right"], file["score"], file["reason"])
+    def clusters(self, mechanism: Mechanism) -> Clusters:
+        """The ties that were found, after the operator's overrides."""
+        day, submission = self.payday, self.payday.inputs.submission
 
-    def scores(self, name: str, mechanism: Mechanism, clusters: Clusters, groups: bool) -> Scores:
-        """Scores of clusters, and on groups of validation rows where asked."""
-        task = self.task
-        kept = self.state / f"{name}.npz"
-        if not kept.exists():
-            canonical = canonical_units(mechanism, task.inputs.submission, clusters)
-            found = score(mechanism, canonical, utility_oracle(task.inputs, task.spec), groups)
-            _save(
-                kept, values=found.values, sampling_error=found.sampling_error, by_group=found.by_group,
-                group_size=found.group_size, grand=np.array(found.grand_value), method=np.array(found.method),
-            )  # fmt: skip
-        with np.load(kept, allow_pickle=False) as file:
-            return Scores(
-                file["values"], file["sampling_error"], file["by_group"], file["group_size"],
-                float(file["grand"]), str(file["method"]),
-            )  # fmt: skip
+        def tied() -> Clusters:
+            return tie(mechanism, submission, known=known_ties(day.inputs, day.spec, day.edge_table))
+
+        ties = self._kept("ties", Clusters, tied)
+        edges = overridden(ties.edges, day.overrides, day.inputs.ids, "units")
+        return clusters_by(submission, edges, ties.granularity)
+
+    def paid(self, mechanism: Mechanism, clusters: Clusters, prefix: str, *, groups: bool) -> Payments:
+        """The other stages; ``groups`` asks for scores on groups of validation rows too."""
+        inputs, submission = self.payday.inputs, self.payday.inputs.submission
+
+        def scored() -> Scores:
+            utility = utility_oracle(inputs, self.payday.spec)
+            require_learnable(canonical.label, utility.label)
+            dealt = (
+                validation_groups(utility.features, utility.label, mechanism.seed) if groups else None
+            )
+            return score(mechanism, canonical, utility, dealt)
+
+        canonical = self._kept(
+            f"{prefix}represented",
+            CanonicalUnits,
+            lambda: represent(mechanism, submission, clusters).stored(),
+        ).restored(submission)
+        scores = self._kept(f"{prefix}scores", Scores, scored)
+        shares = self._kept(
+            f"{prefix}amounts",
+            Amounts,
+            lambda: share(mechanism, submission, clusters, canonical, scores),
+        )
+        return Payments(submission.identities, clusters, canonical, scores, shares)
+
+    def _kept(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
+        """A stage's record; made, and kept, where it is not there yet."""
+        path = self.out / "records" / f"{name}.npz"
+        self._require(path)
+        if not path.exists():
+            write_record(path, make())
+        return read_record(path, kind)
+
+    def _require(self, path: Path) -> None:
+        """Refuse a finished run whose file is missing or changed."""
+        if self.outputs is None:
+            return
+        name = path.relative_to(self.out).as_posix()
+        if name not in self.outputs or not path.exists() or sha256(path) != self.outputs[name]["sha256"]:
+            raise DataMarketError(
+                f"{str(path)!r} is missing or not as the run left it; run verify, or pay into another folder"
+            )
 
 
 def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
@@ -149,8 +191,3 @@ def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
     group = validation_groups(features, label, spec.seed)
     order = np.lexsort((unit_keys(features, label), group))
     return UtilityOracle(features[order], label[order], spec.utility)
-
-
-def _save(path: Path, **arrays: Any) -> None:
-    with whole(path) as aside, aside.open("wb") as file:
-        np.savez(file, **arrays)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Values
 
 _BITS = 48  # of the 53 a float has; the rest is headroom for the products below
+_LEAST = 2.0**-1074  # the step between the smallest floats: scores near zero lie on it already
 
 
 def apportion(whole: NDArray[np.int64], group: Codes, share: Values) -> NDArray[np.int64]:
@@ -44,4 +45,4 @@ def grid_of(scores: Values) -> float:
     """The step T / 2^48 of the grid on which these scores are divided."""
     # Sorted, so that the grid is the same whatever the order of clusters.
     total = float(np.sort(np.abs(scores)).sum())
-    return float(2.0 ** (float(np.frexp(total)[1]) - _BITS))
+    return max(float(2.0 ** (float(np.frexp(total)[1]) - _BITS)), _LEAST)

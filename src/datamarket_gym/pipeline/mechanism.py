@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from datamarket_gym.core.errors import ParameterError
-from datamarket_gym.core.registry import Kind, components, create, lookup, register, written
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.registry import Kind, create, lookup, register, written
 from datamarket_gym.core.specs import fault
+from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.pipeline.represent import represent
@@ -50,9 +52,19 @@ class Mechanism(BaseModel):
         return written(create(info.field_name, value))
 
     @property
-    def id(self) -> str:
-        """Versioned id, for example ``quotient_shapley/cosine@0.99/v1``."""
+    def label(self) -> str:
+        """What tables call it, for example ``quotient_shapley/cosine@0.99/v1``; it does not identify."""
         return f"{self.name}/v{VERSION}"
+
+    @property
+    def id(self) -> str:
+        """The label of the mechanism registered under its name; of any other spec a digest is added.
+
+        Two specs have one id only if they agree in every field.
+        """
+        if self == _registered(self.name):
+            return self.label
+        return f"{self.label}+{hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]}"
 
     @property
     def valuator(self) -> Valuator:
@@ -61,12 +73,20 @@ class Mechanism(BaseModel):
         return Valuator(semivalue, estimator, self.samples, self.seed)
 
     def pay(
-        self, submission: Submission, utility: UtilityOracle, oracle: GroundTruth | None = None
+        self,
+        submission: Submission,
+        utility: UtilityOracle,
+        oracle: GroundTruth | None = None,
+        *,
+        clusters: Clusters | None = None,
     ) -> Payments:
-        """Pay a submission. The oracle is shown only to evidence and allocations that declare it."""
+        """Pay a submission. The oracle is shown only to evidence and allocations that declare it.
+
+        With ``clusters`` the question is what would be paid if these were the ties.
+        """
         started = time.perf_counter()
         require_learnable(submission.label, utility.label)
-        clusters = tie(self, submission, oracle)
+        clusters = clusters or tie(self, submission, oracle)
         canonical = represent(self, submission, clusters)
         scores = score(self, canonical, utility)
         shares = share(self, submission, clusters, canonical, scores, oracle)
@@ -88,6 +108,14 @@ def mechanism(name: str, **changes: Any) -> Mechanism:
         raise fault(error) from error
 
 
+def _registered(name: str) -> Mechanism | None:
+    """The mechanism that a name says in full; None where it is a name of somebody's own."""
+    try:
+        return mechanism(name)
+    except DataMarketError:
+        return None
+
+
 def _built(text: str, parameters: dict[str, Any]) -> Mechanism:
     if text.startswith("{"):
         return Mechanism.model_validate_json(text)
@@ -96,8 +124,7 @@ def _built(text: str, parameters: dict[str, Any]) -> Mechanism:
 
 def _written(spec: Mechanism) -> str:
     """The name alone where it says everything, else all fields as JSON."""
-    known = spec.name.partition("/")[0] in components("mechanism")
-    return spec.name if known and mechanism(spec.name) == spec else spec.model_dump_json()
+    return spec.name if spec == _registered(spec.name) else spec.model_dump_json()
 
 
 MECHANISMS: Kind[Mechanism] = Kind("mechanism", Mechanism, _built, _written)

@@ -25,7 +25,7 @@ class Payments:
     canonical: CanonicalUnits
     scores: Scores
     shares: Amounts
-    seconds: float
+    seconds: float = 0.0
 
     @property
     def amount(self) -> Values:

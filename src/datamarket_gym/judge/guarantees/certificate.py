@@ -154,7 +154,7 @@ def _measured(c: Certificate) -> str:
     change = f"from {c.honest_payment:.4f} to {c.attacked_payment:.4f}"
     times = "" if c.multiplier is None else f" (times {c.multiplier:.3f})"
     what = f"{c.provider} played {c.attack} under {names}"
-    return f"{what}; {c.mechanism.id} changed its pay {change}{times}."
+    return f"{what}; {c.mechanism.label} changed its pay {change}{times}."
 
 
 def _guaranteed(c: Certificate) -> str:

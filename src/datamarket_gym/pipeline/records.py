@@ -1,0 +1,70 @@
+"""Records on disk: a frozen dataclass of arrays, texts and numbers as one ``.npz`` file, and back.
+
+A field that is a record itself is written field by field as ``name.field``; None is left out. The same
+record gives the same bytes, and a file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.aside import aside
+from datamarket_gym.core.errors import DataMarketError
+
+R = TypeVar("R")
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Write a record aside, then rename it into place; the folder is made where it is missing."""
+    arrays = dict(_flat(record, ""))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with aside(path) as part, part.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_record(path: Path, kind: type[R]) -> R:
+    """The record of a class that `write_record` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return _built(kind, {name: file[name] for name in file.files}, "")
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise DataMarketError(
+            f"{str(path)!r} cannot be read as a record of {kind.__name__} ({error}); it was damaged, or "
+            "written by another version: make it anew"
+        ) from error
+
+
+def _flat(record: Any, prefix: str) -> Iterator[tuple[str, NDArray[Any]]]:
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from _flat(value, f"{prefix}{field.name}.")
+        elif value is not None:
+            yield prefix + field.name, np.asarray(value)
+
+
+def _built(kind: type[R], arrays: Mapping[str, NDArray[Any]], prefix: str) -> R:
+    hints = typing.get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        name, hint = prefix + field.name, hints[field.name]
+        if dataclasses.is_dataclass(hint):
+            values[field.name] = _built(typing.cast(Any, hint), arrays, f"{name}.")
+        elif name in arrays:
+            values[field.name] = arrays[name] if arrays[name].ndim else arrays[name].item()
+        elif type(None) in typing.get_args(hint):
+            values[field.name] = None
+        else:
+            raise KeyError(f"it has no {name}")
+    return kind(**values)
