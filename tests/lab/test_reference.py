@@ -1,0 +1,53 @@
+"""Fairness loss is measured against one ideal: latent owners known, equal shares, whatever rule is tried."""
+
+import pytest
+
+from datamarket_gym.judge.metrics import provider_totals
+from datamarket_gym.lab.cells import attacks_of
+from datamarket_gym.lab.kinds.market import market_cell
+from datamarket_gym.lab.spec import TaskEntry, UtilityEntry, builtin_specs
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.pipeline import mechanism
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Synthetic
+
+SEED = 2
+TASK = Synthetic(n_providers=4, per_provider=12, validation=60)
+
+
+def distance(paid, ideal, profile):
+    one, other = provider_totals(paid, profile), provider_totals(ideal, profile)
+    return sum(abs(one[name] - other[name]) for name in one) / paid.grand_value
+
+
+@pytest.mark.parametrize("name", ["s5", "s7"])
+def test_the_reference_keeps_equal_shares(name):
+    spec = builtin_specs()[name].model_copy(
+        update={"attacks": ["copycat"], "options": {}, "utilities": [UtilityEntry(learner="knn@3")]}
+    )
+    entry = spec.mechanisms[-1].model_copy(
+        update={
+            "name": "quotient_shapley/noisy_oracle_latent(p_fm=0.2)", "representative": ["identity"],
+            "changes": {"allocation": "{allocation}"},
+            "sweep": {"allocation": ["equal_submitted", "count_raw", "latent_share"]},
+        }
+    )  # fmt: skip
+    task = TaskEntry(task="synthetic(n_providers=4, per_provider=12, validation=60)")
+    rows = market_cell(spec.model_copy(update={"mechanisms": [entry]}), task, SEED, {})
+    market = ProviderMarket.from_task(TASK, SEED)
+    oracle = market.utility_oracle(Utility("knn@3"))
+    ((_, attack),) = attacks_of(spec)
+    profile = attack.apply(spec.provider, market.state)
+    ideal, own = (
+        mechanism("quotient_shapley/oracle_latent", seed=SEED, allocation=rule).pay(
+            profile.submission, oracle, profile.truth
+        )
+        for rule in ("equal_submitted", "latent_share")
+    )
+    for row in rows:
+        m = mechanism(entry.name, seed=SEED, allocation=row["allocation"])
+        paid = m.pay(profile.submission, oracle, profile.truth)
+        assert row["oracle_l1"] == pytest.approx(distance(paid, ideal, profile))
+        if row["allocation"] == "latent_share":  # its own ideal would have been another
+            assert row["oracle_l1"] != pytest.approx(distance(paid, own, profile))
+    assert len(rows) == 3
