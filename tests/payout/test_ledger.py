@@ -82,9 +82,9 @@ def test_an_approved_run_cannot_be_changed(folder, statement):
 def test_paying_again_changes_nothing(tmp_path):
     folder = run(tmp_path)
     approve(folder)
-    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     assert run(tmp_path) == folder
-    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
 
 
 def test_a_folder_with_another_run_is_refused(tmp_path):
