@@ -11,7 +11,7 @@ from scipy import stats
 
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.scoring import validation_groups
+from datamarket_gym.payout.intervals import validation_groups
 
 AMOUNT = 10**12  # cents: so many that rounding to them cannot be seen
 FINE = {"amount": "10000000000.00"}

@@ -37,6 +37,11 @@ class Payments:
         """v(all): what all clusters together are worth."""
         return self.scores.grand_value
 
+    @property
+    def raw_total(self) -> float | None:
+        """What the scores summed to before they were normalised; None where they were not."""
+        return self.scores.raw_total
+
     @cached_property
     def totals(self) -> Values:
         """Amount per identity, in the order of `identities`."""
