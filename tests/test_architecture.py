@@ -9,7 +9,7 @@ import datamarket_gym
 
 ROOT = Path(datamarket_gym.__file__).parent
 ORDER = (
-    ("aside",), ("core",), ("units",), ("games",), ("semivalues",), ("learners",), ("world",), ("evidence",),
+    ("core",), ("units",), ("games",), ("semivalues",), ("learners",), ("world",), ("evidence",),
     ("pipeline",), ("judge",), ("payout",), ("lab",), ("conformance",), ("bench",), ("cli",),
 )  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}

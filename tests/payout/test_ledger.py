@@ -8,8 +8,8 @@ import pytest
 from payout_files import cents, run, spec, units, validation, write
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import claimed, sha256
 from datamarket_gym.payout import ledger
-from datamarket_gym.payout.files import alone, sha256
 from datamarket_gym.payout.run import pay
 
 
@@ -143,7 +143,10 @@ def test_someone_who_left_keeps_the_balance(tmp_path):
 
 def test_two_runs_do_not_work_in_one_folder_at_once(tmp_path):
     folder = run(tmp_path)
-    with alone(folder), pytest.raises(DataMarketError, match="another payout run is at work"):
+    with (
+        claimed(folder, "payout run"),
+        pytest.raises(DataMarketError, match="another payout run is at work"),
+    ):
         run(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(DataMarketError, match="cannot be made a folder"):

@@ -12,8 +12,8 @@ import pytest
 from payout_files import cents, payments, run, units, validation
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import sha256
 from datamarket_gym.payout import ledger
-from datamarket_gym.payout.files import sha256
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.verify import verify
 

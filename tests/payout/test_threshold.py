@@ -5,8 +5,8 @@ import pytest
 from payout_files import payments, run, units
 from payout_files import validation as few_dimensions
 
+from datamarket_gym.core.files import read_json
 from datamarket_gym.payout.crowding import crowding_floor, highest_cosines
-from datamarket_gym.payout.files import read_json
 
 DIMENSIONS = 64
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import run
 
+from datamarket_gym.core.files import sha256
 from datamarket_gym.payout import ledger
-from datamarket_gym.payout.files import sha256
 from datamarket_gym.payout.verify import verify
 
 SAME = "payments.csv, payments.parquet, ledger"

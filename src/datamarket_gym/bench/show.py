@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from datamarket_gym.units.io import write_text
+from datamarket_gym.core.files import write_text
 
 Row = dict[str, Any]
 

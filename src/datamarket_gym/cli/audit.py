@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from datamarket_gym.core.files import write_text
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state, read_validation
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import mechanism as named
-from datamarket_gym.units.io import read_submission, write_text
+from datamarket_gym.units.io import read_submission
 
 
 def audit_and_show(

@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import sha256
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.explain import Explanation, explain
-from datamarket_gym.payout.files import sha256
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency

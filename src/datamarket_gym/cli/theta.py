@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
-from datamarket_gym.units.io import write_text
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data import DOMAINS, load_corpus, load_embeddings
 from datamarket_gym.world.tasks.base import TASKS

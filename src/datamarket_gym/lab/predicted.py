@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
 from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry
-from datamarket_gym.units.io import write_text
 from datamarket_gym.world.tasks.base import TASKS
 from datamarket_gym.world.tasks.domains import DomainTask, embeddings_path
 

@@ -22,11 +22,12 @@ import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import write_text
 from datamarket_gym.core.machine import machine
 from datamarket_gym.lab.cells import Row, compute, prepare
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.lab.tables import summarise, write_tables
-from datamarket_gym.units.io import write_table, write_text
+from datamarket_gym.units.io import write_table
 
 Progress = Callable[[int, int], None]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from datamarket_gym.core.files import write_text
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.markdown import matches, render
 from datamarket_gym.lab.spec import ExperimentSpec, Ranges
-from datamarket_gym.units.io import write_text
 
 AVERAGED = (
     "gain_additive", "oracle_l1", "rank_stability", "utility", "mixed_components", "clusters",

@@ -10,7 +10,7 @@ from typing import Any
 
 from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.payout.files import read_json, sha256, write_json
+from datamarket_gym.core.files import read_json, sha256, write_json
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.spec import PayoutSpec

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.payout.files import whole
+from datamarket_gym.core.files import replacing
 from datamarket_gym.payout.names import csv_safe
 from datamarket_gym.payout.results import Results
 from datamarket_gym.pipeline.represent import canonical_training_set
@@ -25,7 +25,10 @@ def write_tables(results: Results, folder: Path) -> None:
     _write_canonical(results, folder / "canonical.parquet")
     payments = payment_table(results)
     _write(folder / "payments.parquet", payments)
-    with whole(folder / "payments.csv") as aside, aside.open("w", encoding="utf-8", newline="") as file:
+    with (
+        replacing(folder / "payments.csv") as part,
+        part.open("w", encoding="utf-8", newline="") as file,
+    ):
         out = csv.writer(file, lineterminator="\n")
         out.writerow(payments.column_names)
         for row in payments.to_pylist():
@@ -142,7 +145,7 @@ def _write_canonical(results: Results, path: Path) -> None:
             ("features", pa.list_(kind, features.shape[1])),
         ]
     )
-    with whole(path) as aside, pq.ParquetWriter(aside, schema) as out:
+    with replacing(path) as part, pq.ParquetWriter(part, schema) as out:
         for at in range(0, len(order), _ROWS):
             some = order[at : at + _ROWS]
             flat = (
@@ -161,8 +164,8 @@ def _write_canonical(results: Results, path: Path) -> None:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    with whole(path) as aside:
-        pq.write_table(table, aside)
+    with replacing(path) as part:
+        pq.write_table(table, part)
 
 
 def _names(rows: np.ndarray, names: list[str]) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from datamarket_gym.core.files import write_text
 from datamarket_gym.payout.charts import payment_chart, red_team_chart, threshold_chart
-from datamarket_gym.payout.files import whole
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.matches import clusters_to_show
 from datamarket_gym.payout.names import look_alikes, visible
@@ -29,8 +29,7 @@ _POLICY = {
 
 def write_report(results: Results, run: str, folder: Path) -> None:
     """Render the report of a run."""
-    with whole(folder / "report.html") as aside:
-        aside.write_text(render(payout_page(results, run, folder)), encoding="utf-8")
+    write_text(folder / "report.html", render(payout_page(results, run, folder)))
 
 
 def payout_page(results: Results, run: str, folder: Path) -> PayoutPage:

@@ -14,9 +14,9 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import write_json, write_text
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payout.files import whole, write_json
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -43,8 +43,7 @@ def run_red_team(
     except DataMarketError as error:
         write_json(target, {"none": str(error)})
         return
-    with whole(target) as aside:
-        aside.write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    write_text(target, found.model_dump_json(indent=1) + "\n")
 
 
 def read_red_team(target: Path) -> tuple[AuditReport | None, str]:

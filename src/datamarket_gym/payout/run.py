@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import claimed, read_json, remove_leftovers, sha256, write_json
 from datamarket_gym.payout import ledger
-from datamarket_gym.payout.files import alone, read_json, sha256, write_json
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, write_manifest
 from datamarket_gym.payout.money import Currency
@@ -34,9 +34,8 @@ def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None =
     tell("reading and checking the inputs")
     payday = Payday.read(places, spec)
     _take(out)
-    with alone(out):
-        for left in (out / "records").glob(".*.part"):  # of a run that was killed while writing
-            left.unlink()
+    with claimed(out, "payout run"):
+        remove_leftovers(out)
         if not _finished(out, payday.run):
             results = Work(payday, out, tell).results()
             tell("writing tables")

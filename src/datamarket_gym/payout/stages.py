@@ -15,11 +15,11 @@ import numpy as np
 
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import read_json, sha256, write_json
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.evidence import known_ties, payees
-from datamarket_gym.payout.files import read_json, sha256, write_json
 from datamarket_gym.payout.inputs import Inputs, read_inputs
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
 from datamarket_gym.payout.manifest import run_id

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import sha256
 from datamarket_gym.payout import ledger
-from datamarket_gym.payout.files import sha256
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import OUTPUTS, read_manifest
 from datamarket_gym.payout.money import Currency
@@ -117,8 +117,8 @@ def places_of(folder: Path, submissions: Path | None = None, validation: Path | 
 def _recomputed(
     folder: Path, manifest: dict[str, Any], places: Places, progress: Progress | None
 ) -> list[Check]:
-    with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as aside:
-        again = pay(places, checked_spec(manifest["spec"]), Path(aside) / "run", progress)
+    with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as folder_again:
+        again = pay(places, checked_spec(manifest["spec"]), Path(folder_again) / "run", progress)
         if again["run"] != manifest["run"]:
             return [
                 Check(
@@ -128,7 +128,7 @@ def _recomputed(
         checks = []
         for name in OUTPUTS:
             good = (folder / name).is_file() and (folder / name).read_bytes() == (
-                Path(aside) / "run" / name
+                Path(folder_again) / "run" / name
             ).read_bytes()
             checks.append(Check(f"{name}, recomputed", good, "equal to the byte" if good else "differs"))
         return checks

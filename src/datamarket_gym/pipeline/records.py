@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.aside import aside
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import replacing
 
 R = TypeVar("R")
 
 
 def write_record(path: Path, record: Any) -> None:
-    """Write a record aside, then rename it into place; the folder is made where it is missing."""
+    """Write a record part, then rename it into place; the folder is made where it is missing."""
     arrays = dict(_flat(record, ""))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with aside(path) as part, part.open("wb") as file:
+    with replacing(path) as part, part.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
         file.flush()
         os.fsync(file.fileno())

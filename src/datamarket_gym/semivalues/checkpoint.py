@@ -1,6 +1,6 @@
 """The file in which the running sums of a long estimation are kept.
 
-The file is written aside and then renamed, so it is whole at every moment. It carries a key made of
+The file is whole at every moment. It carries a key made of
 everything the result depends on; a file with another key is refused, never silently mixed in.
 """
 
@@ -13,8 +13,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from datamarket_gym.aside import aside
 from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.core.files import replacing
 from datamarket_gym.semivalues.sampling import Moments
 
 ARRAYS = ("total", "squares", "lowest", "highest", "told")
@@ -53,10 +53,10 @@ class Checkpoint:
         return kept_moments, evaluations
 
     def save(self, moments: Moments, rng: np.random.Generator, evaluations: int) -> None:
-        """Write the sums aside, then rename."""
+        """Write the sums to the file."""
         if self.path is None:
             return
-        with aside(self.path) as part, part.open("wb") as file:
+        with replacing(self.path) as part, part.open("wb") as file:
             np.savez(
                 file,
                 key=self.key,

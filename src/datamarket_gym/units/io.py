@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from datamarket_gym.aside import aside
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.files import replacing
 from datamarket_gym.units.formats import ending
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.tables import Table
@@ -45,8 +45,8 @@ def write_submission(submission: Submission, path: str | Path) -> None:
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table aside, then rename it into place."""
-    with aside(path) as part:
+    """Write a table; nothing half-written is ever there."""
+    with replacing(path) as part:
         match ending(path):
             case ".parquet":
                 import pyarrow.parquet as pq
@@ -64,13 +64,6 @@ def write_table(table: pa.Table, path: Path) -> None:
                 raise SubmissionError(
                     f"cannot write {path.suffix!r}; use .parquet, .arrow, .feather or .csv"
                 )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file aside, then rename it into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with aside(path) as part:
-        part.write_text(text, encoding="utf-8")
 
 
 def from_table(data: Any, columns: Mapping[str, str] | None = None) -> Submission:

@@ -72,7 +72,7 @@ def page(
 ) -> None:
     """Write the benchmark page from saved results."""
     from datamarket_gym.bench.page import benchmark_page
-    from datamarket_gym.units.io import write_text
+    from datamarket_gym.core.files import write_text
 
     files = sorted(results.glob("*.json"))
     write_text(out, benchmark_page([json.loads(file.read_text(encoding="utf-8")) for file in files]))

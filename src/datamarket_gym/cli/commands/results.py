@@ -19,8 +19,8 @@ def command(
 
     Compact results are kept in the folder of the page's name (docs/results), one file per experiment.
     """
+    from datamarket_gym.core.files import write_text
     from datamarket_gym.lab.results import collect, results_page
-    from datamarket_gym.units.io import write_text
 
     folder = out.with_suffix("")
     if runs is not None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from datamarket_gym import __version__
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.core.files import write_text
 from datamarket_gym.core.registry import written
 from datamarket_gym.judge.guarantees import Paid, certify
 from datamarket_gym.judge.redteam.findings import AuditReport, Finding, Trial
@@ -26,7 +27,6 @@ from datamarket_gym.judge.redteam.remedies import try_remedies
 from datamarket_gym.judge.redteam.steps import Progress, run_steps
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.units.io import write_text
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import MarketState, ProviderMarket

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.units.io import write_text
+from datamarket_gym.core.files import write_text
 
 Progress = Callable[[int, int], None]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from datamarket_gym.core.files import replacing
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.figures.registry import drawers
 from datamarket_gym.lab.figures.style import plotting
@@ -19,10 +20,9 @@ def draw(name: str, rows: Sequence[Row], out: Path) -> list[Path]:
     with plotting() as plt:
         figure = drawers()[name](rows)
         for file in files:
-            aside = file.with_name(f".part-{file.name}")
             # Without a date, so that an unchanged figure is an unchanged file.
             metadata = {"Date": None} if file.suffix == ".svg" else {"Software": None}
-            figure.savefig(aside, dpi=160, metadata=metadata)
-            aside.replace(file)
+            with replacing(file) as part:
+                figure.savefig(part, dpi=160, metadata=metadata, format=file.suffix[1:])
         plt.close(figure)
     return files

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.aside import aside
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.core.files import replacing
 from datamarket_gym.units.arrays import ENDINGS, ArrayFile, file_and_member
 from datamarket_gym.units.formats import ending
 from datamarket_gym.units.io import write_table
@@ -84,7 +84,7 @@ def _from_arrays(path: Path, member: str) -> Embeddings:
 
 
 def write_embeddings(path: Path, found: Embeddings, keys: NDArray[np.bytes_]) -> None:
-    """Write ``.npz`` or ``.parquet`` aside, then rename it; half precision, as encoders here give.
+    """Write ``.npz`` or ``.parquet``; half precision, as encoders here give.
 
     ``keys`` are the content keys of the rows: they let a later run reuse what did not change.
     """
@@ -98,7 +98,7 @@ def write_embeddings(path: Path, found: Embeddings, keys: NDArray[np.bytes_]) ->
         arrays["labels"] = found.label
     if found.train is not None:
         arrays["split"] = np.where(found.train, 0, 1).astype(np.uint8)
-    with aside(path) as part, part.open("wb") as file:
+    with replacing(path) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 

@@ -1,8 +1,7 @@
 """Downloads from the public hub, turned into the files that the rest of the package reads.
 
 ``DATAMARKET_HUB`` names another server with the same paths (a mirror, or a stand-in for tests).
-Everything is written aside and renamed when it is whole: texts as
-gzipped CSV, images as a blob with offsets, weights as npz.
+Texts become gzipped CSV, images a blob with offsets, weights npz; nothing half-written is ever there.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import replacing
 from datamarket_gym.world.data import hub as convert
 
 SPLITS = ("train", "test")
@@ -141,14 +141,15 @@ def obtain(name: str, folder: Path) -> Path:
     """Download and build one of our files into a folder; the path of it."""
     source, target = SOURCES[name], folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as aside:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as workshop:
         parts = []
         for i, url in enumerate(source.urls()):
-            parts.append(Path(aside) / f"{i}-{Path(url).name}")
+            parts.append(Path(workshop) / f"{i}-{Path(url).name}")
             _fetch(url, parts[-1], name)
-        built = Path(aside) / f"built-{target.name}"
+        built = Path(workshop) / f"built-{target.name}"
         source.build(parts, built)
-        os.replace(built, target)
+        with replacing(target) as part:
+            os.replace(built, part)
     return target
 
 

@@ -1,6 +1,6 @@
 """A store of embeddings keyed by content: interrupted work is resumed, repeated work is free.
 
-A store is a folder of parts (``.npz`` with keys and vectors), each written aside and renamed. Several
+A store is a folder of parts (``.npz`` with keys and vectors), each whole at every moment. Several
 processes may add to it at once. The key of an item is the sha256 of the encoder's identity and the
 item's bytes, so an embedding is found again wherever its content turns up.
 """
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.aside import aside
 from datamarket_gym.core.arrays import Features, Keys, Values
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import replacing
 from datamarket_gym.world.data.locate import cache_folder
 from datamarket_gym.world.encoders.base import ENCODERS, ContentError, Encoder, Progress
 
@@ -74,7 +74,7 @@ class EmbeddingStore:
         if keep and self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             name = hashlib.sha256(b"".join(keys.tolist())).hexdigest()[:24]
-            with aside(self.folder / f"{name}.npz") as part, part.open("wb") as file:
+            with replacing(self.folder / f"{name}.npz") as part, part.open("wb") as file:
                 np.savez(file, keys=keys, vectors=vectors.astype(np.float16))
 
 

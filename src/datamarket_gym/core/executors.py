@@ -1,0 +1,89 @@
+"""Where the tasks of a run are computed: in this process, or in several.
+
+An executor calls ``function(shared, *task)`` for many tasks, gives back each result with the place of
+its task, and does so in whatever order they end. Results must not depend on who computed them: every
+call has one thread for linear algebra, here and in workers, so they are the same to the last bit. What
+travels to a worker (the function, ``shared``, the tasks) and back is pickled.
+
+``shared`` is what all tasks need, apart from them so that an executor can send it once. An executor
+on other machines is one more class with this one method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from datamarket_gym.core.errors import require_count
+
+Task = tuple[Any, ...]
+
+
+class Executor(Protocol):
+    """Computes tasks."""
+
+    def each(
+        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+    ) -> Iterator[tuple[int, Any]]:
+        """(place, result) of every task, as they are done."""
+        ...
+
+
+@dataclass(frozen=True)
+class Serial:
+    """One task after the other in this process."""
+
+    def each(
+        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+    ) -> Iterator[tuple[int, Any]]:
+        """(place, result) of every task, in order."""
+        for place, task in enumerate(tasks):
+            yield _call(function, shared, place, task)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Several processes of this machine, which end with this one."""
+
+    jobs: int
+
+    def __post_init__(self) -> None:
+        require_count("jobs", self.jobs)
+
+    def each(
+        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+    ) -> Iterator[tuple[int, Any]]:
+        """(place, result) of every task, as they are done."""
+        from joblib import Parallel, delayed, parallel_config
+
+        with parallel_config(backend="loky", inner_max_num_threads=1):
+            parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered")
+        yield from parallel(
+            delayed(_call)(function, shared, place, task) for place, task in enumerate(tasks)
+        )
+
+
+def executor(jobs: int) -> Executor:
+    """Processes where more than one is asked for, else this process."""
+    return Serial() if jobs == 1 else Processes(jobs)
+
+
+def in_order(
+    executor: Executor, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+) -> Iterator[Any]:
+    """The results in the order of the tasks, each as soon as those before it are done."""
+    early: dict[int, Any] = {}
+    wanted = 0
+    for place, result in executor.each(function, shared, tasks):
+        early[place] = result
+        while wanted in early:
+            yield early.pop(wanted)
+            wanted += 1
+
+
+def _call(function: Callable[..., Any], shared: Any, place: int, task: Task) -> tuple[int, Any]:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return place, function(shared, *task)

@@ -1,0 +1,142 @@
+"""Files that are whole at every moment, and folders that belong to one process at a time.
+
+A file is written under another name, flushed to disk and renamed into place: a reader, or a machine
+that loses power, finds the old file or the new one and nothing between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from datamarket_gym.core.errors import DataMarketError
+
+LOCK = ".lock"
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to; what is there takes the place of ``path`` when the block ends well, else it goes."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        yield part
+        with part.open("r+b") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+        _flush_folder(path.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process was still writing; only for a folder that is claimed."""
+    for left in folder.glob(".*.part"):
+        left.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, its folder made where missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, data: Any, *, indent: int = 1, sort: bool = True) -> None:
+    """Plain values as JSON, the same bytes for the same values; unsorted, keys stay in their order."""
+    write_text(path, json.dumps(data, indent=indent, sort_keys=sort, ensure_ascii=True) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Plain values from JSON; a damaged file is named."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataMarketError(f"{str(path)!r} cannot be read: {error}") from error
+
+
+def sha256(path: Path) -> str:
+    """The sha256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def claimed(folder: Path, what: str = "run") -> Iterator[None]:
+    """Keep other processes (and other claims of this one) out of a folder.
+
+    The claim is a lock of the operating system on a file in the folder, so it ends with the process,
+    however that ends: a file left by a process that was killed keeps nobody out.
+    """
+    path = folder / LOCK
+    file = _locked(path, what)
+    try:
+        yield
+    finally:
+        if sys.platform == "win32":  # an open file cannot be removed there
+            os.close(file)
+            path.unlink(missing_ok=True)
+        else:  # removed while it is locked: whoever waits for it sees that it is gone
+            path.unlink(missing_ok=True)
+            os.close(file)
+
+
+def _locked(path: Path, what: str) -> int:
+    """A descriptor of the file at ``path`` with the lock on it."""
+    while True:
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise DataMarketError(f"{str(path.parent)!r} cannot be written to: {error}") from error
+        try:
+            _lock(file)
+        except (BlockingIOError, PermissionError) as error:
+            os.close(file)
+            raise DataMarketError(
+                f"another {what} is at work in {str(path.parent)!r}; wait for it to end, or choose another "
+                "folder"
+            ) from error
+        except OSError as error:
+            os.close(file)
+            raise DataMarketError(
+                f"{str(path.parent)!r} cannot be claimed: {error}; choose a folder on another disk"
+            ) from error
+        # The last owner may have removed the file after we opened it; then others lock another one.
+        if _same_file(file, path):
+            return file
+        os.close(file)
+
+
+def _same_file(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _lock(file: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename last; systems without open folders do so by themselves."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,194 @@
+"""Long work in a folder: claimed by one process, cut into steps that are kept, resumed after a kill.
+
+::
+
+    with open_run(folder, key, "audit", version) as run:
+        if not run.finished:
+            trials = run.steps(play, market, tasks, JSON)
+            ...
+            write_json(folder / MANIFEST, {"digest": key, ...})
+
+While a run is unfinished its steps lie in ``folder/.state``. Each is a file named by a hash of all that
+decides it (the run's key, the version and the libraries that compute it, its own name and key), so
+what was computed from something else is never taken up. A killed run loses the steps in flight; the
+next one computes what is missing and ends with the same bytes, because results are always read back
+from their files. The manifest is written last: where it is, the run is finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.executors import Executor, Serial, Task
+from datamarket_gym.core.files import LOCK, claimed, read_json, remove_leftovers, replacing, write_json
+from datamarket_gym.core.progress import SILENT, Progress
+
+MANIFEST = "manifest.json"
+STATE = ".state"
+_MARK = "run.json"
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "pyarrow")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Format(Generic[T]):
+    """How the result of a step is kept: a file's ending, and how to write and read such a file."""
+
+    ending: str
+    write: Callable[[Path, T], None]
+    read: Callable[[Path], T]
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+JSON: Format[Any] = Format(".json", write_json, read_json)
+ARRAYS: Format[Mapping[str, Any]] = Format(".npz", _write_arrays, _read_arrays)
+
+
+def libraries() -> dict[str, str]:
+    """Versions of Python and of the libraries on which the last bits of results depend."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A claimed folder and the steps of its run; made by `open_run`."""
+
+    folder: Path
+    key: str
+    finished: bool
+    made_by: str
+    executor: Executor = field(default_factory=Serial)
+    progress: Progress = SILENT
+
+    @property
+    def state(self) -> Path:
+        """Where the steps of an unfinished run are."""
+        return self.folder / STATE
+
+    def kept(self, name: str, form: Format[Any], key: str = "") -> Path:
+        """The file of a step; ``key`` adds what decides it beyond the run and its name."""
+        digest = hashlib.sha256(repr((self.key, self.made_by, name, key)).encode()).hexdigest()
+        return self.state / f"{name}-{digest[:16]}{form.ending}"
+
+    def step(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
+        """The result of one step, computed here unless it was kept."""
+        path = self.kept(name, form, key)
+        if not path.exists():
+            _keep(path, form, compute())
+        return _taken_up(path, form)
+
+    def steps(
+        self,
+        function: Callable[..., T],
+        shared: Any,
+        tasks: Mapping[str, Task],
+        form: Format[T],
+        *,
+        before: int = 0,
+        after: int = 0,
+    ) -> list[T]:
+        """``function(shared, *task)`` of tasks by name, in their order; those not kept go to the executor.
+
+        Progress counts ``before`` steps as done and ``after`` as still to come.
+        """
+        paths = {name: self.kept(name, form) for name in tasks}
+        todo = [name for name, path in paths.items() if not path.exists()]
+        done, total = before + len(tasks) - len(todo), before + len(tasks) + after
+        self.progress.count(done, total)
+        for place, result in self.executor.each(function, shared, [tasks[name] for name in todo]):
+            _keep(paths[todo[place]], form, result)
+            done += 1
+            self.progress.count(done, total)
+        return [_taken_up(path, form) for path in paths.values()]
+
+
+@contextmanager
+def open_run(
+    folder: Path,
+    key: str,
+    what: str,
+    made_by: str,
+    *,
+    manifest_key: str = "digest",
+    outputs: Sequence[str] = (),
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Run]:
+    """Claim a folder for the run (``what``: an experiment, an audit, a run) with this key.
+
+    ``made_by`` is the version of what computes the steps. The manifest of a finished run holds its key
+    under ``manifest_key``; it is finished where all ``outputs`` are there too. A folder with something
+    else in it, or that another process works in, is refused. When the block ends well the kept steps go.
+    """
+    _make(folder, what)
+    with claimed(folder, what):
+        finished = all((folder / name).exists() for name in (MANIFEST, *outputs))
+        held = _held(folder, manifest_key)
+        if held not in (None, key):
+            raise DataMarketError(
+                f"{str(folder)!r} holds another {what} (other inputs, settings or version); "
+                "choose another --out"
+            )
+        remove_leftovers(folder)
+        if not finished:
+            (folder / STATE).mkdir(exist_ok=True)
+            remove_leftovers(folder / STATE)
+            write_json(folder / STATE / _MARK, {"run": key})
+        computed = repr((made_by, sorted(libraries().items())))
+        yield Run(folder, key, finished, computed, executor or Serial(), progress or SILENT)
+        shutil.rmtree(folder / STATE, ignore_errors=True)
+
+
+def _make(folder: Path, what: str) -> None:
+    """Make the folder; refuse one that holds something else."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        there = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        raise DataMarketError(f"{str(folder)!r} cannot be made a folder: {error}") from error
+    if there and not there & {MANIFEST, STATE, LOCK}:
+        raise DataMarketError(f"{str(folder)!r} is not empty and holds no {what}; choose another --out")
+
+
+def _held(folder: Path, manifest_key: str) -> str | None:
+    """The key of the run a folder holds; None for an empty one."""
+    for path, name in ((folder / MANIFEST, manifest_key), (folder / STATE / _MARK, "run")):
+        if path.exists():
+            found = read_json(path)
+            return str(found.get(name)) if isinstance(found, dict) else ""
+    return None
+
+
+def _keep(path: Path, form: Format[T], result: T) -> None:
+    with replacing(path) as part:
+        form.write(part, result)
+
+
+def _taken_up(path: Path, form: Format[T]) -> T:
+    try:
+        return form.read(path)
+    except (DataMarketError, OSError, ValueError, KeyError) as error:
+        raise DataMarketError(
+            f"{str(path)!r} is damaged ({error}); delete it, it will be computed again"
+        ) from error
