@@ -79,7 +79,7 @@ def test_table_rows_have_the_stated_keys(tiny, tmp_path):
 def test_a_folder_of_another_experiment_is_refused(tiny, tmp_path):
     run_experiment(tiny, tmp_path)
     other = tiny.model_copy(update={"seeds": 4})
-    with pytest.raises(DataMarketError, match="another specification"):
+    with pytest.raises(DataMarketError, match="holds another experiment"):
         run_experiment(other, tmp_path)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.world.data import data_file, find, load_corpus
-from datamarket_gym.world.data.locate import cache_folder, folders, use_folder
+from datamarket_gym.world.data.locate import cache_folder, folders, looking_in
 
 
 def parquet(columns):
@@ -135,12 +135,16 @@ def test_folders_are_looked_through_in_order(hub, tmp_path, monkeypatch):
     named = tmp_path / "named"
     named.mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    for folder in (cache_folder(), tmp_path / "shared" / "data", named):
-        if folder == named:
-            monkeypatch.setenv("DATAMARKET_DATA", "")  # undone after the test
-            use_folder(named)
+    for folder in (cache_folder(), tmp_path / "shared" / "data"):
         (folder / "agnews.csv.gz").write_bytes(b"")
         assert find("agnews.csv.gz").resolve() == folder / "agnews.csv.gz"
+    (named / "agnews.csv.gz").write_bytes(b"")
+    with looking_in(named):
+        assert find("agnews.csv.gz") == named / "agnews.csv.gz"
+        with looking_in(None):
+            assert folders()[0] == named
+    assert named not in folders()  # nothing is left of it, in this process or in its environment
+    monkeypatch.setenv("DATAMARKET_DATA", str(named))
     assert folders()[0] == named
     monkeypatch.setenv("DATAMARKET_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(DataMarketError, match="is not a folder"):

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from datamarket_gym.core.files import write_text
+from datamarket_gym.core.progress import shown_on_stderr
 
 Row = dict[str, Any]
 
@@ -22,10 +23,11 @@ Row = dict[str, Any]
 def show(rows: Iterable[Row], as_json: bool, save: Path | None, title: str) -> None:
     """Print rows (progress on stderr, the result on stdout) and write them to a file if asked."""
     done: list[Row] = []
-    with Console(stderr=True).status("measuring ...") as status:
+    with shown_on_stderr() as progress:
+        progress.stage("measuring")
         for row in rows:
             done.append(row)
-            status.update(f"{row['workload']}: done; measuring ...")
+            progress.stage(f"{row['workload']}: done; measuring")
     if save is not None:
         saved = {"title": title, "command": _command(), "machine": machine(), "rows": done}
         write_text(save, json.dumps(saved, indent=1) + "\n")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from datamarket_gym.core.files import write_text
+from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state, read_validation
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import mechanism as named
@@ -27,17 +27,12 @@ def audit_and_show(
     out: Path,
     jobs: int,
 ) -> None:
-    """Audit a submission with a progress bar, then print the findings and where the files are."""
+    """Audit a submission, then print the findings and where the files are."""
     features, label = read_validation(validation)
     state = market_state(read_submission(submission), features, label, seed)
     oracle = UtilityOracle(features, label, Utility(*utility))
     chosen = named(mechanism)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("attacks"),
-        TimeElapsedColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("audit", total=None)
+    with shown_on_stderr() as progress:
         report = audit(
             state,
             chosen,
@@ -47,7 +42,7 @@ def audit_and_show(
             stop_at=stop_at,
             out=out,
             jobs=jobs,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=progress,
         )
     write_text(out / "audit.md", markdown(report))
     console = Console()

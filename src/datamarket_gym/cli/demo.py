@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
+from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.registry import written
 from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
@@ -54,18 +54,21 @@ def show_demo(attack: str, seeds: int) -> None:
     gains: dict[tuple[str, str], list[float]] = {}
     payments: dict[tuple[str, bool], dict[str, float]] = {}
     listed = dict.fromkeys([*(written(ATTACKS.create(name)) for name in SHOWN), chosen])
-    for seed in track(range(seeds), "markets", console=Console(stderr=True), transient=True):
-        market = ProviderMarket.from_task(SMALL, seed)
-        for scheme in schemes():
-            oracle = market.utility_oracle(scheme.utility)
-            honest = _paid(scheme, market.honest, oracle)
-            for name in listed:
-                attacker = ATTACKS.create(name)
-                paid = _paid(scheme, attacker.apply(0, market.state), oracle)
-                gain = paid["provider_0"] / honest["provider_0"]
-                gains.setdefault((name, scheme.title), []).append(gain)
-                if seed == 0 and name == chosen:
-                    payments[scheme.title, False], payments[scheme.title, True] = honest, paid
+    with shown_on_stderr() as progress:
+        progress.stage("demo", "markets")
+        for seed in range(seeds):
+            market = ProviderMarket.from_task(SMALL, seed)
+            for scheme in schemes():
+                oracle = market.utility_oracle(scheme.utility)
+                honest = _paid(scheme, market.honest, oracle)
+                for name in listed:
+                    attacker = ATTACKS.create(name)
+                    paid = _paid(scheme, attacker.apply(0, market.state), oracle)
+                    gain = paid["provider_0"] / honest["provider_0"]
+                    gains.setdefault((name, scheme.title), []).append(gain)
+                    if seed == 0 and name == chosen:
+                        payments[scheme.title, False], payments[scheme.title, True] = honest, paid
+            progress.count(seed + 1, seeds)
     console = Console()
     console.print(_payment_table(chosen, payments))
     console.print(_gain_table(gains, seeds))

@@ -9,21 +9,13 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.world.data import (
     DOMAINS,
     Corpus,
@@ -65,7 +57,9 @@ def run_embed(job: Job) -> None:
     corpus = _rows(corpus, good)
     parts = out.with_name(f"{out.name}.parts")
     worker = StoredEncoder(encoder, EmbeddingStore(parts))
-    vectors = _with_bar(worker, corpus.content.tolist(), job.source)
+    with shown_on_stderr() as progress:
+        progress.stage(f"embedding {job.source}", "units")
+        vectors = worker.encode(corpus.content.tolist(), progress.count)
     found = Embeddings(vectors, corpus.label, corpus.train)
     write_embeddings(out, found, worker.keys(corpus.content.tolist()))
     shutil.rmtree(parts, ignore_errors=True)
@@ -106,13 +100,3 @@ def _checked(corpus: Corpus, encoder: Encoder, skip: bool) -> tuple[NDArray[np.i
 
 def _rows(corpus: Corpus, rows: NDArray[np.int64]) -> Corpus:
     return Corpus(corpus.kind, corpus.content[rows], corpus.label[rows], corpus.train[rows])
-
-
-def _with_bar(worker: StoredEncoder, items: list[Any], name: str) -> Any:
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("units"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(f"embedding {name}", total=len(items))
-        return worker.encode(items, lambda done, total: bar.update(task, completed=done, total=total))

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
+from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.explain import Explanation, explain
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -22,7 +23,7 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
-from datamarket_gym.payout.stages import Places, Progress
+from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import Check, places_of, verify
 
 _SHOWN = 20
@@ -42,8 +43,8 @@ def run_and_show(
 
     spec = payout_spec(config, flags)
     places = Places(submissions, validation, overrides, carry_from)
-    with Console(stderr=True).status("") as status:
-        manifest = pay(places, spec, out, _teller(status))
+    with shown_on_stderr() as progress:
+        manifest = pay(places, spec, out, progress.stage)
     rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
     table = Table(
         title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
@@ -74,8 +75,8 @@ def run_and_show(
 
 def show_checks(run: Path, recompute: bool, submissions: Path | None, validation: Path | None) -> bool:
     """Verify a run and print what was found; whether all of it is good."""
-    with Console(stderr=True).status("") as status:
-        checks = verify(run, recompute, submissions, validation, _teller(status))
+    with shown_on_stderr() as progress:
+        checks = verify(run, recompute, submissions, validation, progress.stage)
     return _print_checks(checks)
 
 
@@ -119,8 +120,8 @@ def show_explanation(
     run: Path, identity: str, as_json: bool, submissions: Path | None, validation: Path | None
 ) -> None:
     """Explain a payment and print it."""
-    with Console(stderr=True).status("") as status:
-        found = explain(run, identity, submissions, validation, _teller(status))
+    with shown_on_stderr() as progress:
+        found = explain(run, identity, submissions, validation, progress.stage)
     if as_json:
         Console().print_json(json.dumps(asdict(found)))
         return
@@ -195,7 +196,3 @@ def _print_checks(checks: list[Check]) -> bool:
         )
     Console().print(table)
     return all(check.good for check in checks)
-
-
-def _teller(status: Any) -> Progress:
-    return lambda what: status.update(f"{what} …")

@@ -6,16 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.registry import lookup
 from datamarket_gym.lab import ExperimentSpec, parse_spec, run_experiment
 
@@ -30,25 +23,13 @@ def run_and_show(
     device: str,
     memo: Path | None = None,
 ) -> None:
-    """Run an experiment with a progress bar, then print its table and where the files are."""
+    """Run an experiment, then print its table and where the files are."""
     spec = _spec(experiment)
     changes = {"seeds": seeds or spec.seeds, "first_seed": first_seed, "only": only}
     spec = spec.model_copy(update=changes)
     out = out or Path("runs") / spec.name
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("cells"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(spec.name, total=None)
-        run_experiment(
-            spec,
-            out,
-            jobs=jobs,
-            device=device,
-            memo=memo,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    with shown_on_stderr() as progress:
+        run_experiment(spec, out, jobs=jobs, device=device, memo=memo, progress=progress)
     console = Console()
     console.print(Markdown((out / "table.md").read_text(encoding="utf-8")))
     console.print(f"\nresults, tables and manifest are in {out}/", highlight=False)

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.lab import ExperimentSpec, builtin_specs, run_experiment
 
 
@@ -25,20 +25,14 @@ def members(suite: str, device: str) -> list[ExperimentSpec]:
 def run_suite(suite: str, seeds: int | None, out: Path, jobs: int, device: str) -> None:
     """Run (or resume) every experiment of a suite and print its seconds."""
     specs = members(suite, device)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("cells, left"),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        tasks = [bar.add_task(spec.name, total=None, start=False) for spec in specs]
-        for spec, task in zip(specs, tasks, strict=True):
-            bar.start_task(task)
+    with shown_on_stderr() as progress:
+        for spec in specs:
             run_experiment(
                 spec.model_copy(update={"seeds": seeds or spec.seeds}),
                 out / spec.name,
                 jobs=jobs,
                 device=device,
-                progress=lambda done, total, task=task: bar.update(task, completed=done, total=total),  # type: ignore[misc]
+                progress=progress,
             )
     Console().print(_costs(specs, out))
 

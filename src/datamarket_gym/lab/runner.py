@@ -1,19 +1,14 @@
 """One runner for all experiments: cells in parallel, results to the byte the same as in series.
 
-A cell is one task and seed. Its rows are written aside and renamed when it is done, so a
-killed run loses at most the cells in flight; the next run computes only what is missing and ends
-with the same bytes. Seconds are kept apart, in ``timings.json``: no two runs share them.
+A cell is one task and seed, and a step of the run (`datamarket_gym.core.runs`): a killed run computes
+only the cells that are missing and ends with the same bytes. Seconds are kept apart, in
+``timings.json``: no two runs share them.
 """
 
 from __future__ import annotations
 
-import json
-import platform
-import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +17,28 @@ import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import write_text
+from datamarket_gym.core.executors import Task, executor
+from datamarket_gym.core.files import write_json
 from datamarket_gym.core.machine import machine
+from datamarket_gym.core.progress import Progress
+from datamarket_gym.core.runs import MANIFEST, Format, Run, libraries, open_run
 from datamarket_gym.lab.cells import Row, compute, prepare
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.lab.tables import summarise, write_tables
 from datamarket_gym.units.io import write_table
+from datamarket_gym.world.data.locate import looking_in, named_folder
 
-Progress = Callable[[int, int], None]
+RESULTS = "results.parquet"
+_SECONDS = b"seconds"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One task and seed of an experiment, and where its rows go."""
+class Shared:
+    """What all cells need: it travels to the worker processes."""
 
-    task: TaskEntry
-    seed: int
-    file: Path
+    spec: ExperimentSpec
+    engine: dict[str, Any]
+    data: Path | None
 
 
 def run_experiment(
@@ -54,108 +54,74 @@ def run_experiment(
 
     ``memo`` names a file in which fits are kept and shared with other runs.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    parts = out / "parts"
-    _claim(out, spec)
-    cells = _cells(spec, parts)
-    if not (out / "results.parquet").exists():
-        parts.mkdir(exist_ok=True)
-        prepare(spec, out)
-        started = None if any(cell.file.exists() for cell in cells) else time.perf_counter()
-        jobs = min(jobs, len(cells))
-        # Threads inside a fit only where cells do not already fill the cores.
-        engine = {"device": device, "jobs": 1 if jobs > 1 else 0, "memo": memo}
-        _compute_missing(spec, cells, jobs, engine, progress)
-        results = pa.concat_tables(
-            [pq.read_table(cell.file) for cell in cells], promote_options="permissive"
-        )
-        write_table(results, out / "results.parquet")
-        wall = None if started is None else round(time.perf_counter() - started, 3)
-        timings = {**_timings(cells), "wall_seconds": wall, "jobs": jobs, "machine": machine(device)}
-        _write_json(out / "timings.json", timings)
-        shutil.rmtree(parts)
-    results = pq.read_table(out / "results.parquet").to_pylist()
-    rows = summarise(results, spec.pooled, spec.ranges)
-    write_tables(spec, rows, out)
+    tasks = _tasks(spec)
+    jobs = min(jobs, len(tasks))
+    with open_run(
+        out, spec.digest, "experiment", __version__,
+        outputs=[RESULTS], executor=executor(jobs), progress=progress,
+    ) as run:  # fmt: skip
+        if not run.finished:
+            run.progress.stage(spec.name, "cells")
+            prepare(spec, out)
+            # Threads inside a fit only where cells do not already fill the cores.
+            engine = {"device": device, "jobs": 1 if jobs > 1 else 0, "memo": memo}
+            timings = _compute(run, Shared(spec, engine, named_folder()), tasks)
+            timings |= {"jobs": jobs, "machine": machine(device)}
+            write_json(out / "timings.json", timings, indent=2, sort=False)
+            write_json(out / MANIFEST, _manifest(spec), indent=2, sort=False)
+        rows = summarise(pq.read_table(out / RESULTS).to_pylist(), spec.pooled, spec.ranges)
+        write_tables(spec, rows, out)
     return rows
 
 
-def _cells(spec: ExperimentSpec, parts: Path) -> list[Cell]:
-    return [
-        Cell(task, seed, parts / f"{i:03d}-{seed:04d}.parquet")
+def _tasks(spec: ExperimentSpec) -> dict[str, Task]:
+    return {
+        f"cell-{i:03d}-{seed:04d}": (task, seed)
         for i, task in enumerate(spec.tasks)
         for seed in spec.seed_range
-    ]
-
-
-def _compute_missing(
-    spec: ExperimentSpec,
-    cells: list[Cell],
-    jobs: int,
-    engine: dict[str, Any],
-    progress: Progress | None,
-) -> None:
-    from joblib import Parallel, delayed
-
-    todo = [cell for cell in cells if not cell.file.exists()]
-    done = len(cells) - len(todo)
-    if progress:
-        progress(done, len(cells))
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    for _ in parallel(delayed(_compute_one)(spec, cell, engine) for cell in todo):
-        done += 1
-        if progress:
-            progress(done, len(cells))
-
-
-def _compute_one(spec: ExperimentSpec, cell: Cell, engine: dict[str, Any]) -> None:
-    from threadpoolctl import threadpool_limits
-
-    started = time.perf_counter()
-    with threadpool_limits(1):
-        rows = compute(spec, cell.task, cell.seed, engine)
-    if not rows:
-        raise DataMarketError(f"{spec.name}: nothing is left to run; check --only {spec.only!r}")
-    _write_json(cell.file.with_suffix(".json"), {"seconds": time.perf_counter() - started})
-    names = dict.fromkeys(name for row in rows for name in row)
-    write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), cell.file)
-
-
-def _timings(cells: list[Cell]) -> dict[str, Any]:
-    seconds = [json.loads(c.file.with_suffix(".json").read_text())["seconds"] for c in cells]
-    return {
-        "cells": len(cells),
-        "cell_seconds": round(sum(seconds), 3),
     }
 
 
-def _claim(out: Path, spec: ExperimentSpec) -> None:
-    """Mark the folder as this experiment's, or refuse one that holds another's results."""
-    manifest = out / "manifest.json"
-    if manifest.exists():
-        found = json.loads(manifest.read_text())
-        if found.get("digest") != spec.digest:
-            raise DataMarketError(
-                f"{str(out)!r} holds results of another specification ({found.get('name')}); "
-                "choose another --out, or delete that folder"
-            )
-        return
-    packages = ("numpy", "scipy", "scikit-learn", "pyarrow")
-    _write_json(
-        manifest,
-        {
-            "name": spec.name,
-            "digest": spec.digest,
-            "spec": spec.model_dump(),
-            "seeds": [spec.seed_range.start, spec.seed_range.stop - 1],
-            "versions": {
-                "datamarket-gym": __version__,
-                "python": platform.python_version(),
-                **{name: version(name) for name in packages},
-            },
-        },
-    )
+def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> dict[str, Any]:
+    """Write the results of all cells; what they took."""
+    resumed = any(run.kept(name, _CELL).exists() for name in tasks)
+    started = time.perf_counter()
+    cells = run.steps(_cell, shared, tasks, _CELL)
+    seconds = sum(float(cell.schema.metadata[_SECONDS]) for cell in cells)
+    plain = [cell.replace_schema_metadata(None) for cell in cells]
+    write_table(pa.concat_tables(plain, promote_options="permissive"), run.folder / RESULTS)
+    return {
+        "cells": len(cells),
+        "cell_seconds": round(seconds, 3),
+        "wall_seconds": None if resumed else round(time.perf_counter() - started, 3),
+    }
 
 
-def _write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, indent=2) + "\n")
+def _cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
+    """The rows of a cell, with its seconds beside them."""
+    spec = shared.spec
+    started = time.perf_counter()
+    with looking_in(shared.data):
+        rows = compute(spec, task, seed, shared.engine)
+    if not rows:
+        raise DataMarketError(f"{spec.name}: nothing is left to run; check --only {spec.only!r}")
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = pa.table({name: [row.get(name) for row in rows] for name in names})
+    return table.replace_schema_metadata({_SECONDS: repr(time.perf_counter() - started)})
+
+
+def _write_cell(path: Path, table: pa.Table) -> None:
+    pq.write_table(table, path)
+
+
+_CELL: Format[pa.Table] = Format(".parquet", _write_cell, pq.read_table)
+
+
+def _manifest(spec: ExperimentSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "digest": spec.digest,
+        "spec": spec.model_dump(),
+        "seeds": [spec.seed_range.start, spec.seed_range.stop - 1],
+        "versions": {"datamarket-gym": __version__, **libraries()},
+    }

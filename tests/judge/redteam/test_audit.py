@@ -88,7 +88,7 @@ def test_parallel_and_resumed_audits_end_with_the_same_bytes(market, tmp_path, m
     with pytest.raises(KeyboardInterrupt):
         run(market, only=SOME, out=tmp_path / "killed")
     assert not (tmp_path / "killed" / "audit.json").exists()
-    assert len(list((tmp_path / "killed" / "parts").glob("trial-*.json"))) == 8
+    assert len(list((tmp_path / "killed" / ".state").glob("trial-*.json"))) == 8
     seen = []
     monkeypatch.setattr(module, "_trial", lambda *a: (seen.append(a), trial(*a))[1])
     report = run(market, only=SOME, out=tmp_path / "killed")
@@ -219,7 +219,7 @@ def test_killed_by_force_it_resumes_and_ends_with_the_same_bytes(market, tmp_pat
     arguments = ("sub.parquet", "--validation", "val.parquet", "--jobs", "1", "--attacks", SOME)
     whole = datamarket(*arguments, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
-    parts = tmp_path / "killed" / "parts"
+    parts = tmp_path / "killed" / ".state"
     process = subprocess.Popen(
         [*COMMAND, *arguments, "--out", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL
     )

@@ -40,8 +40,8 @@ def command(
     Writes results.parquet, table.json, table.md, manifest.json and timings.json.
     """
     from datamarket_gym.cli.run import run_and_show
-    from datamarket_gym.world.data.locate import use_folder
+    from datamarket_gym.world.data.locate import looking_in
 
-    use_folder(data)
     require_choice("--device", device, ("cpu", "cuda", "auto"))
-    run_and_show(experiment, seeds, first_seed, out, only, jobs or available_cores(), device, memo)
+    with looking_in(data):
+        run_and_show(experiment, seeds, first_seed, out, only, jobs or available_cores(), device, memo)

@@ -48,10 +48,10 @@ def command(
     Prints the two floors, the ceiling, the admissible interval and a verdict.
     """
     from datamarket_gym.cli.theta import Question, show_theta
-    from datamarket_gym.world.data.locate import use_folder
+    from datamarket_gym.world.data.locate import looking_in
 
-    use_folder(data)
     asked = Question(
         embeddings, partition, providers, per_provider, trials, variants, sample, cutoff, seed
     )
-    show_theta(asked, json_, plot)
+    with looking_in(data):
+        show_theta(asked, json_, plot)

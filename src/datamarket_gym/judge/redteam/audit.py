@@ -1,36 +1,41 @@
 """audit: the whole attack library against a mechanism on a market, provider by provider.
 
-Work is cut into steps (one provider playing one attack; then one attack's worst trial explained),
-each written aside and renamed when done. A killed audit loses at most the steps in flight; the next
-call does what is missing and ends with the same bytes.
+Work is cut into the steps of a run (`datamarket_gym.core.runs`): one provider playing one attack; then
+one attack's worst trial explained. A killed audit loses at most the steps in flight; the next call does
+what is missing and ends with the same bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from datamarket_gym import __version__
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, require_count
-from datamarket_gym.core.files import write_text
+from datamarket_gym.core.executors import executor
+from datamarket_gym.core.files import write_json, write_text
+from datamarket_gym.core.progress import Progress
 from datamarket_gym.core.registry import written
+from datamarket_gym.core.runs import MANIFEST, Format, Run, open_run
 from datamarket_gym.judge.guarantees import Paid, certify
 from datamarket_gym.judge.redteam.findings import AuditReport, Finding, Trial
 from datamarket_gym.judge.redteam.grid import attack_grid, family
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.remedies import try_remedies
-from datamarket_gym.judge.redteam.steps import Progress, run_steps
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
+from datamarket_gym.world.data.locate import looking_in, named_folder
 from datamarket_gym.world.market import MarketState, ProviderMarket
 
+REPORT = "audit.json"
 STOP_AT = 1.05
 """A gain up to this counts as stopped."""
 
@@ -48,11 +53,13 @@ class Context:
     attacks: list[str]
     providers: list[str]
     stop_at: float
+    data: Path | None
 
     def attacked(self, provider: str, attack: str) -> SubmittedProfile:
         """The profile after an attack."""
         chosen = ATTACKS.create(attack)
-        profile = moved_embeddings(chosen.apply(provider, self.state), self.state)
+        with looking_in(self.data):
+            profile = moved_embeddings(chosen.apply(provider, self.state), self.state)
         return replace(profile, attack=attack)
 
 
@@ -94,35 +101,45 @@ def _context(
         chosen = keyed_generator(state.seed, "audited").permutation(len(everyone))[:providers]
         everyone = [everyone[i] for i in sorted(chosen.tolist())]
     honest = Paid.by(mechanism, state.honest, utility)
-    return Context(state, utility, mechanism, honest, attack_grid(state, only), everyone, stop_at)
+    attacks = attack_grid(state, only)
+    return Context(state, utility, mechanism, honest, attacks, everyone, stop_at, named_folder())
 
 
 def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:
-    out.mkdir(parents=True, exist_ok=True)
-    _claim(context, out)
-    report = out / "audit.json"
-    if not report.exists():
-        parts = out / "parts"
-        parts.mkdir(exist_ok=True)
-        pairs = [(p, a) for p in context.providers for a in context.attacks]
-        files = [parts / f"trial-{i:06d}.json" for i in range(len(pairs))]
-        families = list(dict.fromkeys(family(a) for a in context.attacks))
-        total = len(pairs) + len(families)
-        tasks = [(_trial, context, pair, file) for pair, file in zip(pairs, files, strict=True)]
-        run_steps(tasks, jobs, progress, 0, total)
-        trials = [Trial.model_validate_json(file.read_text()) for file in files]
-        worst = _worst(trials)
-        found = [parts / f"finding-{name}.json" for name in worst]
-        explain = [
-            (_explain, context, (name, trial, _count(trials, name), len(trials)), file)
-            for (name, trial), file in zip(worst.items(), found, strict=True)
-        ]
-        run_steps(explain, jobs, progress, len(pairs), len(pairs) + len(found))
-        findings = [Finding.model_validate_json(file.read_text()) for file in found]
-        write_text(report, _report(context, trials, findings).model_dump_json(indent=1) + "\n")
-    if (out / "parts").exists():
-        shutil.rmtree(out / "parts")
-    return AuditReport.model_validate_json(report.read_text(encoding="utf-8"))
+    report, digest = out / REPORT, _digest(context)
+    with open_run(
+        out, digest, "audit", __version__,
+        outputs=[REPORT], executor=executor(jobs), progress=progress,
+    ) as run:  # fmt: skip
+        if not run.finished:
+            write_text(report, _found(context, run).model_dump_json(indent=1) + "\n")
+            manifest = {"kind": "audit", "mechanism": context.mechanism.id, "digest": digest}
+            write_json(out / MANIFEST, manifest, indent=2, sort=False)
+        return AuditReport.model_validate_json(report.read_text(encoding="utf-8"))
+
+
+def _found(context: Context, run: Run) -> AuditReport:
+    """The report, from steps that are done or kept."""
+    run.progress.stage("audit", "attacks")
+    pairs = [(provider, attack) for provider in context.providers for attack in context.attacks]
+    families = {family(attack) for attack in context.attacks}
+    trials = run.steps(
+        _trial, context, {f"trial-{i:06d}": pair for i, pair in enumerate(pairs)}, _TRIAL,
+        after=len(families),
+    )  # fmt: skip
+    explain = {
+        f"finding-{name}": (name, trial, _count(trials, name), len(trials))
+        for name, trial in _worst(trials).items()
+    }
+    findings = run.steps(_explain, context, explain, _FINDING, before=len(pairs))
+    return AuditReport(
+        mechanism=context.mechanism,
+        utility=repr(context.utility),
+        stop_at=context.stop_at,
+        providers=context.providers,
+        trials=trials,
+        findings=findings,
+    )
 
 
 def _trial(context: Context, provider: str, attack: str) -> Trial:
@@ -170,19 +187,8 @@ def _count(trials: list[Trial], name: str) -> int:
     return sum(trial.why is None and family(trial.attack) == name for trial in trials)
 
 
-def _report(context: Context, trials: list[Trial], findings: list[Finding]) -> AuditReport:
-    return AuditReport(
-        mechanism=context.mechanism,
-        utility=repr(context.utility),
-        stop_at=context.stop_at,
-        providers=context.providers,
-        trials=trials,
-        findings=findings,
-    )
-
-
-def _claim(context: Context, out: Path) -> None:
-    """Mark the folder as this audit's, or refuse one that holds another's."""
+def _digest(context: Context) -> str:
+    """A hash of all that decides an audit."""
     submission = context.state.honest.submission
     parts = [
         __version__,
@@ -198,13 +204,20 @@ def _claim(context: Context, out: Path) -> None:
     for array in (submission.vectors, context.utility.features, context.state.leaked_features):
         digest.update(array.tobytes())
     digest.update(b"".join(submission.keys.tolist()) + repr(context.utility.label.tolist()).encode())
-    manifest = out / "manifest.json"
-    if manifest.exists():
-        if json.loads(manifest.read_text()).get("digest") != digest.hexdigest():
-            raise DataMarketError(
-                f"{str(out)!r} holds another audit (or another experiment); choose another --out, or "
-                "delete that folder"
-            )
-        return
-    text = {"kind": "audit", "mechanism": context.mechanism.id, "digest": digest.hexdigest()}
-    write_text(manifest, json.dumps(text, indent=2) + "\n")
+    return digest.hexdigest()
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def _kept_as(model: type[M]) -> Format[M]:
+    def write(path: Path, found: M) -> None:
+        path.write_text(found.model_dump_json(), encoding="utf-8")
+
+    def read(path: Path) -> M:
+        return model.model_validate_json(path.read_text(encoding="utf-8"))
+
+    return Format(".json", write, read)
+
+
+_TRIAL, _FINDING = _kept_as(Trial), _kept_as(Finding)

@@ -7,11 +7,16 @@ then in ``../shared/data``, then in the user's cache; what is nowhere is downloa
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
 
 BESIDE = Path("../shared/data")
+
+_named: ContextVar[Path | None] = ContextVar("the data folder that --data names", default=None)
 
 
 def cache_folder() -> Path:
@@ -22,14 +27,33 @@ def cache_folder() -> Path:
     return Path(base) / "datamarket-gym"
 
 
+@contextmanager
+def looking_in(folder: Path | None) -> Iterator[None]:
+    """Within the block, look in this folder first; None changes nothing.
+
+    What sends work to other processes sends `named_folder` along.
+    """
+    token = _named.set(folder or _named.get())
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def named_folder() -> Path | None:
+    """The folder to look in first, if one is named."""
+    variable = os.environ.get("DATAMARKET_DATA")
+    return _named.get() or (Path(variable) if variable else None)
+
+
 def folders() -> list[Path]:
     """Where data is looked for, in order."""
-    named = os.environ.get("DATAMARKET_DATA")
-    if named and not Path(named).is_dir():
+    named = named_folder()
+    if named is not None and not named.is_dir():
         raise DataMarketError(
-            f"DATAMARKET_DATA (or --data) names {named!r}, which is not a folder; check the path"
+            f"DATAMARKET_DATA (or --data) names {str(named)!r}, which is not a folder; check the path"
         )
-    return [*([Path(named)] if named else []), BESIDE, cache_folder()]
+    return [*([named] if named is not None else []), BESIDE, cache_folder()]
 
 
 def find(name: str) -> Path | None:
@@ -51,9 +75,3 @@ def data_file(name: str) -> Path:
             f"there is no {name!r} in {looked}; put it there or name its folder by --data"
         )
     return obtain(name, cache_folder())
-
-
-def use_folder(named: Path | None) -> None:
-    """Look in this folder first, in this process and in those it starts."""
-    if named is not None:
-        os.environ["DATAMARKET_DATA"] = str(named)
