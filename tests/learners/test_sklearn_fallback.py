@@ -127,6 +127,8 @@ def test_parallel_equals_serial_and_progress_is_told():
     parallel = SklearnEstimator(tree, jobs=2, progress=told.append).scorer(rows, validation)
     assert np.array_equal(values, parallel.utility(coalitions))
     assert told[3:] == [16, 32, 45]
+    every = SklearnEstimator(tree, jobs=0).scorer(rows, validation)  # as the runner asks for
+    assert np.array_equal(values, every.utility(coalitions))
     assert len(serial.utility(coalitions[:0])) == 0
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class DataMarketError(Exception):
     """Base of every error this package raises on bad input; the command line exits 2 on it."""
+
+    def __reduce__(self) -> tuple[Callable[..., DataMarketError], tuple[Any, ...]]:
+        # Errors come back from worker processes as they were, whatever their constructors take.
+        return _as_it_was, (type(self), self.args, self.__dict__)
+
+
+def _as_it_was(cls: type[DataMarketError], args: Any, attributes: dict[str, Any]) -> DataMarketError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class SubmissionError(DataMarketError):

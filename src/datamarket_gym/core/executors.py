@@ -11,8 +11,12 @@ on other machines is one more class with this one method.
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from datamarket_gym.core.errors import require_count
@@ -59,8 +63,10 @@ class Processes:
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered")
+        caller = os.getpid()
         yield from parallel(
-            delayed(_call)(function, shared, place, task) for place, task in enumerate(tasks)
+            delayed(_call_in_worker)(caller, function, shared, place, task)
+            for place, task in enumerate(tasks)
         )
 
 
@@ -87,3 +93,25 @@ def _call(function: Callable[..., Any], shared: Any, place: int, task: Task) -> 
 
     with threadpool_limits(1):
         return place, function(shared, *task)
+
+
+def _call_in_worker(
+    caller: int, function: Callable[..., Any], shared: Any, place: int, task: Task
+) -> tuple[int, Any]:
+    if os.getpid() != caller:  # where no process can be started, joblib calls it right here
+        _end_with_parent()
+    return _call(function, shared, place, task)
+
+
+@cache  # once in each worker
+def _end_with_parent() -> None:
+    """End this process when its parent is gone; a killed one cannot say so, and workers wait for minutes."""
+
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

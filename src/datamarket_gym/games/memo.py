@@ -32,7 +32,7 @@ class DiskMemo(CoalitionMemo):
 
     def __init__(self, path: str | Path, utility: str) -> None:
         super().__init__()
-        self._utility = utility
+        self._path, self._utility = Path(path).absolute(), utility
         try:
             self._file = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
             self._file.execute("PRAGMA journal_mode = WAL")
@@ -50,6 +50,9 @@ class DiskMemo(CoalitionMemo):
             a, b, values = zip(*known, strict=True)
             prints = np.array([a, b], dtype=np.int64).T.copy().view(np.uint64)
             super().store(prints, np.array(values))
+
+    def __reduce__(self) -> tuple[type[DiskMemo], tuple[Path, str]]:
+        return DiskMemo, (self._path, self._utility)  # another process opens the same file
 
     def store(self, prints: Prints, values: Values) -> None:
         """Keep new values here and in the file."""

@@ -18,6 +18,8 @@ import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.core.errors import LearnerError, ParameterError, UnknownNameError, require_count
+from datamarket_gym.core.executors import executor, in_order
+from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
     Learner,
@@ -78,7 +80,8 @@ _CHUNK = 16  # coalitions fitted between two reports
 class SklearnEstimator(Learner):
     """A scikit-learn classifier or pipeline (an object, or its name), cloned for each coalition.
 
-    ``progress`` is called with the number of coalitions of the batch that are done so far.
+    ``jobs`` processes fit at a time; 0 uses every core. ``progress`` is called with the number of
+    coalitions of the batch that are done so far.
     """
 
     estimator: Any
@@ -86,9 +89,12 @@ class SklearnEstimator(Learner):
     progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        require_count("jobs", self.jobs)
+        require_count("jobs", self.jobs, at_least=0)
         if isinstance(self.estimator, str):
             estimator_named(self.estimator)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "progress": None}  # workers do not report
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> SklearnScorer:
         """Check the rows and prepare the estimator once."""
@@ -119,14 +125,11 @@ class SklearnScorer(Scorer):
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """Accuracy of each coalition's model."""
-        from joblib import Parallel, delayed
-
         check_coalitions(coalitions, self._rows_of)
-        chunks = [coalitions[at : at + _CHUNK] for at in range(0, len(coalitions), _CHUNK)]
+        chunks = [(coalitions[at : at + _CHUNK],) for at in range(0, len(coalitions), _CHUNK)]
         done: list[Values] = []
         n_done = 0
-        run = Parallel(n_jobs=self._jobs, return_as="generator")
-        for values in run(delayed(self._fit_chunk)(chunk) for chunk in chunks):
+        for values in in_order(executor(self._jobs or available_cores()), _fit_chunk, self, chunks):
             done.append(values)
             n_done += len(values)
             if self._progress is not None:
@@ -136,13 +139,8 @@ class SklearnScorer(Scorer):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_progress": None}  # workers do not report
 
-    def _fit_chunk(self, coalitions: CoalitionMatrix) -> Values:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(limits=1):
-            return np.array([self._fit(coalition) for coalition in coalitions])
-
-    def _fit(self, coalition: CoalitionMatrix) -> float:
+    def accuracy(self, coalition: CoalitionMatrix) -> float:
+        """Accuracy of one coalition's model."""
         from sklearn.base import clone
 
         at = coalition[self._player]
@@ -159,6 +157,10 @@ class SklearnScorer(Scorer):
                 f"{np.flatnonzero(coalition).tolist()}: {type(error).__name__}: {error}"
             ) from error
         return float((predicted == truth).mean())
+
+
+def _fit_chunk(scorer: SklearnScorer, coalitions: CoalitionMatrix) -> Values:
+    return np.array([scorer.accuracy(coalition) for coalition in coalitions])
 
 
 def _seeded(estimator: Any) -> Any:

@@ -17,7 +17,7 @@ from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.files import replacing
 from datamarket_gym.semivalues.sampling import Moments
 
-ARRAYS = ("total", "squares", "lowest", "highest", "told")
+ARRAYS = ("total", "squares", "lowest", "highest", "weight")
 
 
 class Checkpoint:

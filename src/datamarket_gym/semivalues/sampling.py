@@ -30,7 +30,7 @@ class Moments:
     squares: Values  # (K,), about the mean
     lowest: Values  # (K,)
     highest: Values  # (K,)
-    told: Values  # (K,), the samples' weights as shares of the largest weight
+    weight: Values  # (K,), of all samples, in shares of the largest weight a sample can have
     count: int = 0
 
     @classmethod
@@ -39,7 +39,7 @@ class Moments:
         low, high = np.full(n_players, np.inf), np.full(n_players, -np.inf)
         return cls(np.zeros(n_players), np.zeros(n_players), low, high, np.zeros(n_players))
 
-    def add(self, samples: Values, told: Values) -> None:
+    def add(self, samples: Values, weight: Values) -> None:
         """Take in a batch (B, K) of samples (Chan et al. 1983: no cancellation)."""
         count, mean = len(samples), samples.mean(axis=0)
         if self.count:
@@ -49,7 +49,7 @@ class Moments:
         self.total += samples.sum(axis=0)
         self.lowest = np.minimum(self.lowest, samples.min(axis=0))
         self.highest = np.maximum(self.highest, samples.max(axis=0))
-        self.told += told
+        self.weight += weight
         self.count += count
 
     def mean(self) -> Values:
@@ -63,7 +63,7 @@ class Moments:
         errors: Values = np.sqrt(self.squares / (self.count * (self.count - 1)))
         spread = self.highest - self.lowest
         errors = unseen(errors, spread == 0, float(spread.max()), self.count)
-        errors[self.told < 2] = np.inf
+        errors[self.weight < 2] = np.inf
         return errors
 
 

@@ -1,0 +1,97 @@
+"""Tasks give the same results in the same places, whoever computes them."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from datamarket_gym.core.errors import DataMarketError, LearnerError, ParameterError, UnknownNameError
+from datamarket_gym.core.executors import Processes, Serial, executor, in_order
+
+
+def slow_first(shared, i):
+    time.sleep(0.3 if i == 0 else 0.0)
+    rng = np.random.default_rng([shared, i])
+    a = rng.normal(size=(150, 150))
+    return i, os.getpid(), float(np.linalg.eigvalsh(a @ a.T).sum())
+
+
+def test_processes_equal_serial_to_the_bit_and_in_order():
+    tasks = [(i,) for i in range(8)]
+    serial = list(in_order(Serial(), slow_first, 7, tasks))
+    parallel = list(in_order(Processes(2), slow_first, 7, tasks))
+    assert [i for i, _, _ in serial] == [i for i, _, _ in parallel] == list(range(8))
+    assert [v for _, _, v in serial] == [v for _, _, v in parallel]
+    assert {pid for _, pid, _ in serial} == {os.getpid()}
+    assert os.getpid() not in {pid for _, pid, _ in parallel}
+
+
+def test_results_come_with_their_place_as_they_are_done():
+    places = [place for place, _ in Processes(2).each(slow_first, 7, [(i,) for i in range(4)])]
+    assert sorted(places) == [0, 1, 2, 3]
+    assert places[0] != 0  # the slow one does not hold up the others
+
+
+def threads(shared):
+    np.ones((100, 100)) @ np.ones((100, 100))
+    return [pool["num_threads"] for pool in threadpool_info()], os.environ.get("OPENBLAS_NUM_THREADS")
+
+
+def test_linear_algebra_has_one_thread_here_and_in_workers(monkeypatch):
+    with threadpool_limits(2):
+        assert 2 in threads(None)[0]
+        ((_, (found, _)),) = Serial().each(threads, None, [()])
+        assert set(found) == {1}
+        assert 2 in threads(None)[0]  # as it was
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    for _, (found, variable) in Processes(2).each(threads, None, [(), ()]):
+        assert set(found) == {1}
+        assert variable == "1"
+
+
+def fails(shared, name):
+    raise {
+        "parameter": ParameterError("theta", 2.0, "choose a value in [0, 1]"),
+        "unknown": UnknownNameError("attack", "sibyl", ["sybil"]),
+        "learner": LearnerError("a tree failed"),
+    }[name]
+
+
+@pytest.mark.parametrize("name", ["parameter", "unknown", "learner"])
+def test_errors_come_back_from_workers_as_they_were(name):
+    with pytest.raises(DataMarketError) as here:
+        list(Serial().each(fails, None, [(name,)]))
+    with pytest.raises(type(here.value)) as there:
+        list(Processes(2).each(fails, None, [(name,), (name,)]))
+    assert str(there.value) == str(here.value)
+    shown = {k: v for k, v in vars(there.value).items() if not k.startswith("_")}
+    assert shown == vars(here.value)
+
+
+def test_one_job_is_this_process():
+    assert executor(1) == Serial()
+    assert executor(3) == Processes(3)
+    with pytest.raises(ParameterError, match="jobs"):
+        executor(0)
+
+
+def nested(shared, i):
+    return sum(value for _, value in Processes(2).each(doubled, i, [(1,), (2,)]))
+
+
+def doubled(shared, i):
+    return 2 * shared * i
+
+
+def test_processes_within_processes_and_threads_still_give_results():
+    tasks = [(i,) for i in range(3)]
+    expected = [6 * i for i in range(3)]
+    assert list(in_order(Processes(2), nested, None, tasks)) == expected
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(in_order(Processes(2), nested, None, tasks)))
+    thread.start()
+    thread.join()
+    assert found == expected

@@ -1,0 +1,148 @@
+"""Everything that travels to a worker process arrives there and works."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from datamarket_gym.conformance import CHECKERS
+from datamarket_gym.core.executors import Processes, Serial, in_order
+from datamarket_gym.core.registry import components, create, lookup, written
+from datamarket_gym.games.closed_form import (
+    AdditiveGame,
+    RandomMonotoneGame,
+    SumOfUnanimity,
+    UnanimityGame,
+    WeightedMajorityGame,
+)
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.learners.sklearn_fallback import SklearnEstimator
+from datamarket_gym.payments import mechanism
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Synthetic
+
+WRITTEN = {
+    "cosine": "cosine@0.95",
+    "linkage": "linkage@batch",
+    "hybrid_source_cosine": "hybrid_source_cosine@0.95",
+    "hybrid_hash_cosine": "hybrid_hash_cosine@0.95",
+    "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.95",
+    "hybrid_perceptual_cosine": "hybrid_perceptual_cosine@0.95",
+    "noisy_oracle_latent": "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
+    "sklearn": "sklearn@GaussianNB",
+}
+GAMES = {
+    "unanimity": UnanimityGame(5),
+    "weighted_majority": WeightedMajorityGame([3, 2, 2, 1], 5),
+    "sum_of_unanimity": SumOfUnanimity.random(6, np.random.default_rng(0)),
+    "additive": AdditiveGame([0.5, -1.0, 2.0]),
+    "random_monotone": RandomMonotoneGame(5, np.random.default_rng(0)),
+}
+KNN = Utility("knn@3", "chance")
+BOTH = (Serial(), Processes(2))
+
+
+@pytest.fixture(scope="module")
+def market():
+    return ProviderMarket.from_task(Synthetic(n_providers=3, per_provider=8, validation=30), 1)
+
+
+def as_written(shared, component):
+    return written(component), component
+
+
+def test_every_registered_plug_point_arrives_as_it_was():
+    kinds = sorted(set(CHECKERS) - {"game", "mechanism", "experiment"})
+    sent = [create(kind, WRITTEN.get(name, name)) for kind in kinds for name in components(kind)]
+    assert len(sent) > 60
+    back = list(in_order(Processes(2), as_written, None, [(component,) for component in sent]))
+    assert [text for text, _ in back] == [written(component) for component in sent]
+    assert [component for _, component in back] == sent
+
+
+def all_values(shared, game):
+    numbers = np.arange(2**game.n_players)
+    return game.values((numbers[:, None] >> np.arange(game.n_players) & 1).astype(bool))
+
+
+def test_games_are_played_by_workers():
+    assert set(GAMES) == set(components("game"))
+    here, there = (
+        list(in_order(where, all_values, None, [(g,) for g in GAMES.values()])) for where in BOTH
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
+
+
+def paid_by(shared, chosen):
+    market, oracle = shared
+    honest = market.honest
+    return chosen.pay(honest.submission, oracle, honest.truth).as_dict()
+
+
+def test_every_mechanism_pays_a_market_in_a_worker(market):
+    names = [
+        name if lookup("mechanism", name)().get("evidence") != "" else f"{name}/cosine@0.95"
+        for name in components("mechanism")
+    ]
+    tasks = [(mechanism(name),) for name in names]
+    shared = (market, market.utility_oracle(KNN))
+    here, there = (list(in_order(where, paid_by, shared, tasks)) for where in BOTH)
+    assert here == there
+
+
+def attacked(market, attack):
+    profile = attack.apply(0, market.state)
+    return profile.submission.identity.tolist(), profile.submission.features.tolist()
+
+
+def test_attacks_are_carried_out_in_a_worker(market):
+    tasks = [(create("attack", name),) for name in ("copycat", "sybil_split_k@2", "junk_padding")]
+    here, there = (list(in_order(where, attacked, market, tasks)) for where in BOTH)
+    assert here == there
+
+
+def fits(oracle, market, name):
+    paid = mechanism(name).pay(market.honest.submission, oracle, market.honest.truth)
+    return paid.as_dict(), len(oracle.memo)
+
+
+@pytest.mark.parametrize(
+    "learner", ["logistic", "ridge", "knn(k=3, vote=majority)", "sklearn@GaussianNB"]
+)
+def test_the_oracle_takes_what_it_remembers_along(market, learner):
+    oracle = market.utility_oracle(Utility(learner))
+    fresh = market.utility_oracle(Utility(learner))
+    expected, remembered = fits(oracle, market, "shapley")
+    assert remembered == 7
+    for known in (oracle, fresh):
+        for paid, there in in_order(Processes(2), fits, known, [(market, "shapley")] * 2):
+            assert paid == expected
+            assert there == 7
+    assert pickle.loads(pickle.dumps(oracle))._secret == oracle._secret
+    assert len(fresh.memo) == 0  # what a worker learns in memory stays there
+
+
+def test_an_oracle_with_a_memo_on_disk_shares_its_file_with_workers(market, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    learner = Utility("knn(k=3, vote=majority)")
+    oracle = market.utility_oracle(learner, memo="memo.sqlite")
+    chance = oracle.counted_from("chance")
+    expected, _ = fits(market.utility_oracle(learner), market, "shapley")
+    (got,) = in_order(Processes(2), fits, oracle, [(market, "shapley")])
+    assert got == (expected, 7)
+    assert len(market.utility_oracle(learner, memo="memo.sqlite").memo) == 7  # computed by the worker
+    copies = pickle.loads(pickle.dumps((oracle, chance)))
+    assert copies[0].memo is copies[1].memo  # one memo for both, as before
+    assert len(copies[0].memo) == 7
+    assert fits(copies[0], market, "shapley")[0] == expected
+    monkeypatch.chdir("/")
+    assert len(pickle.loads(pickle.dumps(oracle)).memo) == 7  # wherever the other process works
+
+
+def test_a_learner_that_reports_travels_without_its_listener(market):
+    seen = []
+    learner = SklearnEstimator("GaussianNB", progress=lambda done: seen.append(done))
+    oracle = market.utility_oracle(Utility("sklearn@GaussianNB"), learner)
+    back = pickle.loads(pickle.dumps(oracle))
+    assert fits(back, market, "shapley") == fits(oracle, market, "shapley")
+    assert seen == [7]  # here alone

@@ -1,0 +1,161 @@
+"""Runs: steps are kept and taken up, nothing stale ever is, and a folder holds one run."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datamarket_gym.core import runs
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.executors import Processes
+from datamarket_gym.core.files import write_json
+from datamarket_gym.core.runs import ARRAYS, JSON, MANIFEST, open_run
+
+
+class Told:
+    """Progress that remembers what it was told."""
+
+    def __init__(self):
+        self.stages, self.counts = [], []
+
+    def stage(self, what, unit=""):
+        self.stages.append((what, unit))
+
+    def count(self, done, total):
+        self.counts.append((done, total))
+
+
+def square(shared, i):
+    return {"value": shared + i * i}
+
+
+TASKS = {f"square-{i}": (i,) for i in range(5)}
+
+
+def unfinished(folder, key="k", made_by="1", **options):
+    """A run whose first three steps are done when it is killed."""
+    calls = []
+
+    def dies(shared, i):
+        calls.append(i)
+        if i == 3:
+            raise KeyboardInterrupt
+        return square(shared, i)
+
+    with pytest.raises(KeyboardInterrupt), open_run(folder, key, "audit", made_by, **options) as run:
+        run.steps(dies, 10, TASKS, JSON)
+    return calls
+
+
+def counted():
+    calls = []
+    return calls, lambda shared, i: (calls.append(i), square(shared, i))[1]
+
+
+def test_steps_are_kept_and_only_what_is_missing_is_computed(tmp_path):
+    unfinished(tmp_path)
+    assert not (tmp_path / ".lock").exists()
+    calls, function = counted()
+    told = Told()
+    with open_run(tmp_path, "k", "audit", "1", progress=told) as run:
+        assert not run.finished
+        assert run.steps(function, 10, TASKS, JSON) == [{"value": 10 + i * i} for i in range(5)]
+        assert calls == [3, 4]
+        assert told.counts == [(3, 5), (4, 5), (5, 5)]
+        write_json(tmp_path / MANIFEST, {"digest": "k"})
+    assert [p.name for p in tmp_path.iterdir()] == [MANIFEST]
+    with open_run(tmp_path, "k", "audit", "1") as run:
+        assert run.finished
+    assert [p.name for p in tmp_path.iterdir()] == [MANIFEST]
+
+
+def test_processes_keep_the_order_of_the_tasks(tmp_path):
+    with open_run(tmp_path, "k", "audit", "1", executor=Processes(2)) as run:
+        assert [r["value"] for r in run.steps(square, 1, TASKS, JSON)] == [1, 2, 5, 10, 17]
+        assert len(list(run.state.glob("square-*.json"))) == 5
+
+
+@pytest.mark.parametrize("change", ["version", "libraries", "name", "key"])
+def test_what_something_else_computed_is_not_taken_up(tmp_path, monkeypatch, change):
+    unfinished(tmp_path)
+    calls, function = counted()
+    if change == "libraries":
+        monkeypatch.setattr(runs, "libraries", lambda: {"numpy": "0"})
+    tasks = {f"other-{name}": task for name, task in TASKS.items()} if change == "name" else TASKS
+    with open_run(tmp_path, "k", "audit", "2" if change == "version" else "1") as run:
+        run = replace(run, key="other") if change == "key" else run
+        run.steps(function, 10, tasks, JSON)
+    assert calls == [0, 1, 2, 3, 4]
+
+
+def test_a_single_step_is_computed_once_for_each_key(tmp_path):
+    seen = []
+
+    def compute():
+        seen.append(1)
+        return {"left": np.arange(3), "score": np.float32([0.1, np.nan])}
+
+    def killed_after_two():
+        with open_run(tmp_path, "k", "run", "1") as run:
+            for key in ("cosine@0.9", "cosine@0.99"):
+                found = run.step("evidence", ARRAYS, compute, key)
+                assert found["left"].tolist() == [0, 1, 2]
+                assert found["score"].dtype == np.float32
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            killed_after_two()
+    assert len(seen) == 2
+
+
+def test_a_folder_of_another_run_is_refused_finished_or_not(tmp_path):
+    unfinished(tmp_path / "a")
+    with pytest.raises(DataMarketError, match="holds another audit"):
+        unfinished(tmp_path / "a", key="other")
+    with open_run(tmp_path / "b", "k", "run", "1", manifest_key="run"):
+        write_json(tmp_path / "b" / MANIFEST, {"run": "k", "digest": "other"})
+    with open_run(tmp_path / "b", "k", "run", "1", manifest_key="run"):
+        pass
+    with pytest.raises(DataMarketError, match="holds another experiment"):
+        open_run(tmp_path / "b", "k", "experiment", "1").__enter__()
+    assert (tmp_path / "b" / MANIFEST).exists()
+    assert not (tmp_path / "b" / ".state").exists()
+
+
+def test_a_folder_of_something_else_is_refused_and_left_as_it_was(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(DataMarketError, match="not empty and holds no audit"):
+        open_run(tmp_path, "k", "audit", "1").__enter__()
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(DataMarketError, match="cannot be made a folder"):
+        open_run(tmp_path / "thesis.txt", "k", "audit", "1").__enter__()
+
+
+def test_a_manifest_without_its_outputs_is_no_finished_run(tmp_path):
+    write_json(tmp_path / MANIFEST, {"digest": "k"})
+    with open_run(tmp_path, "k", "audit", "1", outputs=["audit.json"]) as run:
+        assert not run.finished
+        assert run.steps(square, 0, TASKS, JSON)[2] == {"value": 4}
+
+
+def test_a_damaged_step_is_named(tmp_path):
+    unfinished(tmp_path)
+    (kept,) = (tmp_path / ".state").glob("square-1-*.json")
+    kept.write_text("{")
+    with (
+        pytest.raises(DataMarketError, match=rf"{kept.name}.* is damaged .*delete it"),
+        open_run(tmp_path, "k", "audit", "1") as run,
+    ):
+        run.steps(square, 10, TASKS, JSON)
+
+
+def test_what_a_killed_process_was_writing_goes(tmp_path):
+    unfinished(tmp_path)
+    (tmp_path / ".audit.json.0.part").write_text("")
+    (tmp_path / ".state" / ".x.0.part").write_text("")
+    with open_run(tmp_path, "k", "audit", "1") as run:
+        assert {p.name for p in tmp_path.iterdir()} == {".state", ".lock"}
+        assert not list(run.state.glob(".*"))
+        assert json.loads((run.state / "run.json").read_text()) == {"run": "k"}
