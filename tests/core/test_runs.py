@@ -159,3 +159,34 @@ def test_what_a_killed_process_was_writing_goes(tmp_path):
         assert {p.name for p in tmp_path.iterdir()} == {".state", ".lock"}
         assert not list(run.state.glob(".*"))
         assert json.loads((run.state / "run.json").read_text()) == {"run": "k"}
+
+
+def test_a_step_may_be_an_output_and_is_still_never_stale(tmp_path):
+    seen = []
+
+    def killed_run(made_by, key=""):
+        with open_run(tmp_path, "k", "run", made_by) as run:
+            run.output(
+                "records/ties.json", JSON, lambda: (seen.append(made_by), {"by": made_by})[1], key
+            )
+            raise KeyboardInterrupt
+
+    for made_by, key, calls in (("1", "", 1), ("1", "", 1), ("2", "", 2), ("2", "theta", 3)):
+        with pytest.raises(KeyboardInterrupt):
+            killed_run(made_by, key)
+        assert len(seen) == calls
+        assert json.loads((tmp_path / "records" / "ties.json").read_text()) == {"by": made_by}
+    with open_run(tmp_path, "k", "run", "2") as run:
+        (tmp_path / "records" / "ties.json").unlink()
+        assert run.output("records/ties.json", JSON, lambda: 7, "theta") == 7
+        write_json(tmp_path / MANIFEST, {"digest": "k"})
+    assert {p.name for p in tmp_path.iterdir()} == {"records", MANIFEST}
+    assert [p.name for p in (tmp_path / "records").iterdir()] == ["ties.json"]
+
+
+def test_what_a_killed_process_was_writing_to_a_subfolder_goes(tmp_path):
+    unfinished(tmp_path)
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / ".ties.npz.0.part").write_text("")
+    with open_run(tmp_path, "k", "audit", "1"):
+        assert not list((tmp_path / "records").iterdir())

@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what a killed process was still writing; only for a folder that is claimed."""
-    for left in folder.glob(".*.part"):
+    for left in folder.rglob(".*.part"):
         left.unlink(missing_ok=True)
 
 

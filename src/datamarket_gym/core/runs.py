@@ -65,6 +65,9 @@ JSON: Format[Any] = Format(".json", write_json, read_json)
 ARRAYS: Format[Mapping[str, Any]] = Format(".npz", _write_arrays, _read_arrays)
 
 
+_DONE: Format[None] = Format(".done", lambda path, _: path.touch(), lambda path: None)
+
+
 def libraries() -> dict[str, str]:
     """Versions of Python and of the libraries on which the last bits of results depend."""
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
@@ -96,6 +99,16 @@ class Run:
         path = self.kept(name, form, key)
         if not path.exists():
             _keep(path, form, compute())
+        return _taken_up(path, form)
+
+    def output(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
+        """The result of a step that is one of the run's outputs, ``folder/name``, and stays when it ends."""
+        path = self.folder / name
+        done = self.kept(name.replace("/", "-"), _DONE, key)
+        if not (done.exists() and path.exists()):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _keep(path, form, compute())
+            _keep(done, _DONE, None)
         return _taken_up(path, form)
 
     def steps(
@@ -153,7 +166,6 @@ def open_run(
         remove_leftovers(folder)
         if not finished:
             (folder / STATE).mkdir(exist_ok=True)
-            remove_leftovers(folder / STATE)
             write_json(folder / STATE / _MARK, {"run": key})
         computed = repr((made_by, sorted(libraries().items())))
         yield Run(folder, key, finished, computed, executor or Serial(), progress or SILENT)
