@@ -62,6 +62,10 @@ def test_content_is_on_disk_before_the_name_and_the_name_before_we_go_on(tmp_pat
     monkeypatch.setattr(os, "replace", lambda a, b: (seen.append("rename"), replace(a, b)))
     write_text(tmp_path / "deep" / "a.txt", "x")
     assert seen == ["file", "rename", "folder"]
+    seen.clear()
+    with replacing(tmp_path / "b.txt", lasting=False) as part:
+        part.write_text("x")
+    assert seen == ["file", "rename"]
 
 
 def test_json_has_one_form_and_damage_is_named(tmp_path):

@@ -10,7 +10,7 @@ from datamarket_gym.core import runs
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.executors import Processes
 from datamarket_gym.core.files import write_json
-from datamarket_gym.core.runs import ARRAYS, JSON, MANIFEST, open_run
+from datamarket_gym.core.runs import ARRAYS, JSON, MANIFEST, Unkept, open_run
 
 
 class Told:
@@ -190,3 +190,11 @@ def test_what_a_killed_process_was_writing_to_a_subfolder_goes(tmp_path):
     (tmp_path / "records" / ".ties.npz.0.part").write_text("")
     with open_run(tmp_path, "k", "audit", "1"):
         assert not list((tmp_path / "records").iterdir())
+
+
+def test_steps_without_a_folder_are_the_same_steps(tmp_path):
+    told, kept = Told(), Told()
+    found = Unkept(Processes(2), told).steps(square, 10, TASKS, JSON, before=2, after=3)
+    with open_run(tmp_path, "k", "audit", "1", progress=kept) as run:
+        assert run.steps(square, 10, TASKS, JSON, before=2, after=3) == found
+    assert told.counts == kept.counts == [(2 + i, 10) for i in range(6)]

@@ -22,15 +22,20 @@ LOCK = ".lock"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to; what is there takes the place of ``path`` when the block ends well, else it goes."""
+def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
+    """A path to write to; what is there takes the place of ``path`` when the block ends well, else it goes.
+
+    Not ``lasting``, a loss of power may undo the rename (never tear the file): quicker, for what can be
+    computed again.
+    """
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         yield part
         with part.open("r+b") as file:
             os.fsync(file.fileno())
         os.replace(part, path)
-        _flush_folder(path.parent)
+        if lasting:
+            _flush_folder(path.parent)
     finally:
         part.unlink(missing_ok=True)
 

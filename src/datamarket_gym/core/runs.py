@@ -30,7 +30,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.executors import Executor, Serial, Task
+from datamarket_gym.core.executors import Executor, Serial, Task, in_order
 from datamarket_gym.core.files import LOCK, claimed, read_json, remove_leftovers, replacing, write_json
 from datamarket_gym.core.progress import SILENT, Progress
 
@@ -107,7 +107,8 @@ class Run:
         done = self.kept(name.replace("/", "-"), _DONE, key)
         if not (done.exists() and path.exists()):
             path.parent.mkdir(parents=True, exist_ok=True)
-            _keep(path, form, compute())
+            with replacing(path) as part:
+                form.write(part, compute())
             _keep(done, _DONE, None)
         return _taken_up(path, form)
 
@@ -134,6 +135,33 @@ class Run:
             done += 1
             self.progress.count(done, total)
         return [_taken_up(path, form) for path in paths.values()]
+
+
+@dataclass(frozen=True)
+class Unkept:
+    """Steps without a folder: computed by the executor, and nowhere kept."""
+
+    executor: Executor
+    progress: Progress
+
+    def steps(
+        self,
+        function: Callable[..., T],
+        shared: Any,
+        tasks: Mapping[str, Task],
+        form: Format[T],
+        *,
+        before: int = 0,
+        after: int = 0,
+    ) -> list[T]:
+        """As `Run.steps`."""
+        found: list[T] = []
+        total = before + len(tasks) + after
+        self.progress.count(before, total)
+        for result in in_order(self.executor, function, shared, list(tasks.values())):
+            found.append(result)
+            self.progress.count(before + len(found), total)
+        return found
 
 
 @contextmanager
@@ -193,7 +221,7 @@ def _held(folder: Path, manifest_key: str) -> str | None:
 
 
 def _keep(path: Path, form: Format[T], result: T) -> None:
-    with replacing(path) as part:
+    with replacing(path, lasting=False) as part:
         form.write(part, result)
 
 

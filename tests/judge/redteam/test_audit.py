@@ -75,6 +75,8 @@ def test_parallel_and_resumed_audits_end_with_the_same_bytes(market, tmp_path, m
     run(market, only=SOME, out=tmp_path / "one")
     run(market, only=SOME, out=tmp_path / "two", jobs=2)
     wanted = (tmp_path / "one" / "audit.json").read_bytes()
+    in_memory = run(market, only=SOME).model_dump_json(indent=1) + "\n"
+    assert in_memory.encode() == wanted
     assert (tmp_path / "two" / "audit.json").read_bytes() == wanted
     trial, calls = module._trial, []
 

@@ -8,7 +8,6 @@ what is missing and ends with the same bytes.
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -20,9 +19,9 @@ from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, require_count
 from datamarket_gym.core.executors import executor
 from datamarket_gym.core.files import write_json, write_text
-from datamarket_gym.core.progress import Progress
+from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import written
-from datamarket_gym.core.runs import MANIFEST, Format, Run, open_run
+from datamarket_gym.core.runs import MANIFEST, Format, Run, Unkept, open_run
 from datamarket_gym.judge.guarantees import Paid, certify
 from datamarket_gym.judge.redteam.findings import AuditReport, Finding, Trial
 from datamarket_gym.judge.redteam.grid import attack_grid, family
@@ -82,8 +81,7 @@ def audit(
     state = market.state if isinstance(market, ProviderMarket) else market
     context = _context(state, mechanism, utility, providers, only, stop_at)
     if out is None:
-        with tempfile.TemporaryDirectory() as folder:
-            return _audit(context, Path(folder), jobs, progress)
+        return _found(context, Unkept(executor(jobs), progress or SILENT))
     return _audit(context, out, jobs, progress)
 
 
@@ -118,7 +116,7 @@ def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) ->
         return AuditReport.model_validate_json(report.read_text(encoding="utf-8"))
 
 
-def _found(context: Context, run: Run) -> AuditReport:
+def _found(context: Context, run: Run | Unkept) -> AuditReport:
     """The report, from steps that are done or kept."""
     run.progress.stage("audit", "attacks")
     pairs = [(provider, attack) for provider in context.providers for attack in context.attacks]
