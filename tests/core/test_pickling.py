@@ -17,7 +17,7 @@ from datamarket_gym.games.closed_form import (
 )
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.learners.sklearn_fallback import SklearnEstimator
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 

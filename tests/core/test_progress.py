@@ -56,6 +56,10 @@ def test_stderr_shows_lines_in_a_log_and_bars_on_a_terminal(capsys, monkeypatch)
     captured = capsys.readouterr()
     assert captured.err == "reading\n"
     assert captured.out == ""
+    with shown_on_stderr(in_logs=False) as progress:
+        progress.stage("explaining")
+        progress.count(1, 2)
+    assert capsys.readouterr().err == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     with shown_on_stderr() as progress:
         assert isinstance(progress, Bar)

@@ -144,8 +144,8 @@ def test_someone_who_left_keeps_the_balance(tmp_path):
 def test_two_runs_do_not_work_in_one_folder_at_once(tmp_path):
     folder = run(tmp_path)
     with (
-        claimed(folder, "payout run"),
-        pytest.raises(DataMarketError, match="another payout run is at work"),
+        claimed(folder),
+        pytest.raises(DataMarketError, match="another run is at work"),
     ):
         run(tmp_path)
     (tmp_path / "file").write_text("")

@@ -23,7 +23,7 @@ Row = dict[str, Any]
 def show(rows: Iterable[Row], as_json: bool, save: Path | None, title: str) -> None:
     """Print rows (progress on stderr, the result on stdout) and write them to a file if asked."""
     done: list[Row] = []
-    with shown_on_stderr() as progress:
+    with shown_on_stderr(in_logs=False) as progress:
         progress.stage("measuring")
         for row in rows:
             done.append(row)

@@ -54,7 +54,7 @@ def show_demo(attack: str, seeds: int) -> None:
     gains: dict[tuple[str, str], list[float]] = {}
     payments: dict[tuple[str, bool], dict[str, float]] = {}
     listed = dict.fromkeys([*(written(ATTACKS.create(name)) for name in SHOWN), chosen])
-    with shown_on_stderr() as progress:
+    with shown_on_stderr(in_logs=False) as progress:
         progress.stage("demo", "markets")
         for seed in range(seeds):
             market = ProviderMarket.from_task(SMALL, seed)

@@ -44,7 +44,7 @@ def run_and_show(
     spec = payout_spec(config, flags)
     places = Places(submissions, validation, overrides, carry_from)
     with shown_on_stderr() as progress:
-        manifest = pay(places, spec, out, progress.stage)
+        manifest = pay(places, spec, out, progress)
     rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
     table = Table(
         title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
@@ -75,8 +75,8 @@ def run_and_show(
 
 def show_checks(run: Path, recompute: bool, submissions: Path | None, validation: Path | None) -> bool:
     """Verify a run and print what was found; whether all of it is good."""
-    with shown_on_stderr() as progress:
-        checks = verify(run, recompute, submissions, validation, progress.stage)
+    with shown_on_stderr(in_logs=False) as progress:
+        checks = verify(run, recompute, submissions, validation, progress)
     return _print_checks(checks)
 
 
@@ -120,8 +120,8 @@ def show_explanation(
     run: Path, identity: str, as_json: bool, submissions: Path | None, validation: Path | None
 ) -> None:
     """Explain a payment and print it."""
-    with shown_on_stderr() as progress:
-        found = explain(run, identity, submissions, validation, progress.stage)
+    with shown_on_stderr(in_logs=False) as progress:
+        found = explain(run, identity, submissions, validation, progress)
     if as_json:
         Console().print_json(json.dumps(asdict(found)))
         return

@@ -53,9 +53,14 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
+def json_text(data: Any, *, indent: int = 1, sort: bool = True) -> str:
+    """Plain values as JSON, the same text for the same values; unsorted, keys stay in their order."""
+    return json.dumps(data, indent=indent, sort_keys=sort, ensure_ascii=True) + "\n"
+
+
 def write_json(path: Path, data: Any, *, indent: int = 1, sort: bool = True) -> None:
-    """Plain values as JSON, the same bytes for the same values; unsorted, keys stay in their order."""
-    write_text(path, json.dumps(data, indent=indent, sort_keys=sort, ensure_ascii=True) + "\n")
+    """Plain values as a JSON file; see `json_text`."""
+    write_text(path, json_text(data, indent=indent, sort=sort))
 
 
 def read_json(path: Path) -> Any:

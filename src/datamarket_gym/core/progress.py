@@ -101,13 +101,13 @@ class Bar:
 
 
 @contextmanager
-def shown_on_stderr() -> Iterator[Progress]:
-    """A bar where stderr is a terminal, lines elsewhere."""
+def shown_on_stderr(*, in_logs: bool = True) -> Iterator[Progress]:
+    """A bar where stderr is a terminal, lines elsewhere; work that is soon done needs none ``in_logs``."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield Lines(sys.stderr)
+        yield Lines(sys.stderr) if in_logs else SILENT
         return
     from rich.progress import (
         BarColumn,

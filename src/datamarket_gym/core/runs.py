@@ -31,7 +31,15 @@ import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.executors import Executor, Serial, Task, in_order
-from datamarket_gym.core.files import LOCK, claimed, read_json, remove_leftovers, replacing, write_json
+from datamarket_gym.core.files import (
+    LOCK,
+    claimed,
+    json_text,
+    read_json,
+    remove_leftovers,
+    replacing,
+    write_json,
+)
 from datamarket_gym.core.progress import SILENT, Progress
 
 MANIFEST = "manifest.json"
@@ -61,11 +69,12 @@ def _read_arrays(path: Path) -> dict[str, Any]:
         return {name: file[name] for name in file.files}
 
 
-JSON: Format[Any] = Format(".json", write_json, read_json)
+def _write_json(path: Path, data: Any) -> None:
+    path.write_text(json_text(data), encoding="utf-8")
+
+
+JSON: Format[Any] = Format(".json", _write_json, read_json)
 ARRAYS: Format[Mapping[str, Any]] = Format(".npz", _write_arrays, _read_arrays)
-
-
-_DONE: Format[None] = Format(".done", lambda path, _: path.touch(), lambda path: None)
 
 
 def libraries() -> dict[str, str]:
@@ -89,14 +98,14 @@ class Run:
         """Where the steps of an unfinished run are."""
         return self.folder / STATE
 
-    def kept(self, name: str, form: Format[Any], key: str = "") -> Path:
+    def kept(self, name: str, ending: str, key: str = "") -> Path:
         """The file of a step; ``key`` adds what decides it beyond the run and its name."""
         digest = hashlib.sha256(repr((self.key, self.made_by, name, key)).encode()).hexdigest()
-        return self.state / f"{name}-{digest[:16]}{form.ending}"
+        return self.state / f"{name}-{digest[:16]}{ending}"
 
     def step(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
         """The result of one step, computed here unless it was kept."""
-        path = self.kept(name, form, key)
+        path = self.kept(name, form.ending, key)
         if not path.exists():
             _keep(path, form, compute())
         return _taken_up(path, form)
@@ -104,12 +113,12 @@ class Run:
     def output(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
         """The result of a step that is one of the run's outputs, ``folder/name``, and stays when it ends."""
         path = self.folder / name
-        done = self.kept(name.replace("/", "-"), _DONE, key)
+        done = self.kept(name.replace("/", "-"), ".done", key)
         if not (done.exists() and path.exists()):
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as part:
                 form.write(part, compute())
-            _keep(done, _DONE, None)
+            done.touch()
         return _taken_up(path, form)
 
     def steps(
@@ -126,7 +135,7 @@ class Run:
 
         Progress counts ``before`` steps as done and ``after`` as still to come.
         """
-        paths = {name: self.kept(name, form) for name in tasks}
+        paths = {name: self.kept(name, form.ending) for name in tasks}
         todo = [name for name, path in paths.items() if not path.exists()]
         done, total = before + len(tasks) - len(todo), before + len(tasks) + after
         self.progress.count(done, total)

@@ -84,7 +84,7 @@ def _tasks(spec: ExperimentSpec) -> dict[str, Task]:
 
 def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> dict[str, Any]:
     """Write the results of all cells; what they took."""
-    resumed = any(run.kept(name, _CELL).exists() for name in tasks)
+    resumed = any(run.kept(name, _CELL.ending).exists() for name in tasks)
     started = time.perf_counter()
     cells = run.steps(_cell, shared, tasks, _CELL)
     seconds = sum(float(cell.schema.metadata[_SECONDS]) for cell in cells)

@@ -15,13 +15,14 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
+from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.matches import describe
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results, in_cents
 from datamarket_gym.payout.spec import checked_spec
-from datamarket_gym.payout.stages import Payday, Progress, Work, utility_oracle
+from datamarket_gym.payout.stages import FinishedRun, Payday, Work, utility_oracle
 from datamarket_gym.payout.verify import places_of
 
 
@@ -54,8 +55,8 @@ def explain(
     progress: Progress | None = None,
 ) -> Explanation:
     """Explain one identity's payment of a finished run; needs the run's inputs."""
-    tell = progress or (lambda _: None)
-    tell("reading the run and its inputs")
+    progress = progress or SILENT
+    progress.stage("reading the run and its inputs")
     payday, results = _results(folder, submissions, validation)
     inputs, shares = results.inputs, results.payments.shares
     if identity not in inputs.identities:
@@ -65,7 +66,7 @@ def explain(
     label = results.payments.clusters.label
     mine = np.unique(label[inputs.owner == code])
     sizes = np.bincount(label)
-    tell("scoring without its evidence")
+    progress.stage("scoring without its evidence")
     return Explanation(
         identity=identity,
         paid=results.division.paid[code],
@@ -93,7 +94,7 @@ def _results(folder: Path, submissions: Path | None, validation: Path | None) ->
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"
         )
-    return payday, Work(payday, folder, lambda _: None, manifest["outputs"]).results()
+    return payday, Work(payday, FinishedRun(folder, manifest["outputs"])).results()
 
 
 def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:

@@ -15,7 +15,9 @@ import numpy as np
 
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import read_json, sha256, write_json
+from datamarket_gym.core.files import json_text, read_json, sha256
+from datamarket_gym.core.progress import SILENT, Progress
+from datamarket_gym.core.runs import Format, Run
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.payout import ledger
@@ -29,14 +31,13 @@ from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import Threshold, choose_evidence
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
-from datamarket_gym.pipeline.records import read_record, write_record
+from datamarket_gym.pipeline.records import record_format
 from datamarket_gym.pipeline.represent import CanonicalUnits, represent
 from datamarket_gym.pipeline.score import Scores, score
 from datamarket_gym.pipeline.share import Amounts, share
 from datamarket_gym.pipeline.tie import tie
 
 R = TypeVar("R")
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -89,29 +90,49 @@ class Payday:
 
 
 @dataclass(frozen=True)
-class Work:
-    """The stages of a payday in the folder ``out``; a finished run's are read and not made.
+class FinishedRun:
+    """The outputs of a run that was made before: each is checked against its manifest, and none is made."""
 
-    ``outputs`` are the manifest's, of a finished run: each file is checked against it.
-    """
+    folder: Path
+    outputs: dict[str, Any]
+    progress: Progress = SILENT
+
+    def output(self, name: str, form: Format[R], compute: Callable[[], R]) -> R:
+        """An output of the run; refused where it is missing or changed."""
+        path = self.folder / name
+        if name not in self.outputs or not path.exists() or sha256(path) != self.outputs[name]["sha256"]:
+            raise DataMarketError(
+                f"{str(path)!r} is missing or not as the run left it; run verify, or pay into another folder"
+            )
+        return form.read(path)
+
+
+def _write_threshold(path: Path, threshold: Threshold) -> None:
+    path.write_text(json_text(threshold.model_dump(mode="json")), encoding="utf-8")
+
+
+_THRESHOLD = Format(".json", _write_threshold, lambda path: Threshold.model_validate(read_json(path)))
+
+
+@dataclass(frozen=True)
+class Work:
+    """The stages of a payday in a run: one that is made now, or a finished one."""
 
     payday: Payday
-    out: Path
-    tell: Progress
-    outputs: dict[str, Any] | None = None
+    run: Run | FinishedRun
 
     def results(self) -> Results:
         """Everything up to the cents."""
         day, inputs, spec = self.payday, self.payday.inputs, self.payday.spec
-        self.tell("checking which similarity threshold may be used")
+        self.run.progress.stage("checking which similarity threshold may be used")
         threshold = self.threshold()
         mechanism = spec.mechanism(threshold.evidence)
-        self.tell(f"looking for copies ({threshold.evidence})")
+        self.run.progress.stage(f"looking for copies ({threshold.evidence})")
         clusters = self.clusters(mechanism)
         owners = payees(inputs, spec, day.edge_table, day.overrides)
-        self.tell(f"scoring {clusters.n_clusters:,} clusters")
+        self.run.progress.stage(f"scoring {clusters.n_clusters:,} clusters")
         paid = self.paid(mechanism, clusters, "", groups=True)
-        self.tell("scoring once more without evidence")
+        self.run.progress.stage("scoring once more without evidence")
         apart = clusters_by(inputs.submission, Edges.none(), clusters.granularity)
         plain = self.paid(mechanism, apart, "without_evidence_", groups=False)
         cents, without = (in_cents(p, inputs, spec, owners.group, day.opening) for p in (paid, plain))
@@ -123,12 +144,8 @@ class Work:
 
     def threshold(self) -> Threshold:
         """The evidence that may be used."""
-        kept = self.out / "threshold.json"
-        self._require(kept)
-        if not kept.exists():
-            found = choose_evidence(self.payday.inputs, self.payday.spec)
-            write_json(kept, found.model_dump(mode="json"))
-        return Threshold.model_validate(read_json(kept))
+        inputs, spec = self.payday.inputs, self.payday.spec
+        return self.run.output("threshold.json", _THRESHOLD, lambda: choose_evidence(inputs, spec))
 
     def clusters(self, mechanism: Mechanism) -> Clusters:
         """The ties that were found, after the operator's overrides."""
@@ -168,21 +185,7 @@ class Work:
 
     def _kept(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
         """A stage's record; made, and kept, where it is not there yet."""
-        path = self.out / "records" / f"{name}.npz"
-        self._require(path)
-        if not path.exists():
-            write_record(path, make())
-        return read_record(path, kind)
-
-    def _require(self, path: Path) -> None:
-        """Refuse a finished run whose file is missing or changed."""
-        if self.outputs is None:
-            return
-        name = path.relative_to(self.out).as_posix()
-        if name not in self.outputs or not path.exists() or sha256(path) != self.outputs[name]["sha256"]:
-            raise DataMarketError(
-                f"{str(path)!r} is missing or not as the run left it; run verify, or pay into another folder"
-            )
+        return self.run.output(f"records/{name}.npz", record_format(kind), make)
 
 
 def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:

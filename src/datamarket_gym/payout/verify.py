@@ -15,6 +15,7 @@ from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
+from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import OUTPUTS, read_manifest
@@ -22,7 +23,7 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
-from datamarket_gym.payout.stages import Places, Progress
+from datamarket_gym.payout.stages import Places
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ record gives the same bytes, and a file is there whole or not at all.
 from __future__ import annotations
 
 import dataclasses
-import os
 import typing
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -19,18 +18,26 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import replacing
+from datamarket_gym.core.runs import Format
 
 R = TypeVar("R")
 
 
 def write_record(path: Path, record: Any) -> None:
-    """Write a record part, then rename it into place; the folder is made where it is missing."""
-    arrays = dict(_flat(record, ""))
+    """Write a record; the folder is made where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as part, part.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
+    with replacing(path) as part:
+        _write(part, record)
+
+
+def record_format(kind: type[R]) -> Format[R]:
+    """How the steps of a run keep records of a class."""
+    return Format(".npz", _write, lambda path: read_record(path, kind))
+
+
+def _write(path: Path, record: Any) -> None:
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **dict(_flat(record, "")))
 
 
 def read_record(path: Path, kind: type[R]) -> R:
