@@ -3,14 +3,15 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from datamarket_gym.core import runs
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.executors import Processes
-from datamarket_gym.core.files import write_json
-from datamarket_gym.core.runs import ARRAYS, JSON, MANIFEST, Unkept, open_run
+from datamarket_gym.core.files import read_json, write_json
+from datamarket_gym.core.runs import MANIFEST, Format, Unkept, open_run
+
+JSON = Format(".json", lambda path, found: path.write_text(json.dumps(found)), read_json)
 
 
 class Told:
@@ -87,27 +88,6 @@ def test_what_something_else_computed_is_not_taken_up(tmp_path, monkeypatch, cha
         run = replace(run, key="other") if change == "key" else run
         run.steps(function, 10, tasks, JSON)
     assert calls == [0, 1, 2, 3, 4]
-
-
-def test_a_single_step_is_computed_once_for_each_key(tmp_path):
-    seen = []
-
-    def compute():
-        seen.append(1)
-        return {"left": np.arange(3), "score": np.float32([0.1, np.nan])}
-
-    def killed_after_two():
-        with open_run(tmp_path, "k", "run", "1") as run:
-            for key in ("cosine@0.9", "cosine@0.99"):
-                found = run.step("evidence", ARRAYS, compute, key)
-                assert found["left"].tolist() == [0, 1, 2]
-                assert found["score"].dtype == np.float32
-            raise KeyboardInterrupt
-
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            killed_after_two()
-    assert len(seen) == 2
 
 
 def test_a_folder_of_another_run_is_refused_finished_or_not(tmp_path):

@@ -4,7 +4,7 @@
 
     with open_run(folder, key, "audit", version) as run:
         if not run.finished:
-            trials = run.steps(play, market, tasks, JSON)
+            trials = run.steps(play, market, tasks, TRIAL)
             ...
             write_json(folder / MANIFEST, {"digest": key, ...})
 
@@ -27,14 +27,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.executors import Executor, Serial, Task, in_order
 from datamarket_gym.core.files import (
     LOCK,
     claimed,
-    json_text,
     read_json,
     remove_leftovers,
     replacing,
@@ -57,24 +54,6 @@ class Format(Generic[T]):
     ending: str
     write: Callable[[Path, T], None]
     read: Callable[[Path], T]
-
-
-def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    with path.open("wb") as file:
-        np.savez(file, **arrays)
-
-
-def _read_arrays(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
-def _write_json(path: Path, data: Any) -> None:
-    path.write_text(json_text(data), encoding="utf-8")
-
-
-JSON: Format[Any] = Format(".json", _write_json, read_json)
-ARRAYS: Format[Mapping[str, Any]] = Format(".npz", _write_arrays, _read_arrays)
 
 
 def libraries() -> dict[str, str]:
@@ -102,13 +81,6 @@ class Run:
         """The file of a step; ``key`` adds what decides it beyond the run and its name."""
         digest = hashlib.sha256(repr((self.key, self.made_by, name, key)).encode()).hexdigest()
         return self.state / f"{name}-{digest[:16]}{ending}"
-
-    def step(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
-        """The result of one step, computed here unless it was kept."""
-        path = self.kept(name, form.ending, key)
-        if not path.exists():
-            _keep(path, form, compute())
-        return _taken_up(path, form)
 
     def output(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
         """The result of a step that is one of the run's outputs, ``folder/name``, and stays when it ends."""
