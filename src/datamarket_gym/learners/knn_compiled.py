@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
+from datamarket_gym.learners.kernel_cache import kept
 
 if TYPE_CHECKING:
     from datamarket_gym.learners.knn_votes import Ballot
@@ -39,7 +39,7 @@ def count(ballot: Ballot, coalitions: CoalitionMatrix) -> Values:
 # are multiplied away instead of branched around.
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kept(__file__, nogil=True)
 def _soft(
     present: NDArray[np.int8],
     order: NDArray[np.int32],
@@ -78,7 +78,7 @@ def _soft(
                 total[b] += right if unit else right / (wrong + right)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kept(__file__, nogil=True)
 def _majority(
     present: NDArray[np.int8],
     order: NDArray[np.int32],

@@ -5,7 +5,7 @@ preconditioner; from an extrapolated start five gradients then suffice on averag
 decides (gradients, margins, proof) is in double precision. The line search looks at slopes only: a
 step is kept unless it passed the minimum by too much (the objective is convex).
 
-The compiled code is cached by the time stamp of *this* file: touch it after changing `kernels`.
+`SOURCES` are the files that are compiled into `solve_part`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from collections import namedtuple
 import numpy as np
 from numba import njit
 
-from datamarket_gym.learners.logistic import kernel_proof, kernels
+from datamarket_gym.learners.kernel_cache import kept
+from datamarket_gym.learners.logistic import certify, kernel_proof, kernels
 from datamarket_gym.learners.logistic.kernels import JIT
+
+SOURCES = (__file__, kernels.__file__, kernel_proof.__file__, certify.__file__)
 
 MEMORY = 6
 EVALUATIONS = 90  # then the coalition is left to `alone`
@@ -359,7 +362,7 @@ def keep(rows, work, n_classes, known, solution, trend):  # type: ignore[no-unty
                 trend[1, k, j] = solution[k, j] - work.lean[k, j]
 
 
-@njit(**JIT)
+@kept(*SOURCES, **JIT)
 def solve_part(rows, level, answers, bits, scale):  # type: ignore[no-untyped-def]
     """Solve the coalitions of a level in turn; returns the number of gradient evaluations.
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes
 from datamarket_gym.learners.logistic import warm
-from datamarket_gym.learners.logistic.engine import kernels_are_compiled
 from datamarket_gym.learners.logistic.problem import Problem
 
 _KEPT = 20_000_000  # numbers of the last size's solutions kept for warm starts (480 MB with trends)
@@ -67,9 +66,10 @@ class Compiled:
 
     def _start(self) -> None:
         """Compile if need be; solve the grand coalition, the start where there is no better one."""
+        from datamarket_gym.learners.kernel_cache import is_compiled
         from datamarket_gym.learners.logistic import coalition
 
-        if not coalition.solve_part.signatures and not kernels_are_compiled():
+        if not is_compiled(coalition.solve_part):
             _log.warning("compiling the logistic kernels, once on this machine: about half a minute")
         problem = self.problem
         self._rows = coalition.Rows(

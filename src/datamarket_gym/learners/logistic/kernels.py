@@ -12,7 +12,6 @@ import numpy as np
 from numba import njit
 
 JIT: dict[str, Any] = {
-    "cache": True,
     "nogil": True,
     "fastmath": {"reassoc", "contract", "nsz", "arcp"},
     "error_model": "numpy",
