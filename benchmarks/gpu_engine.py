@@ -1,11 +1,12 @@
-"""Check and time the torch engine of logistic regression on one GPU, in one go.
+"""Time the batched engine of logistic regression on one GPU, in one go.
 
-Needs numpy and torch (and Triton for the fused kernels), nothing else::
+Needs the core dependencies and torch (and Triton for the fused kernels)::
 
     python benchmarks/gpu_engine.py [--device cuda] [--data embeddings.npz] [--small] [--profile names] [--tiles]
 
 Every workload is timed from rows to counts, after one untimed run (Triton compiles then), and a sample of
 its coalitions is solved again by Newton's method in NumPy to the last digit; "wrong" must be 0.
+Whether the fused kernels compute what they should is tested in tests/learners/test_logistic_triton.py.
 ``--data`` names a file with arrays text, text_label, images, images_label (rows to draw games from);
 without it embeddings are simulated.
 """
@@ -33,14 +34,14 @@ _learners.__path__ = [str(SOURCE / "datamarket_gym" / "learners")]
 sys.modules["datamarket_gym.learners"] = _learners
 
 from datamarket_gym.learners.base import TrainingRows, ValidationRows  # noqa: E402
-from datamarket_gym.learners.logistic import alone  # noqa: E402
-from datamarket_gym.learners.logistic_torch import (  # noqa: E402
+from datamarket_gym.learners.logistic import (  # noqa: E402
     StackedLogisticScorer,
+    calculus,
     descent,
-    kernels,
-    sweep,
+    exact,
+    triton_launch,
 )
-from datamarket_gym.learners.logistic_torch.layout import slots  # noqa: E402
+from datamarket_gym.learners.logistic.layout import slots  # noqa: E402
 
 Game = tuple[TrainingRows, ValidationRows]
 
@@ -104,70 +105,38 @@ def embeddings(name: str, seed: int, data: dict[str, np.ndarray]) -> Game:
     return TrainingRows(x[:800], y[:800], player, 8, classes), ValidationRows(x[800:], y[800:])
 
 
-def check_kernels(device: str) -> None:
-    """Triton against plain torch: gradients on and off chip, and one step of the descent."""
-    if not (device.startswith("cuda") and kernels.AVAILABLE):
-        print("kernels: plain torch only")
-        return
-    scorer = StackedLogisticScorer([hard(0), hard(1)], 1.0, device)
-    data = scorer._engine.stack
-    coalitions = [powerset(10)[::5], powerset(10)[:77]]
-    place, _ = slots(data, coalitions, [np.arange(len(c)) for c in coalitions])
-    weights = torch.randn(place.live.shape, dtype=torch.float64, device=device) * place.live
-    chip = sweep.gradient(weights, data, place)
-    few, kernels.FEW = kernels.FEW, 0
-    fused = sweep.gradient(weights, data, place)
-    kernels.FEW, kernels.AVAILABLE = few, False
-    plain = sweep.gradient(weights, data, place)
-    for name, got in (("on chip", chip), ("fused", fused)):
-        print(f"gradient {name}: relative error {float((got - plain).norm() / plain.norm()):.1e}")
-    live, g = place.live.flatten(2), plain.flatten(2)
-    states = [descent.begin(weights.flatten(2), g, 0.01 * g, live) for _ in range(2)]
-    worst, (plainly, fast) = 0.0, states
-    for _ in range(12):
-        kernels.AVAILABLE = False
-        g = sweep.gradient(plainly.trial.view_as(weights), data, place).flatten(2)
-        for key, value in vars(plainly).items():  # both take the step from the same state
-            setattr(fast, key, value.clone())
-        descent.advance(plainly, g, 0.01 * g, live)
-        kernels.AVAILABLE = True
-        descent.advance(fast, g, 0.01 * g, live)
-        worst = max(worst, float((plainly.trial - fast.trial).norm() / plainly.trial.norm()))
-    print(f"descent step: relative difference {worst:.1e}")
-
-
 def tiles(device: str) -> None:
     """Time the on-chip gradient at full size with several tiles, and the cuBLAS way."""
     scorer = StackedLogisticScorer([synthetic(s) for s in range(50)], 1.0, device)
-    data = scorer._engine.stack
-    place, _ = slots(data, [powerset(12)] * 50, [np.arange(4095)] * 50)
+    data = scorer.games.stack
+    place, _ = slots(data, [powerset(12)] * 50)
     weights = torch.randn(place.live.shape, dtype=torch.float64, device=device) * 0.3
-    few = kernels.FEW
+    few = triton_launch.FEW
     for tile in ((16, 16, 1), (16, 32, 1), None):
-        kernels.FEW = few if tile else 0
-        kernels.TILE = tile or kernels.TILE
+        triton_launch.FEW = few if tile else 0
+        triton_launch.TILE = tile or triton_launch.TILE
         try:
-            times = [timed(lambda: sweep.gradient(weights, data, place), device)[1] for _ in range(6)]
+            times = [timed(lambda: calculus.gradient(weights, data, place), device)[1] for _ in range(6)]
             print(
                 f"gradient of 204,750 coalitions, tile {tile}: {1e3 * min(times[1:]):.2f} ms", flush=True
             )
         except Exception as error:  # a tile that does not fit is a result, not a failure
             print(f"tile {tile}: {type(error).__name__} {str(error)[:200]}")
-    kernels.FEW, kernels.TILE = few, TILE
+    triton_launch.FEW, triton_launch.TILE = few, TILE
     point = weights.flatten(2)
-    slope = sweep.gradient(weights, data, place).flatten(2)
-    warps, live = kernels.WARPS, place.live.flatten(2)
-    for kernels.WARPS in (1, 2, 4):
+    slope = calculus.gradient(weights, data, place).flatten(2)
+    warps, live = triton_launch.WARPS, place.live.flatten(2)
+    for triton_launch.WARPS in (1, 2, 4):
         state = descent.begin(point.clone(), slope.clone(), 1e-3 * slope, live)
         times = [
             timed(lambda s=state: descent.advance(s, 0.9 * slope, 0.9e-3 * slope, live), device)[1]
             for _ in range(6)
         ]
-        print(f"step of 204,750 coalitions, {kernels.WARPS} warps: {1e3 * min(times[1:]):.2f} ms")
-    kernels.WARPS = warps
+        print(f"step of 204,750 coalitions, {triton_launch.WARPS} warps: {1e3 * min(times[1:]):.2f} ms")
+    triton_launch.WARPS = warps
 
 
-TILE = kernels.TILE
+TILE = triton_launch.TILE
 
 
 def timed(call, device: str):
@@ -199,7 +168,7 @@ def workload(
         g = int(rng.integers(len(games)))
         b = int(rng.integers(len(coalitions[g])))
         if len(np.unique(games[g][0].label[coalitions[g][b][games[g][0].player]])) > 1:
-            wrong += alone.solve(scorer.problems[g], coalitions[g][b], 1.0).correct != counts[g][b]
+            wrong += exact.solve(scorer.problems[g], coalitions[g][b], 1.0).correct != counts[g][b]
     r = scorer.report
     line = (
         f"{name:34s} {total:8d} coalitions  prepare {preparing:6.3f} s  solve {solving:7.3f} s  "
@@ -253,8 +222,7 @@ def main() -> None:
     options = parser.parse_args()
     data = dict(np.load(options.data)) if options.data and options.data.exists() else {}
     print(f"torch {torch.__version__}, data {sorted(data) or 'simulated'}")
-    check_kernels(options.device)
-    if options.tiles and kernels.AVAILABLE:
+    if options.tiles and triton_launch.AVAILABLE:
         tiles(options.device)
     few, mid, many = (1, 1, 1) if options.small else (50, 16, 24)
     rng = np.random.default_rng(0)

@@ -102,7 +102,7 @@ BASES = {
 
 def unregistered():
     for module in pkgutil.walk_packages(datamarket_gym.__path__, "datamarket_gym."):
-        if ".logistic_torch" not in module.name:  # needs torch
+        if ".logistic.triton_" not in module.name:  # needs torch
             importlib.import_module(module.name)
     for base, kind in BASES.items():
         todo = [base]

@@ -84,7 +84,7 @@ def install(built: Path, target: Path) -> None:
     subprocess.run([*command, "--target", str(target), str(built)], check=True)
 
 
-TIE = (f"{LOGISTIC}/certify.py", "TIE = 1e-9", "TIE = 9e+9")
+TIE = (f"{LOGISTIC}/certificate.py", "TIE = 1e-9", "TIE = 9e+9")
 """With this change no prediction is certain any more."""
 
 
@@ -116,7 +116,7 @@ def test_a_new_version_answers_with_its_own_proof(tmp_path: Path) -> None:
         x = np.random.default_rng(0).normal(size=(24, 4)) + label[:, None]
         rows = TrainingRows(x, label, np.arange(24) % 2, 2, 3)
         scorer = LogisticScorer(rows, ValidationRows(x + 0.1, label), backend="compiled", jobs=1)
-        print(scorer._engine.solve(np.ones((1, 2), dtype=bool))[1])
+        print(scorer.engine.solve(np.ones((1, 2), dtype=bool))[1])
     """
     install(wheel(tmp_path / "old"), tmp_path / "site")
     assert run(code, tmp_path / "site", tmp_path / "cache") == "[ True]"

@@ -13,9 +13,9 @@ from datamarket_gym.core.errors import LearnerError, ParameterError
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.logistic import Logistic, LogisticScorer
-from datamarket_gym.learners.logistic.alone import solve
+from datamarket_gym.learners.logistic.exact import solve
 
-BACKENDS = ("compiled", "lockstep")
+BACKENDS = ("compiled", "batched")
 
 
 def game(
@@ -214,7 +214,7 @@ def test_exact_tie_goes_to_the_lowest_class_and_is_counted() -> None:
 def test_fast_engines_agree_with_the_slow_one() -> None:
     rows, validation = game(8, players=6, rows=10, weighted=True)
     coalitions = all_coalitions(6)
-    slow = LogisticScorer(rows, validation, backend="alone").correct(coalitions)
+    slow = LogisticScorer(rows, validation, backend="exact").correct(coalitions)
     for backend in BACKENDS:
         assert (LogisticScorer(rows, validation, backend=backend).correct(coalitions) == slow).all()
     scorer = LogisticScorer(rows, validation)
@@ -257,13 +257,58 @@ def test_bad_input_is_named() -> None:
 def test_without_numba_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
     from datamarket_gym.learners.logistic import engine
 
-    rows, validation = game(11)
-    coalitions = all_coalitions(4)
-    expected = LogisticScorer(rows, validation).correct(coalitions)
+    rows, validation = game(11, players=8, rows=6)
+    coalitions = all_coalitions(8)
+    expected = LogisticScorer(rows, validation, backend="compiled").correct(coalitions)
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
     scorer = LogisticScorer(rows, validation)
-    assert type(scorer._engine).__name__ == "Lockstep"
+    assert type(scorer.engine).__name__ == "Batched"
     assert (scorer.correct(coalitions) == expected).all()
+
+
+def chosen(players: int, d: int = 5) -> str:
+    return type(LogisticScorer(*game(11, players=players, rows=3, d=d)).engine).__name__
+
+
+def test_the_engine_is_a_function_of_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few coalitions or many features in batches; compiled kernels where they are worth their price."""
+    from datamarket_gym.learners import kernel_cache
+
+    for ready, expected in ((True, "Compiled"), (False, "Batched")):
+        monkeypatch.setattr(kernel_cache, "is_compiled", lambda dispatcher, ready=ready: ready)
+        for _ in range(2):  # whatever was solved before
+            assert [chosen(4), chosen(7), chosen(8), chosen(11)] == ["Batched"] * 2 + [expected] * 2
+            assert [chosen(12), chosen(12, d=200)] == ["Compiled", "Batched"]
+            scorer = LogisticScorer(*game(11, players=7, rows=3))
+            scorer.correct(np.repeat(all_coalitions(7), 40, axis=0))
+
+
+def test_compiling_is_announced_and_only_when_it_happens(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from datamarket_gym.learners import kernel_cache
+
+    rows, validation = game(11)
+    for ready in (True, False):
+        monkeypatch.setattr(kernel_cache, "is_compiled", lambda dispatcher, ready=ready: ready)
+        LogisticScorer(rows, validation, backend="compiled").correct(all_coalitions(4))
+        assert ("half a minute" in caplog.text) != ready
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "exact"])
+def test_a_weight_counts_as_so_many_copies_of_the_row(backend: str) -> None:
+    rows, validation = game(14, players=3, rows=10)
+    weight = np.random.default_rng(14).integers(1, 6, len(rows.label))
+    copies = np.repeat(np.arange(len(weight)), weight)
+    weighted = TrainingRows(rows.features, rows.label, rows.player, 3, 3, weight.astype(float))
+    copied = TrainingRows(rows.features[copies], rows.label[copies], rows.player[copies], 3, 3)
+    coalitions = all_coalitions(3)
+    one, two, unweighted = (
+        LogisticScorer(r, validation, backend=backend).correct(coalitions).tolist()
+        for r in (weighted, copied, rows)
+    )
+    assert one == two
+    assert one != unweighted
 
 
 def test_missing_accelerator_warns_once_and_gives_the_same_values(
@@ -271,7 +316,7 @@ def test_missing_accelerator_warns_once_and_gives_the_same_values(
 ) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "datamarket_gym.learners.logistic_torch", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     rows, validation = game(12)
     coalitions = all_coalitions(4)
     with pytest.warns(UserWarning, match="using the CPU") as caught:

@@ -52,5 +52,5 @@ def stamp(*sources: str) -> str:
 
 
 def is_compiled(dispatcher: Any) -> bool:
-    """Whether calling it costs no compilation: done in this process, or by an earlier one."""
-    return bool(dispatcher.signatures) or dispatcher._cache.filled()
+    """Whether its machine code is kept, so that calling it costs no compilation."""
+    return bool(dispatcher._cache.filled())

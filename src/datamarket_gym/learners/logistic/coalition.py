@@ -16,13 +16,13 @@ import numpy as np
 from numba import njit
 
 from datamarket_gym.learners.kernel_cache import kept
-from datamarket_gym.learners.logistic import certify, kernel_proof, kernels
+from datamarket_gym.learners.logistic import certificate, kernel_proof, kernels
 from datamarket_gym.learners.logistic.kernels import JIT
 
-SOURCES = (__file__, kernels.__file__, kernel_proof.__file__, certify.__file__)
+SOURCES = (__file__, kernels.__file__, kernel_proof.__file__, certificate.__file__)
 
 MEMORY = 6
-EVALUATIONS = 90  # then the coalition is left to `alone`
+EVALUATIONS = 90  # then the coalition is left to `exact`
 REFACTOR = 10  # evaluations after which the Hessian is formed anew
 
 Rows = namedtuple("Rows", "features label weight start validation truth n_labels centre spread anchor")

@@ -1,18 +1,25 @@
-"""The proof of `certify`, compiled, for one coalition."""
+"""The proof of `certificate`, compiled, for one coalition: what its formulas need, and their verdict."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from datamarket_gym.learners.logistic import kernels
-from datamarket_gym.learners.logistic.certify import RADII, ROUNDING, TIE
+from datamarket_gym.learners.logistic import certificate, kernels
+from datamarket_gym.learners.logistic.certificate import RADII, ROUNDING, SLACK, TIE
 from datamarket_gym.learners.logistic.kernels import JIT
+
+_growth = njit(**JIT)(certificate.growth)
+_plain = njit(**JIT)(certificate.plain)
+_moved = njit(**JIT)(certificate.moved)
+_gradient_error = njit(**JIT)(certificate.gradient_error)
+_intercept_error = njit(**JIT)(certificate.intercept_error)
+_trusted = njit(**JIT)(certificate.trusted)
 
 
 @njit(**JIT)
 def bounds(p, w, x, n_classes, d, n, g, penalty, mass, small, bends):  # type: ignore[no-untyped-def]
-    """The eps and beta of `certify.bounds`; (-1, -1) where the proof does not apply."""
+    """The eps and beta of `certificate.plain`; (-1, -1) where the proof does not apply."""
     spread = 0.0
     reach = 0.0
     length = bends[2, :n]
@@ -59,26 +66,26 @@ def bounds(p, w, x, n_classes, d, n, g, penalty, mass, small, bends):  # type: i
         kernels.back_substitute(small, n_classes, inverse[k])
     resistance = 0.0
     square = 0.0
+    length_b = 0.0
     for k in range(n_classes):
+        length_b += g[k, d] * g[k, d]
         for m in range(n_classes):
             square += g[k, d] * inverse[k, m] * g[m, d]
             resistance = max(resistance, inverse[k, k] + inverse[m, m] - 2.0 * inverse[k, m])
-    if resistance * scale > 1e12:
+    resistance = np.sqrt(resistance) * (1.0 + SLACK)
+    if not _trusted(resistance, scale):
         return -1.0, -1.0
-    resistance = np.sqrt(resistance)
-    rounding = ROUNDING * mass
-    offset = np.sqrt(abs(square)) + rounding * np.sqrt(n_classes) * resistance
-    spread = np.sqrt(spread)
+    entry = ROUNDING * mass
+    q = np.sqrt(abs(square))
+    q += _intercept_error(entry, n_classes, np.sqrt(length_b)) * resistance
     size = 0.0
     for k in range(n_classes):
         for j in range(d):
             size += g[k, j] * g[k, j]
-    size = np.sqrt(size) + rounding * np.sqrt(d * n_classes)
+    size = np.sqrt(size) + _gradient_error(entry, n_classes, d)
     for radius in RADII:
-        f = np.exp(2.0 * radius)
-        eps = (size + f * spread * offset) / penalty
-        beta = f * resistance * (offset + spread * eps)
-        if np.sqrt(2.0 * reach) * eps + beta < radius:
+        eps, beta = _plain(size, np.sqrt(spread), q, resistance, penalty, _growth(radius))
+        if _moved(eps, beta, np.sqrt(reach)) < radius:
             return eps, beta
     return -1.0, -1.0
 
@@ -106,6 +113,6 @@ def judge(z, n_val, classes, n_classes, truth, lengths, eps, beta):  # type: ign
                 margin = min(margin, z[chosen, i] - z[k, i])
         if classes[chosen] == truth[i]:
             hits += 1
-        need = max(np.sqrt(2.0) * eps * lengths[i] + beta, tie)
+        need = max(_moved(eps, beta, lengths[i]), tie)
         worst = max(worst, need / max(margin, 1e-30))
     return hits, worst

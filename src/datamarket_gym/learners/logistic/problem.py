@@ -10,7 +10,9 @@ rows themselves (`standardise`), as scikit-learn's ``StandardScaler`` does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,8 @@ from datamarket_gym.core.errors import LearnerError, ParameterError
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 
 EPS = float(np.finfo(np.float64).eps)
-_CANCELLATION = 1e-7  # var / mean^2 below which sums over players lose too many digits
+_CELLS = 4_000_000  # of a coalition matrix widened at a time
+CANCELLATION = 1e-7  # var / mean^2 below which sums over players lose too many digits
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,6 @@ class Problem:
     def rows_of(self, coalition: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Row numbers of one coalition, in order."""
         return np.flatnonzero(coalition[self.player])
-
-
-@dataclass(frozen=True)
-class Standards:
-    """Standardisation of each coalition of a chunk in the units of ``Problem.shared``."""
-
-    mass: Values  # (B,) total weight
-    mean: Features  # (B, d)
-    inverse: Features  # (B, d): 1 / deviation, zero where the feature is constant
-    present: NDArray[np.bool_]  # (B, C)
-    careful: NDArray[np.bool_]  # (B,): sums over players are not accurate enough; go row by row
 
 
 def prepare(rows: TrainingRows, validation: ValidationRows) -> Problem:
@@ -114,32 +106,20 @@ def prepare(rows: TrainingRows, validation: ValidationRows) -> Problem:
     )
 
 
-def standards(problem: Problem, coalitions: CoalitionMatrix) -> Standards:
-    """Mean, deviation and classes of each coalition, from the sums of its players."""
-    member = coalitions.astype(np.float64)
-    mass = member @ problem.mass
-    mean = member @ problem.moment1 / mass[:, None]
-    square = member @ problem.moment2 / mass[:, None]
-    variance = np.maximum(square - mean**2, 0.0)
-    shape = (len(coalitions), mean.shape[1])
-    low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
-    for p in range(problem.n_players):
-        here = coalitions[:, p]
-        low[here] = np.minimum(low[here], problem.lowest[p])
-        high[here] = np.maximum(high[here], problem.highest[p])
-    constant = low == high
-    blurred = variance <= np.maximum(_CANCELLATION * square, EPS * _CANCELLATION)
-    blurred |= _nearly_constant(
-        variance * problem.spread**2, problem.centre + problem.spread * mean, 4 * mass[:, None]
-    )
-    inverse = 1.0 / np.sqrt(np.where(constant | (variance == 0), np.inf, variance))
-    return Standards(
-        mass=mass,
-        mean=mean,
-        inverse=inverse,
-        present=(member @ problem.classes.astype(np.float64)) > 0,
-        careful=(blurred & ~constant).any(axis=1),
-    )
+def slabs(n: int, width: int) -> Iterator[slice]:
+    """Runs of rows of an (n, width) matrix that are small enough to be copied."""
+    step = max(1, _CELLS // max(width, 1))
+    for start in range(0, n, step):
+        yield slice(start, start + step)
+
+
+def present(coalitions: CoalitionMatrix, classes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The classes (B, C) of each coalition, given those (K, C) of each player."""
+    out = np.empty((len(coalitions), classes.shape[1]), dtype=bool)
+    has = classes.astype(np.float32)
+    for part in slabs(*coalitions.shape):
+        out[part] = (coalitions[part] @ has) > 0
+    return out
 
 
 def standardise(features: Features, weight: Values, validation: Features) -> tuple[Features, Features]:
@@ -155,14 +135,13 @@ def standardise(features: Features, weight: Values, validation: Features) -> tup
     shift = weight @ centred / mass
     variance = weight @ centred**2 / mass - shift**2
     scale = np.sqrt(np.maximum(variance, 0.0))
-    scale[_nearly_constant(variance, mean, mass)] = 1.0
+    scale[nearly_constant(variance, mean, mass)] = 1.0
     return (centred - shift) / scale, (validation - mean - shift) / scale
 
 
-def _nearly_constant(variance: Features, mean: Features, mass: Values) -> NDArray[np.bool_]:
+def nearly_constant(variance: Any, mean: Any, mass: Any) -> Any:
     """scikit-learn's rule for a variance that is rounding error only; such a scale counts as one."""
-    bound = mass * EPS * variance + (mass * mean * EPS) ** 2
-    return np.asarray(variance <= bound)
+    return variance <= mass * EPS * variance + (mass * mean * EPS) ** 2
 
 
 def _check(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, Values
-from datamarket_gym.learners.logistic import certify
+from datamarket_gym.learners.logistic import certificate
 from datamarket_gym.learners.logistic.problem import Problem, standardise
 
 _DENSE = 1200  # parameters up to which the Hessian is formed and factorised
@@ -117,22 +117,23 @@ def solve(problem: Problem, coalition: NDArray[np.bool_], C: float) -> Outcome:
 
     norms = (x**2).sum(axis=1)
     scaled = C * weight
-    curvature = np.diag(scaled @ p) - (p * scaled[:, None]).T @ p
-    eps, beta = certify.bounds(
-        np.array([np.linalg.norm(gradient[:, :-1])])
-        + certify.ROUNDING * scaled.sum() * np.sqrt(x.shape[1] * len(present)),
-        gradient[None, :, -1],
-        curvature[None],
-        np.ones((1, len(present)), dtype=bool),
-        np.sqrt([scaled @ (certify.row_curvature(p, axis=1) * norms)]),
-        np.sqrt([norms.max()]),
-        np.array([penalty]),
-        np.array([certify.ROUNDING * scaled.sum()]),
+    entry = certificate.ROUNDING * scaled.sum()
+    eps, beta = certificate.bound_arrays(
+        np.linalg.norm(gradient[:, :-1])
+        + certificate.gradient_error(entry, len(present), (scaled @ norms) / scaled.sum()),
+        gradient[:, -1],
+        np.diag(scaled @ p) - (p * scaled[:, None]).T @ p,
+        np.ones(len(present), dtype=bool),
+        np.sqrt(scaled @ (certificate.row_curvature(p, axis=1) * norms)),
+        np.sqrt(norms.max()),
+        penalty,
+        entry,
     )
     logits = theta[:, :-1] @ validation.T + theta[:, -1:]
-    tie = certify.TIE * (1 + np.abs(logits).max())
-    predicted, margin = certify.predict(logits, tie)
-    need = np.sqrt(2) * eps[0] * np.sqrt((validation**2).sum(axis=1)) + beta[0]
+    tie = certificate.TIE * (1 + np.abs(logits).max())
+    predicted, margin = certificate.predict_arrays(logits, tie)
+    with np.errstate(invalid="ignore"):  # an infinite bound times a row of no length
+        need = certificate.moved(eps, beta, np.sqrt((validation**2).sum(axis=1)))
     return Outcome(
         correct=int((present[predicted] == problem.validation_label).sum()),
         proven=bool((margin > np.maximum(need, tie)).all()),

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Launching the Triton kernels on CUDA: gradients with logits kept on chip, steps of the descent.
 
-`sweep.gradient` and `descent.advance` in plain torch say what they compute; here each is one pass.
+`calculus.gradient_by_masks` and `descent.advance_arrays` say what they compute; here each is one pass.
 With few features a program holds some coalitions' parameters and walks over the rows of their game
 once; with many, cuBLAS does the two products and only the softmax between them is fused.
 Triton compiles at first use (some seconds, cached on disk). Where it is missing plain torch serves.
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from datamarket_gym.learners.logistic_torch.descent import Descent
-    from datamarket_gym.learners.logistic_torch.layout import Slots, Stack
+    from datamarket_gym.learners.logistic.descent import Descent
+    from datamarket_gym.learners.logistic.layout import Slots, Stack
 
 try:
     import triton
 
-    from datamarket_gym.learners.logistic_torch import triton_descent, triton_gradient
+    from datamarket_gym.learners.logistic import triton_descent, triton_gradient
 
     AVAILABLE = True
 except ImportError:
@@ -34,12 +34,12 @@ MANY_CLASSES = 8  # beyond, tiles of classes squared no longer fit
 
 
 def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
-    """See `sweep.gradient`."""
+    """See `calculus.gradient`."""
     if on_chip(stack):
         return _gradient_on_chip(weights, stack, slots)
-    from datamarket_gym.learners.logistic_torch import sweep
+    from datamarket_gym.learners.logistic import calculus
 
-    score = sweep.logits(weights, stack.x)
+    score = calculus.logits(weights, stack.x)
     games, size, classes, n = score.shape
     padded = triton.next_power_of_2(classes)
     block = min(2048 // padded, triton.next_power_of_2(n))
@@ -103,7 +103,7 @@ def _gradient_on_chip(weights, stack, slots):
 
 
 def edge_sums(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
-    """Sums of C w p_k p_l x over a coalition's rows, (G, B, C, C, D); see `certificate`."""
+    """Sums of C w p_k p_l x over a coalition's rows, (G, B, C, C, D); see `calculus.edge_sums`."""
     weights = weights.contiguous()
     games, size, classes, width = weights.shape
     padded = triton.next_power_of_2(max(classes, 2))
@@ -137,7 +137,7 @@ def on_chip(stack: Stack) -> bool:
 
 def advance(state: Descent, gradient: torch.Tensor, scaled: torch.Tensor, live: torch.Tensor) -> None:
     """See `descent.advance`."""
-    from datamarket_gym.learners.logistic_torch.descent import LONGEST, SHORTEST, UPHILL
+    from datamarket_gym.learners.logistic.descent import LONGEST, SHORTEST, UPHILL
 
     games, size, n = state.point.shape
     block = min(512, triton.next_power_of_2(n))

@@ -1,0 +1,242 @@
+"""Solve coalitions of several games in one batch: descend, certify, drop what is certain, repeat.
+
+A coalition is judged when its gradient has fallen to where the last judgement said certainty would
+come; most are judged once or twice. Places of finished coalitions are closed up as they empty, so
+late sweeps cost little. What is not certain in the end is left to the caller, unproven.
+
+The same lines run on NumPy, on torch and on a GPU; the arrays they are given decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes
+from datamarket_gym.learners.logistic import calculus, descent
+from datamarket_gym.learners.logistic.anchor import Anchor, affordable, anchor, own
+from datamarket_gym.learners.logistic.layout import Array, Slots, Stack, cast, gather, host, slots
+from datamarket_gym.learners.logistic.verdict import judge
+
+FIRST_GOAL = 1e-3  # decrement at which a coalition is judged first
+_MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
+_ROUNDING_LEVEL = 1e-13  # decrement, times the root of the mass, below which nothing is gained
+_MAX_SWEEPS = 1000
+_MANY, _SINGLE = 65, 18  # features from which so many sweeps are in single precision on NumPy
+_CLOSE_UP = 0.7  # share of places in use below which they are closed up
+_COMPANY = 0.35  # judge when this share of the open ones is due,
+_PATIENCE = (6, 16)  # or after so many sweeps (the second where sweeps are quick)
+_REFRESH, _FEW = 28, 0.05  # what is open after so many sweeps gets preconditioners of its own; after
+# half as many where it is a small share
+_LAUNCH_BOUND = 1 << 19  # parameters below which a sweep takes its launches' time, not its work's
+_CELLS_CPU, _CELLS_CUDA = 1 << 22, 1 << 32  # numbers held at a time: 32 MB, up to 32 GB
+
+
+@dataclass
+class Answer:
+    """Results of one game's coalitions."""
+
+    correct: Codes
+    proven: NDArray[np.bool_]
+    gradients: int = 0
+
+
+class BatchedGames:
+    """Solves coalitions with at least two classes of the games of a stack."""
+
+    def __init__(self, stack: Stack, jobs: int = 1) -> None:
+        self.stack, self.jobs = stack, jobs
+        self.cells = 0  # numbers to be held at a time
+        self.anchor: Anchor | None = None
+
+    def solve(self, coalitions: Sequence[CoalitionMatrix]) -> list[Answer]:
+        """Correct predictions of each game's coalitions, and whether they are proven."""
+        answers = [Answer(np.zeros(len(c), np.int64), np.zeros(len(c), bool)) for c in coalitions]
+        self.cells = _cells(self.stack.x)
+        with (
+            threadpool_limits(1, user_api="blas"),
+            ThreadPoolExecutor(self.jobs) as pool,
+            np.errstate(all="ignore"),
+        ):
+            if self.anchor is None:
+                self.anchor = anchor(self.stack)
+            chunks = list(self._chunks([len(c) for c in coalitions]))
+            for parts, batch in zip(
+                chunks, pool.map(lambda p: self._run(coalitions, p), chunks), strict=True
+            ):
+                correct, proven = host(batch.correct), host(batch.proven)
+                for g, (answer, part) in enumerate(zip(answers, parts, strict=True)):
+                    answer.correct[part] = correct[g, : len(part)]
+                    answer.proven[part] = proven[g, : len(part)]
+                    answer.gradients += batch.gradients[g]
+        return answers
+
+    def _run(self, coalitions: Sequence[CoalitionMatrix], parts: list[NDArray[np.int64]]) -> _Batch:
+        assert self.anchor is not None
+        chosen = [c[part] for c, part in zip(coalitions, parts, strict=True)]
+        batch = _Batch(self.stack, self.anchor, chosen, self.cells)
+        # a problem that runs away is not proven, and `exact` solves it
+        with np.errstate(all="ignore"):
+            batch.run()
+        return batch
+
+    def _chunks(self, sizes: Sequence[int]) -> Iterator[list[NDArray[np.int64]]]:
+        stack, classes = self.stack, self.stack.n_classes
+        parameters = classes * stack.width
+        vectors = (2 * descent.PAIRS + 10) * parameters
+        cells = 3 * classes * max(stack.x.shape[1], stack.val.shape[1]) + vectors
+        step = max(1, self.cells // (cells * len(sizes)))
+        step = min(step, -(-max(sizes) // self.jobs))  # something for every thread to do
+        for start in range(0, max(sizes), step):
+            yield [np.arange(min(start, n), min(start + step, n)) for n in sizes]
+
+
+class _Batch:
+    """One chunk under way."""
+
+    def __init__(
+        self, stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix], cells: int
+    ) -> None:
+        xp = array_namespace(stack.x)
+        self.stack, self.cells = stack, cells
+        self.slots, careful = slots(stack, coalitions)
+        shape, at = self.slots.origin.shape, stack.x.device
+        self.active = (self.slots.origin >= 0) & ~careful
+        self.goal = xp.full(shape, FIRST_GOAL, dtype=stack.x.dtype, device=at)
+        self.correct = xp.zeros(shape, dtype=xp.int64, device=at)
+        self.proven = xp.zeros(shape, dtype=xp.bool, device=at)
+        self.gradients = [0] * len(coalitions)
+        self.shape = (stack.n_classes, stack.width)
+        self.precondition = anchor.precondition
+        weights = anchor.start(self.slots)
+        self.state = descent.begin(self._flat(weights), *self._gradient(weights))
+        if is_numpy_array(stack.x) and stack.width > _MANY:
+            self._approach()
+
+    def _approach(self) -> None:
+        """The first sweeps in single precision, which is twice as fast on a CPU; nothing is judged."""
+        exactly = (self.stack, self.slots, self.precondition)
+        self.stack, self.slots, self.precondition = (cast(part, np.float32) for part in exactly)
+        self.state = cast(self.state, np.float32)
+        for _ in range(_SINGLE):
+            descent.advance(self.state, *self._gradient(self._shaped(self.state.trial)))
+        self.gradients = [_SINGLE * int(n) for n in self.active.sum(axis=1)]
+        self.stack, self.slots, self.precondition = exactly
+        self.state = cast(self.state, np.float64)
+        gradient, scaled, live = self._gradient(self._shaped(self.state.point))
+        self.state.slope_vector, self.state.scaled = gradient, scaled * live
+
+    def run(self) -> None:
+        """Sweep until every coalition is certain or given up."""
+        xp = array_namespace(self.active)
+        sweeps = waiting = 0
+        refresh_at = _REFRESH
+        launched = is_torch_array(self.active) and self.active.is_cuda
+        while sweeps < _MAX_SWEEPS:
+            # One small transfer; the arithmetic on it is the host's.
+            both = xp.stack([self.active, self._due()])
+            active, due = xp.sum(xp.astype(both, xp.int64), axis=2).tolist()
+            total, ready = sum(active), sum(due)
+            if total == 0:
+                return
+            quick = launched and total * self.shape[0] * self.shape[1] < _LAUNCH_BOUND
+            patience = _PATIENCE[quick] if launched else 1
+            # Judging a few at a time wastes launches; they wait a little for company.
+            if ready and (ready >= _COMPANY * total or waiting >= patience):
+                self._judge(max(due))
+                waiting = 0
+                continue
+            if max(active) <= _CLOSE_UP * self.active.shape[1]:
+                self._close_up(max(active))
+            rare = total <= _FEW * self.correct.shape[0] * self.correct.shape[1]
+            late = sweeps >= refresh_at or (rare and sweeps >= refresh_at // 2)
+            if late and affordable(self.stack, self.active.shape[0] * self.active.shape[1]):
+                self._refresh()
+                refresh_at = sweeps + _REFRESH
+            burst = 4 if quick else 1
+            for _ in range(burst):
+                descent.advance(self.state, *self._gradient(self._shaped(self.state.trial)))
+            self.gradients = [sum_ + burst * n for sum_, n in zip(self.gradients, active, strict=True)]
+            sweeps += burst
+            waiting = waiting + burst if ready else 0
+
+    def _flat(self, weights: Array) -> Array:
+        return weights.reshape(*weights.shape[:2], -1)
+
+    def _shaped(self, flat: Array) -> Array:
+        return flat.reshape(*flat.shape[:2], *self.shape)
+
+    def _gradient(self, weights: Array) -> tuple[Array, Array, Array]:
+        gradient = calculus.gradient(weights, self.stack, self.slots)
+        scaled = self.precondition(gradient)
+        return self._flat(gradient), self._flat(scaled), self._flat(self.slots.live)
+
+    def _refresh(self) -> None:
+        """Coalitions that are still open get their own Hessians, and start from where they are."""
+        self.precondition = own(self._shaped(self.state.point), self.stack, self.slots)
+        slope = self.state.slope_vector
+        scaled = self._flat(self.precondition(self._shaped(slope)))
+        self.state = descent.begin(self.state.point, slope, scaled, self._flat(self.slots.live))
+
+    def _due(self) -> Array:
+        return self.active & (self.state.decrement <= self.goal)
+
+    def _judge(self, width: int) -> None:
+        xp = array_namespace(self.active)
+        index, used = _pack(self._due(), width)
+        step = max(1, self._judged_at_once() // index.shape[0])
+        for start in range(0, width, step):
+            at, real = index[:, start : start + step], used[:, start : start + step]
+            part: Slots = self.slots.take(at)
+            weights = self._shaped(gather(self.state.point, at))
+            verdict = judge(weights, self._shaped(gather(self.state.slope_vector, at)), self.stack, part)
+            decrement = gather(self.state.decrement, at)
+            hopeless = decrement <= _ROUNDING_LEVEL * part.mass**0.5
+            goal = decrement * xp.clip(_MARGIN * verdict.shrink, min=1e-3, max=0.5)
+            game, _ = xp.nonzero(real)
+            here, place = at[real] - game * self.active.shape[1], part.origin[real]
+            self.goal[game, here] = goal[real]
+            self.active[game, here] = ~(verdict.certain | hopeless)[real]
+            self.correct[game, place] = verdict.correct[real]
+            self.proven[game, place] = verdict.certain[real]
+
+    def _judged_at_once(self) -> int:
+        stack, classes = self.stack, self.stack.n_classes
+        cells = classes * classes * (stack.x.shape[1] + stack.width)
+        cells += 3 * classes * max(stack.x.shape[1], stack.val.shape[1])
+        return max(1, self.cells // cells)
+
+    def _close_up(self, width: int) -> None:
+        index, used = _pack(self.active, width)
+        self.slots, self.state = self.slots.take(index), self.state.take(index)
+        self.precondition = self.precondition.take(index)
+        self.goal, self.active = gather(self.goal, index), gather(self.active, index) & used
+
+
+def _cells(like: Array) -> int:
+    if not (is_torch_array(like) and like.is_cuda):
+        return _CELLS_CPU
+    import torch
+
+    free, _ = torch.cuda.mem_get_info(like.device)
+    free += torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
+    return min(_CELLS_CUDA, int(free) // 24)
+
+
+def _pack(chosen: Array, width: int) -> tuple[Array, Array]:
+    """Places (G, width) of the chosen ones, counted through all games, and which are real."""
+    xp = array_namespace(chosen)
+    games, size = chosen.shape
+    first = xp.arange(games, device=chosen.device)[:, None] * size
+    number = xp.sum(xp.astype(chosen, xp.int64), axis=1)
+    used = xp.arange(width, device=chosen.device) < number[:, None]
+    index = first + xp.zeros((1, width), dtype=first.dtype, device=chosen.device)
+    game, place = xp.nonzero(chosen)
+    index[used] = game * size + place  # both in order of game and place
+    return index, used
