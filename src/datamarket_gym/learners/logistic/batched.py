@@ -199,12 +199,12 @@ class _Batch:
             decrement = gather(self.state.decrement, at)
             hopeless = decrement <= _ROUNDING_LEVEL * part.mass**0.5
             goal = decrement * xp.clip(_MARGIN * verdict.shrink, min=1e-3, max=0.5)
-            game, _ = xp.nonzero(real)
-            here, place = at[real] - game * self.active.shape[1], part.origin[real]
-            self.goal[game, here] = goal[real]
-            self.active[game, here] = ~(verdict.certain | hopeless)[real]
-            self.correct[game, place] = verdict.correct[real]
-            self.proven[game, place] = verdict.certain[real]
+            game, spot = xp.nonzero(real)
+            here, place = at[game, spot] - game * self.active.shape[1], part.origin[game, spot]
+            self.goal[game, here] = goal[game, spot]
+            self.active[game, here] = ~(verdict.certain | hopeless)[game, spot]
+            self.correct[game, place] = verdict.correct[game, spot]
+            self.proven[game, place] = verdict.certain[game, spot]
 
     def _judged_at_once(self) -> int:
         stack, classes = self.stack, self.stack.n_classes
