@@ -39,8 +39,10 @@ class Preconditioner:
         if self.matrix.ndim == 4:
             flat = gradient.reshape(*gradient.shape[:2], -1, 1)
             return (self.matrix @ flat).reshape(gradient.shape)
+        xp = array_namespace(gradient)
         flat = gradient.reshape(gradient.shape[0], -1, self.matrix.shape[1])
-        return (flat @ self.matrix).reshape(gradient.shape)
+        product = xp.astype(flat, self.matrix.dtype, copy=False) @ self.matrix
+        return xp.astype(product, gradient.dtype, copy=False).reshape(gradient.shape)
 
     def take(self, index: Array) -> Preconditioner:
         """For the places ``index`` (G, B'), counted through all games."""

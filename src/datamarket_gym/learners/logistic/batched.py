@@ -28,7 +28,7 @@ FIRST_GOAL = 1e-3  # decrement at which a coalition is judged first
 _MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
 _ROUNDING_LEVEL = 1e-13  # decrement, times the root of the mass, below which nothing is gained
 _MAX_SWEEPS = 1000
-_MANY, _SINGLE = 65, 18  # features from which so many sweeps are in single precision on NumPy
+_MANY, _SINGLE = 65, 22  # features from which so many sweeps are in single precision on NumPy
 _CLOSE_UP = 0.7  # share of places in use below which they are closed up
 _COMPANY = 0.35  # judge when this share of the open ones is due,
 _PATIENCE = (6, 16)  # or after so many sweeps (the second where sweeps are quick)
@@ -121,13 +121,14 @@ class _Batch:
 
     def _approach(self) -> None:
         """The first sweeps in single precision, which is twice as fast on a CPU; nothing is judged."""
-        exactly = (self.stack, self.slots, self.precondition)
-        self.stack, self.slots, self.precondition = (cast(part, np.float32) for part in exactly)
+        exactly = (self.stack, self.slots)
+        self.stack, self.slots = (cast(part, np.float32) for part in exactly)
+        self.precondition = cast(self.precondition, np.float32)  # and stays: it only shapes directions
         self.state = cast(self.state, np.float32)
         for _ in range(_SINGLE):
             descent.advance(self.state, *self._gradient(self._shaped(self.state.trial)))
         self.gradients = [_SINGLE * int(n) for n in self.active.sum(axis=1)]
-        self.stack, self.slots, self.precondition = exactly
+        self.stack, self.slots = exactly
         self.state = cast(self.state, np.float64)
         gradient, scaled, live = self._gradient(self._shaped(self.state.point))
         self.state.slope_vector, self.state.scaled = gradient, scaled * live
