@@ -331,8 +331,9 @@ def test_the_compiled_proof_gives_the_same_bounds() -> None:
     rng = np.random.default_rng(9)
     n, d, classes = 24, 4, 3
     x, weight = rng.normal(size=(n, d)), rng.uniform(0.5, 2.0, n)
-    p = rng.dirichlet([1, 1, 1], size=n)
-    for size in (1e-8, 1e-5, 1e-3, 1.0):
+    usual = rng.dirichlet([1, 1, 1], size=n)
+    saturated = np.tile([0.5, 0.5 - 1e-10, 1e-10], (n, 1))  # no bound, though the gradient is tiny
+    for size, p in [(1e-8, usual), (1e-5, usual), (1e-3, usual), (1.0, usual), (1e-24, saturated)]:
         gradient = size * rng.normal(size=(classes, d + 1))
         gradient -= gradient.mean(axis=0)
         mass = weight.sum()
@@ -347,48 +348,100 @@ def test_the_compiled_proof_gives_the_same_bounds() -> None:
         )  # fmt: skip
         got = (np.inf, np.inf) if got[0] < 0 else got
         np.testing.assert_allclose(got, want, rtol=1e-9)
+        assert np.isfinite(want[0]) == (size < 1 and p is usual)
 
 
 def test_a_margin_just_above_the_bound_is_certain_and_just_below_is_not() -> None:
-    """The batch's verdict on one validation row that is moved towards the boundary."""
+    """The batch's verdict on one validation row that is moved across boundaries, in the units of a
+    coalition whose mean and spread are not those of all rows."""
     rng = np.random.default_rng(10)
-    label = rng.integers(0, 3, 40)
-    x = rng.normal(size=(40, 3)) + label[:, None]
-    rows = TrainingRows(x, label, np.zeros(40, dtype=int), 1, 3)
+    label, player = rng.integers(0, 3, 40), np.arange(40) % 2
+    x = rng.normal(size=(40, 3)) * [[1.0, 2.0, 0.5]] + label[:, None] + 3 * player[:, None]
+    rows = TrainingRows(x, label, player, 2, 3)
     weights = rng.normal(size=(1, 1, 3, 4)) * 0.1
-    gradient = rng.normal(size=(1, 1, 3, 4)) * 1e-4
+    gradient = rng.normal(size=(1, 1, 3, 4)) * [1e-5, 1e-5, 1e-5, 1e-3]  # intercepts matter, too
     gradient -= gradient.mean(axis=2, keepdims=True)
     start, end = rng.normal(size=3) * 3, rng.normal(size=3) * 3
-    certain = []
+    found = []
     for share in np.linspace(0, 1, 400):
         point = start + share * (end - start)
         problem = prepare(rows, ValidationRows(point[None], np.zeros(1, dtype=int)))
         data = stack([problem], 1.0, np.empty(0))
-        place, _ = slots(data, [np.ones((1, 1), dtype=bool)])
+        place, _ = slots(data, [np.array([[True, False]])])
         verdict = judge(weights, gradient, data, place)
-        z = weights[0, 0] @ np.append(problem.shared_validation[0], 1.0)
-        best, second = np.sort(z)[[-1, -2]]
-        certain.append((bool(verdict.certain[0, 0]), best - second, problem.shared_validation[0]))
-    data = stack([problem], 1.0, np.empty(0))
-    p = np.exp(data.x[0] @ weights[0, 0].T)
+        logits = np.sort(weights[0, 0] @ np.append(problem.shared_validation[0], 1.0))
+        found.append(
+            (bool(verdict.certain[0, 0]), logits[-1] - logits[-2], problem.shared_validation[0])
+        )
+
+    mine = problem.shared[problem.player == 0]
+    mean, spread = mine.mean(axis=0), mine.std(axis=0)
+    z = (mine - mean) / spread
+    p = np.exp(np.hstack([mine, np.ones((20, 1))]) @ weights[0, 0].T)
     p /= p.sum(axis=1, keepdims=True)
-    z = problem.shared
-    entry = certificate.ROUNDING * 40
-    more = gradient[0, 0].copy()
-    more[:, :-1] *= 1 + certificate.gradient_error(entry, 3, 4) / np.linalg.norm(more[:, :-1])
+    g_b = gradient[0, 0, :, -1]
+    own = (gradient[0, 0, :, :-1] - np.outer(g_b, mean)) / spread
     a = p[:, :, None] * (np.eye(3) - p[:, None, :])
     coupling = np.einsum("ikl,ij->klj", a, z).reshape(3, -1)
+    entry = certificate.ROUNDING * 20
     reach = np.linalg.norm(z, axis=1).max()
-    curvature = a.sum(axis=0)
     eps, beta = certificate.bound_arrays(
-        np.asarray(np.linalg.norm(more[:, :-1])), more[:, -1], curvature, np.ones(3, dtype=bool),
-        reach * np.sqrt(np.trace(curvature)), reach, 1.0, entry, coupling @ coupling.T,
+        np.asarray(np.linalg.norm(own)), g_b, a.sum(axis=0), np.ones(3, dtype=bool),
+        reach * np.sqrt(np.trace(a.sum(axis=0))), reach, 1.0, entry, coupling @ coupling.T,
     )  # fmt: skip
-    needed = [np.sqrt(2) * eps * np.linalg.norm(row) + beta for _, _, row in certain]
-    assert {sure for sure, _, _ in certain} == {True, False}
-    for (sure, margin, _), need in zip(certain, needed, strict=True):
+    assert {sure for sure, _, _ in found} == {True, False}
+    for sure, margin, row in found:
+        need = np.sqrt(2) * eps * np.linalg.norm((row - mean) / spread) + beta
         if abs(margin / need - 1) > 1e-6:
             assert sure == (margin > need)
+
+
+def test_the_batch_grants_rounding_where_the_gradient_vanishes() -> None:
+    """At a gradient of zero a margin below the rounding error is not certain."""
+    rng = np.random.default_rng(11)
+    label = np.arange(40) % 2
+    rows = TrainingRows(
+        rng.normal(size=(40, 1)) * 1e3, label, np.zeros(40, dtype=int), 1, 2, np.full(40, 1e5)
+    )
+    weights, gradient = np.zeros((1, 1, 2, 2)), np.zeros((1, 1, 2, 2))
+    for weight, margin, sure in ((1e5, 2e-8, False), (1e-3, 2e-8, True), (1e-3, 2e-10, False)):
+        weights[0, 0, :, 1] = [margin / 2, -margin / 2]  # the last is a tie
+        light = TrainingRows(rows.features, label, rows.player, 1, 2, np.full(40, weight))
+        far = ValidationRows(np.array([[5e3]]), np.zeros(1, dtype=int))
+        data = stack([prepare(light, far)], 1.0, np.empty(0))
+        place, _ = slots(data, [np.ones((1, 1), dtype=bool)])
+        assert bool(judge(weights, gradient, data, place).certain[0, 0]) == sure
+
+
+def test_the_batch_grants_rounding_of_intercepts() -> None:
+    """Rows at -1 and 1 and a validation row between them: the more saturated, the looser intercepts."""
+    x, label = np.repeat([[-1.0], [1.0]], 20, axis=0), np.repeat([0, 1], 20)
+    middle = ValidationRows(np.array([[0.0]]), np.zeros(1, dtype=int))
+    rows = TrainingRows(x, label, np.zeros(40, dtype=int), 1, 2, np.full(40, 1e5))
+    data = stack([prepare(rows, middle)], 1.0, np.empty(0))
+    place, _ = slots(data, [np.ones((1, 1), dtype=bool)])
+    for slope, sure in ((7.0, False), (2.0, True)):
+        weights = np.array([[-slope, 5e-9], [slope, -5e-9]])[None, None]
+        assert bool(judge(weights, 0 * weights, data, place).certain[0, 0]) == sure
+
+
+def test_the_compiled_verdict_compares_margins_with_what_may_move() -> None:
+    pytest.importorskip("numba")
+    from datamarket_gym.learners.logistic import kernel_proof
+
+    logits = np.array([[0.9, 0.2], [0.5, 0.25], [0.0, 0.0]])
+    lengths, classes, truth = np.array([2.0, 3.0]), np.array([0, 2, 3]), np.array([0, 2])
+    hits, worst = kernel_proof.judge(logits, 2, classes, 3, truth, lengths, 0.001, 0.02)
+    assert hits == 2
+    needs = certificate.moved(0.001, 0.02, lengths)
+    assert worst == pytest.approx(max(needs[0] / 0.4, needs[1] / 0.05), rel=1e-12)
+    logits[1, 1] = (
+        0.2 + 1e-10
+    )  # within a tie: the lowest class, and not certain however small the bounds
+    hits, worst = kernel_proof.judge(logits, 2, classes, 3, np.array([0, 0]), lengths, 0.0, 0.0)
+    assert (hits, worst > 1) == (2, True)
+    logits[1, 1] = 0.2 + 1.1e-9  # beyond the best by less than the tolerance of these logits
+    assert kernel_proof.judge(logits, 2, classes, 3, truth, lengths, 0.0, 0.0)[1] > 1
 
 
 def test_no_proof_without_the_tie_tolerance() -> None:
