@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 try:
     import triton
 
-    from datamarket_gym.learners.logistic import triton_descent, triton_gradient
+    from datamarket_gym.learners.logistic import triton_kernels
 
     AVAILABLE = True
 except ImportError:
@@ -43,7 +43,7 @@ def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
     games, size, classes, n = score.shape
     padded = triton.next_power_of_2(classes)
     block = min(2048 // padded, triton.next_power_of_2(n))
-    triton_gradient.residual[(games * size, triton.cdiv(n, block))](
+    triton_kernels.residual[(games * size, triton.cdiv(n, block))](
         score,
         slots.rows,
         slots.absent,
@@ -58,7 +58,7 @@ def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
     )
     out = torch.bmm(score.view(games, size * classes, n), stack.x)
     width = stack.width
-    triton_gradient.finish[(games * size, triton.cdiv(classes * width, 1024))](
+    triton_kernels.finish[(games * size, triton.cdiv(classes * width, 1024))](
         out,
         weights.contiguous(),
         slots.penalty,
@@ -78,7 +78,7 @@ def _gradient_on_chip(weights, stack, slots):
     columns, rows, warps = TILE
     together = max(1, columns // padded)
     out = torch.empty_like(weights)
-    triton_gradient.on_chip[(triton.cdiv(size, together), games)](
+    triton_kernels.on_chip[(triton.cdiv(size, together), games)](
         weights,
         out,
         stack.x,
@@ -109,7 +109,7 @@ def edge_sums(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor
     padded = triton.next_power_of_2(max(classes, 2))
     together = max(1, 16 // padded)
     out = weights.new_empty(games, size, classes, classes, width)
-    triton_gradient.edges[(triton.cdiv(size, together), games)](
+    triton_kernels.edges[(triton.cdiv(size, together), games)](
         weights,
         out,
         stack.x,
@@ -141,7 +141,7 @@ def advance(state: Descent, gradient: torch.Tensor, scaled: torch.Tensor, live: 
 
     games, size, n = state.point.shape
     block = min(512, triton.next_power_of_2(n))
-    triton_descent.advance[(games * size,)](
+    triton_kernels.advance[(games * size,)](
         state.point,
         state.slope_vector,
         state.scaled,

@@ -1,8 +1,9 @@
 # mypy: ignore-errors
-"""Triton: gradients and edge sums with logits on chip, and the softmax between two products.
+"""Triton kernels: gradients and edge sums with logits on chip, and one step of the descent.
 
-Columns are (coalition, class) with classes padded to a power of two; a program walks over the rows
-of its game in blocks and skips blocks that none of its coalitions has.
+In gradients columns are (coalition, class) with classes padded to a power of two; a program walks over
+the rows of its game in blocks and skips blocks that none of its coalitions has. The step takes one program
+a problem.
 """
 
 from __future__ import annotations
@@ -190,3 +191,156 @@ def edges(
     at = ((game * size + place) * CLASSES + first) * CLASSES + second
     cell = real[:, None] & (j < WIDTH)[None, :]
     tl.store(out + at[:, None] * WIDTH + j[None, :], total, mask=cell)
+
+
+@triton.jit
+def advance(
+    point,
+    slope_vector,
+    scaled,
+    direction,
+    trial,
+    steps,
+    images,
+    sy_all,
+    yz_all,
+    count_all,
+    length_all,
+    slope_all,
+    decrement_all,
+    gradient,
+    image,
+    live,
+    n,
+    MEMORY: tl.constexpr,
+    UPHILL: tl.constexpr,
+    SHORTEST: tl.constexpr,
+    LONGEST: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """`descent.advance` of one problem: a pass for all products, numbers, a pass to combine."""
+    slot = tl.program_id(0).to(tl.int64)
+    m = tl.arange(0, MEMORY)
+    here = slot * n
+    past = slot * MEMORY * n
+    count = tl.load(count_all + slot)
+    length = tl.load(length_all + slot)
+    slope = tl.load(slope_all + slot)
+
+    zero = tl.zeros((MEMORY,), dtype=tl.float64)
+    a, c, s_y, z_y = zero, zero, zero, zero  # s_i'g, z_i'g, s_i'y, z_i'y
+    flat = tl.zeros((BLOCK,), dtype=tl.float64)
+    end_, sy_, yz_, zg_, gu_ = flat, flat, flat, flat, flat
+    for start in range(0, n, BLOCK):
+        j = start + tl.arange(0, BLOCK)
+        ok = j < n
+        both = (m < MEMORY)[:, None] & ok[None, :]
+        g = tl.load(gradient + here + j, mask=ok, other=0.0)
+        u = tl.load(image + here + j, mask=ok, other=0.0)
+        u = tl.where(tl.load(live + here + j, mask=ok, other=0) > 0, u, 0.0)
+        p = tl.load(direction + here + j, mask=ok, other=0.0)
+        y = g - tl.load(slope_vector + here + j, mask=ok, other=0.0)
+        z = u - tl.load(scaled + here + j, mask=ok, other=0.0)
+        end_ += g * p
+        sy_ += p * y
+        yz_ += y * z
+        zg_ += z * g
+        gu_ += g * u
+        s_i = tl.load(steps + past + m[:, None] * n + j[None, :], mask=both, other=0.0)
+        s_i = s_i.to(tl.float64)
+        a += tl.sum(s_i * g[None, :], axis=1)
+        s_y += tl.sum(s_i * y[None, :], axis=1)
+        z_i = tl.load(images + past + m[:, None] * n + j[None, :], mask=both, other=0.0)
+        z_i = z_i.to(tl.float64)
+        c += tl.sum(z_i * g[None, :], axis=1)
+        z_y += tl.sum(z_i * y[None, :], axis=1)
+    end, yz, zg, gu = tl.sum(end_), tl.sum(yz_), tl.sum(zg_), tl.sum(gu_)
+    sy = length * tl.sum(sy_)
+    accept = end <= UPHILL * tl.abs(slope)
+
+    if accept:
+        keep = (sy > 0) & (yz > 0)
+        spot = count % MEMORY
+        new = tl.where(keep, m, -1) == spot
+        a = tl.where(new, length * end, a)
+        c = tl.where(new, zg, c)
+        s_y = tl.where(new, sy, s_y)
+        z_y = tl.where(new, yz, z_y)
+        square = slot * MEMORY * MEMORY + m[:, None] * MEMORY + m[None, :]
+        sy_all_ = tl.load(sy_all + square)
+        yz_all_ = tl.load(yz_all + square)
+        sy_all_ = tl.where(new[None, :], s_y[:, None], sy_all_)
+        yz_all_ = tl.where(new[None, :], z_y[:, None], yz_all_)
+        yz_all_ = tl.where(new[:, None], z_y[None, :], yz_all_)
+        tl.store(sy_all + square, sy_all_)
+        tl.store(yz_all + square, yz_all_)
+        count = count + tl.where(keep, 1, 0)
+        newest = count - 1
+        on = m[:, None] == m[None, :]
+        curvature = tl.sum(tl.where(on, sy_all_, 0.0), axis=1)
+        own = tl.sum(tl.where(on, yz_all_, 0.0), axis=1)
+        last = m == (newest + MEMORY) % MEMORY
+        top = tl.sum(tl.where(last, curvature, 0.0), axis=0)
+        bottom = tl.sum(tl.where(last, own, 0.0), axis=0)
+        gamma = tl.where((newest >= 0) & (bottom > 0), top / bottom, 1.0)
+        safe = tl.where(curvature > 0, curvature, 1.0)
+        alpha, done = zero, zero
+        for age in tl.static_range(MEMORY):
+            this = (m == (newest - age + 2 * MEMORY) % MEMORY) & (newest >= age) & (curvature > 0)
+            rest = a - tl.sum(sy_all_ * alpha[None, :], axis=1)
+            alpha = tl.where(this, rest / safe, alpha)
+        base = gamma * (c - tl.sum(yz_all_ * alpha[None, :], axis=1))
+        for back in tl.static_range(MEMORY):
+            age = MEMORY - 1 - back
+            this = (m == (newest - age + 2 * MEMORY) % MEMORY) & (newest >= age) & (curvature > 0)
+            beta = (base + tl.sum(sy_all_ * done[:, None], axis=0)) / safe
+            done = tl.where(this, alpha - beta, done)
+        decrement2 = tl.maximum(gu, 0.0)
+        slope = -gamma * gu + gamma * tl.sum(alpha * c, axis=0) - tl.sum(done * a, axis=0)
+        bad = (slope < 0) == 0
+        gamma = tl.where(bad, 1.0, gamma)
+        alpha = tl.where(bad, 0.0, alpha)
+        done = tl.where(bad, 0.0, done)
+        slope = tl.where(bad, -decrement2, slope)
+        count = tl.where(bad, 0, count)
+        alpha_new = tl.sum(tl.where(new, alpha, 0.0), axis=0)
+        done_new = tl.sum(tl.where(new, done, 0.0), axis=0)
+        alpha = tl.where(new, 0.0, alpha)
+        done = tl.where(new, 0.0, done)
+        for start in range(0, n, BLOCK):
+            j = start + tl.arange(0, BLOCK)
+            ok = j < n
+            both = (m < MEMORY)[:, None] & ok[None, :]
+            g = tl.load(gradient + here + j, mask=ok, other=0.0)
+            u = tl.load(image + here + j, mask=ok, other=0.0)
+            u = tl.where(tl.load(live + here + j, mask=ok, other=0) > 0, u, 0.0)
+            s = length * tl.load(direction + here + j, mask=ok, other=0.0)
+            z = u - tl.load(scaled + here + j, mask=ok, other=0.0)
+            s_i = tl.load(steps + past + m[:, None] * n + j[None, :], mask=both, other=0.0)
+            z_i = tl.load(images + past + m[:, None] * n + j[None, :], mask=both, other=0.0)
+            p = tl.sum(z_i.to(tl.float64) * alpha[:, None], axis=0) + alpha_new * z - u
+            p = gamma * p - tl.sum(s_i.to(tl.float64) * done[:, None], axis=0) - done_new * s
+            x = tl.load(trial + here + j, mask=ok, other=0.0)
+            tl.store(point + here + j, x, mask=ok)
+            tl.store(trial + here + j, x + p, mask=ok)
+            tl.store(slope_vector + here + j, g, mask=ok)
+            tl.store(scaled + here + j, u, mask=ok)
+            tl.store(direction + here + j, p, mask=ok)
+            write = tl.where(keep, j, n) < n
+            tl.store(steps + past + spot * n + j, s, mask=write)
+            tl.store(images + past + spot * n + j, z, mask=write)
+        tl.store(count_all + slot, count)
+        tl.store(length_all + slot, 1.0)
+        tl.store(slope_all + slot, slope)
+        tl.store(decrement_all + slot, tl.sqrt(decrement2))
+    else:
+        shrink = tl.minimum(tl.maximum(slope / (slope - end), SHORTEST), LONGEST)
+        shrink = tl.where(shrink == shrink, shrink, SHORTEST)
+        length = length * shrink
+        for start in range(0, n, BLOCK):
+            j = start + tl.arange(0, BLOCK)
+            ok = j < n
+            x = tl.load(point + here + j, mask=ok, other=0.0)
+            p = tl.load(direction + here + j, mask=ok, other=0.0)
+            tl.store(trial + here + j, x + length * p, mask=ok)
+        tl.store(length_all + slot, length)
