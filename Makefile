@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The real data sets, where they lie beside the project.
+export DATAMARKET_DATA ?= $(abspath $(wildcard ../shared/data))
 
 .PHONY: demo test slow mutants lint lock clean synthetic figures real-data holdout predict-theta content
 

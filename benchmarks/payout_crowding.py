@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from datamarket_gym.payout.crowding import highest_cosines
-from datamarket_gym.world.data.locate import data_file
+from datamarket_gym.payout.threshold import highest_cosines
+from datamarket_gym.world.data.files import data_file
 
 QUANTILES = (0.5, 0.9, 0.99)
 

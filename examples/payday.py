@@ -4,7 +4,7 @@ Usage: python examples/payday.py [--out runs/payday] [--rows 400]
 
 Makes the tables an operator would have (submissions, validation rows, settings, an override), pays EUR 10,000.00,
 explains the thief's payment, approves the run and verifies it. The articles are AG News, embedded by MiniLM; the
-file agnews_minilm.npz is looked for in DATAMARKET_DATA, then in ../shared/data. Nothing of it is kept in the project.
+file agnews_minilm.npz is looked for in the folder that DATAMARKET_DATA names. Nothing of it is kept in the project.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.world.data.locate import data_file
+from datamarket_gym.world.data import data_file
 
 SETTINGS = """\
 amount = "10000.00"

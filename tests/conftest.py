@@ -1,9 +1,17 @@
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from datamarket_gym.units import Submission
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
+
+# The real data sets, where they lie beside the project, as the Makefile has it.
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+if BESIDE.is_dir():
+    os.environ.setdefault("DATAMARKET_DATA", str(BESIDE))
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,7 @@ import pytest
 
 from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence.layers.fuzzy_linkage import read_pairs, splink_pairs
-from datamarket_gym.evidence.layers.linkage import Linkage, agreeing
+from datamarket_gym.evidence.layers.linkage import Linkage, agreeing, read_pairs, splink_pairs
 from datamarket_gym.units import Submission
 
 

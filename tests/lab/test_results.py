@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import parse_spec, run_experiment
-from datamarket_gym.lab.results import collect, page, read_all, results_page
+from datamarket_gym.lab import results as page
+from datamarket_gym.lab.results import collect, read_all, results_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 TINY = """
@@ -37,7 +38,7 @@ def test_the_page_is_not_stale():
 
 
 def test_the_page_shows_every_experiment_of_the_suite():
-    from datamarket_gym.cli.suite import members
+    from datamarket_gym.cli.run import members
 
     text = (DOCS / "results.md").read_text(encoding="utf-8")
     kept = {one.spec.name for one in read_all(DOCS / "results")}

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from datamarket_gym.cli import suite
+from datamarket_gym.cli import run as suite
 from datamarket_gym.core.errors import UnknownNameError
 from datamarket_gym.core.registry import create
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment

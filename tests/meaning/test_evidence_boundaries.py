@@ -7,8 +7,7 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.evidence.layers.content import similar_pairs
-from datamarket_gym.evidence.layers.fuzzy_linkage import read_pairs
-from datamarket_gym.evidence.layers.linkage import agreeing
+from datamarket_gym.evidence.layers.linkage import agreeing, read_pairs
 from datamarket_gym.evidence.layers.perceptual import near_hashes
 from datamarket_gym.units import Submission
 

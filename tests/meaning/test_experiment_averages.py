@@ -15,7 +15,7 @@ from datamarket_gym.lab.kinds.market import _averaged
 from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
 from datamarket_gym.lab.tables import summarise
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket
 
 TASK = "synthetic(n_providers=4, per_provider=8, validation=40)"

@@ -21,13 +21,12 @@ from datamarket_gym.judge.guarantees.bounds import (
     theorem_bound,
 )
 from datamarket_gym.judge.guarantees.certificate import Condition, Terms, claim_of
-from datamarket_gym.judge.guarantees.costs import best_split
+from datamarket_gym.judge.guarantees.composition import Precedence, priority_values
 from datamarket_gym.judge.guarantees.fairness import Fairness, game_distance
 from datamarket_gym.judge.guarantees.leakage import Comparison, decompose
-from datamarket_gym.judge.guarantees.priority import Precedence, priority_values
-from datamarket_gym.judge.guarantees.split_gain import profitable_splits, split_gain
+from datamarket_gym.judge.guarantees.splits import best_split, profitable_splits, split_gain
 from datamarket_gym.judge.guarantees.stability import neutrality
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 
 
 def terms(**changes):

@@ -17,7 +17,7 @@ from datamarket_gym.judge.guarantees.certify import certify, raw_scores
 from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission
 from datamarket_gym.judge.guarantees.stability import quotient_stability
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 
@@ -153,7 +153,8 @@ def test_normalised_scores_are_taken_back_to_what_they_were(market):
     assert paid.payments.scores.values != pytest.approx(before.values)
     assert raw_scores(paid, scaled).values == pytest.approx(before.values)
     for unknown in ({"raw_total": None}, {"grand_value": 0.0}):
-        other = Paid(market.honest, replace(paid.payments, **unknown))
+        scores = replace(paid.payments.scores, **unknown)
+        other = Paid(market.honest, replace(paid.payments, scores=scores))
         with pytest.raises(ParameterError, match="raw scores are not known"):
             raw_scores(other, scaled)
 

@@ -7,7 +7,7 @@ import pytest
 
 from datamarket_gym.judge.metrics import Metrics, mixed_component_fraction, provider_totals
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payments import mechanism
+from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket
 
 
@@ -20,10 +20,10 @@ def paid(market):
 def after(paid, totals):
     """The same payments with other amounts per identity."""
     order = np.argsort(paid.shares.identity)
-    amount = np.zeros(len(paid.amount))
+    amount = np.zeros(len(paid.shares.amount))
     _, first = np.unique(paid.shares.identity[order], return_index=True)
     amount[order[first]] = totals
-    return replace(paid, amount=amount)
+    return replace(paid, shares=replace(paid.shares, amount=amount))
 
 
 def test_rank_stability_compares_before_with_after(market, paid):

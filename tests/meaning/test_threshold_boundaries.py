@@ -8,8 +8,7 @@ from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import predict_theta
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, chaining_floors
 from datamarket_gym.evidence.threshold.floors import Merges, variant_similarities
-from datamarket_gym.payout.crowding import crowding_floor, highest_cosines
-from datamarket_gym.payout.threshold import _admitted
+from datamarket_gym.payout.threshold import _admitted, crowding_floor, highest_cosines
 from datamarket_gym.world.data import Embeddings
 
 RNG = np.random.default_rng(4)

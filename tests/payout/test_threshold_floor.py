@@ -7,9 +7,8 @@ import pytest
 from payout_files import run, spec, write
 
 from datamarket_gym.core.files import read_json
-from datamarket_gym.payout.crowding import crowding_floor, highest_cosines
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.threshold import Threshold, choose_evidence
+from datamarket_gym.payout.threshold import Threshold, choose_evidence, crowding_floor, highest_cosines
 
 DIMENSIONS, HELD = 64, 200
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.pipeline.apportion import apportion, exact_amounts
+from datamarket_gym.pipeline.share import apportion, exact_amounts
 
 
 @st.composite

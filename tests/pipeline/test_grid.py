@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from datamarket_gym.pipeline.apportion import apportion, exact_amounts, grid_of
+from datamarket_gym.pipeline.share import apportion, exact_amounts, grid_of
 
 
 def divided(whole, share, group=None):

@@ -82,16 +82,16 @@ def test_encoders_that_are_not_there(monkeypatch, tmp_path):
     )
     with pytest.raises(DataMarketError, match=missing):
         create("encoder", "resnet18").encode(pictures()[:1])
-    from datamarket_gym.world.encoders import backends, minilm
+    from datamarket_gym.world.encoders import base, minilm
 
     monkeypatch.setattr(minilm, "find_spec", lambda name: None)
     with pytest.raises(DataMarketError, match=r"model\.safetensors.*--data"):
         create("encoder", "minilm").encode(["a text"])
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    monkeypatch.setattr(base, "find_spec", lambda name: None)
     with pytest.raises(
         DataMarketError, match=r"torch is not installed; install datamarket-gym\[torch\]"
     ):
-        backends.backend("cpu")
+        base.backend("cpu")
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(DataMarketError, match=r"install datamarket-gym\[images\]"):
         create("encoder", "thumbnail").encode([b"x"])
@@ -101,7 +101,7 @@ def test_devices():
     with pytest.raises(ParameterError, match="choose one of"):
         create("encoder", "resnet18@tpu")
     torch = pytest.importorskip("torch")
-    from datamarket_gym.world.encoders.backends import torch_device
+    from datamarket_gym.world.encoders.base import torch_device
 
     if not torch.cuda.is_available():
         with pytest.raises(ParameterError, match="no GPU"):

@@ -11,7 +11,7 @@ import pytest
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.world.data import data_file, find, load_corpus
-from datamarket_gym.world.data.locate import cache_folder, folders, looking_in
+from datamarket_gym.world.data.files import cache_folder, folders, looking_in
 
 
 def parquet(columns):
@@ -50,7 +50,6 @@ class Answer(BaseHTTPRequestHandler):
 def hub(tmp_path, monkeypatch):
     server = Hub()
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.chdir(tmp_path)  # no ../shared/data from here
     monkeypatch.delenv("DATAMARKET_DATA", raising=False)
     monkeypatch.setenv("DATAMARKET_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DATAMARKET_HUB", server.url)
@@ -135,9 +134,10 @@ def test_folders_are_looked_through_in_order(hub, tmp_path, monkeypatch):
     named = tmp_path / "named"
     named.mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    for folder in (cache_folder(), tmp_path / "shared" / "data"):
-        (folder / "agnews.csv.gz").write_bytes(b"")
-        assert find("agnews.csv.gz").resolve() == folder / "agnews.csv.gz"
+    (tmp_path / "shared" / "data" / "agnews.csv.gz").write_bytes(b"")
+    assert find("agnews.csv.gz") is None  # nothing is looked for relative to the working directory
+    (cache_folder() / "agnews.csv.gz").write_bytes(b"")
+    assert find("agnews.csv.gz") == cache_folder() / "agnews.csv.gz"
     (named / "agnews.csv.gz").write_bytes(b"")
     with looking_in(named):
         assert find("agnews.csv.gz") == named / "agnews.csv.gz"

@@ -5,7 +5,7 @@ import pytest
 
 from datamarket_gym.core.registry import create
 from datamarket_gym.world.data import DOMAINS, find, load_corpus, load_embeddings
-from datamarket_gym.world.encoders.backends import backend
+from datamarket_gym.world.encoders.base import backend
 from datamarket_gym.world.encoders.minilm import HEADS, LAYERS, sentence_vectors
 from datamarket_gym.world.encoders.resnet18 import _pooled, folded_convolutions
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
-from datamarket_gym.world.data.sources import read_source
+from datamarket_gym.world.data.corpus import read_source
 
 
 def test_texts_of_any_table_with_or_without_labels(tmp_path):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +10,7 @@ from datamarket_gym.core.arrays import CoalitionMatrix
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.semivalues.exact import coalitions_numbered
+from datamarket_gym.world.data import find
 from datamarket_gym.world.tasks.synthetic import Synthetic
 
 
@@ -69,8 +68,8 @@ def embedded(kind: str, seed: int = 0) -> Workload:
         "images": ("cifar10_resnet18.npz", 512, 10),
     }[kind]
     rng = keyed_generator(kind, seed)
-    path = data_folder() / file
-    if path.is_file():
+    path = find(file)
+    if path is not None:
         with np.load(path) as found:
             pool = np.flatnonzero(found["split"] == 0) if found["split"].dtype.kind != "U" else None
             pool = np.flatnonzero(found["split"] == "train") if pool is None else pool
@@ -99,8 +98,3 @@ def units(permutations: int, seed: int = 0) -> Workload:
     joined = np.array([np.argsort(rng.permutation(n)) for _ in range(permutations)])
     prefixes = (joined[:, None, :] <= np.arange(n)[None, :, None]).reshape(-1, n)
     return Workload(f"units, 480 players, {permutations} permutations", rows, base.validation, prefixes)
-
-
-def data_folder() -> Path:
-    """Where the real embeddings are looked for."""
-    return Path(os.environ.get("DATAMARKET_DATA", "../shared/data"))

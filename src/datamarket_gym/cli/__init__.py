@@ -1,4 +1,4 @@
-"""The command line: ``datamarket --help``."""
+"""The command line, one file a command: ``datamarket --help``."""
 
 from datamarket_gym.cli.app import main
 

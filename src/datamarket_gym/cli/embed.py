@@ -24,7 +24,7 @@ from datamarket_gym.world.data import (
     load_corpus,
     write_embeddings,
 )
-from datamarket_gym.world.data.sources import read_source
+from datamarket_gym.world.data.corpus import read_source
 from datamarket_gym.world.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
 from datamarket_gym.world.encoders.base import ENCODERS
 

@@ -26,7 +26,7 @@ from datamarket_gym.lab.cells import Row, compute, prepare
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.lab.tables import summarise, write_tables
 from datamarket_gym.units.io import write_table
-from datamarket_gym.world.data.locate import looking_in, named_folder
+from datamarket_gym.world.data.files import looking_in, named_folder
 
 RESULTS = "results.parquet"
 _SECONDS = b"seconds"

@@ -11,8 +11,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components, star
-from datamarket_gym.evidence.layers.fuzzy_linkage import Pair, read_pairs, splink_pairs
-from datamarket_gym.evidence.layers.linkage import agreeing
+from datamarket_gym.evidence.layers.linkage import Pair, agreeing, read_pairs, splink_pairs
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.overrides import Override, overridden
 from datamarket_gym.payout.spec import PayoutSpec

@@ -18,7 +18,7 @@ from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
 from datamarket_gym.payout.manifest import read_manifest
-from datamarket_gym.payout.matches import describe
+from datamarket_gym.payout.outputs import describe
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results, in_cents
 from datamarket_gym.payout.spec import checked_spec

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.payout.files import file_hash
 from datamarket_gym.payout.names import require_writable
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import (
@@ -23,6 +22,7 @@ from datamarket_gym.payout.submitted import (
     Held,
     Optional,
     Rows,
+    file_hash,
     read_submitted,
     read_validation,
 )

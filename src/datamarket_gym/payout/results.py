@@ -15,9 +15,9 @@ from datamarket_gym.payout.money import Division, divide
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import Threshold
-from datamarket_gym.pipeline.apportion import grid_of
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments, floored
+from datamarket_gym.pipeline.share import grid_of
 
 
 @dataclass(frozen=True, eq=False)

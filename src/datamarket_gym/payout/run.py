@@ -24,8 +24,8 @@ from datamarket_gym.payout.manifest import read_manifest, write_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.outputs import write_tables
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.page import write_report
 from datamarket_gym.payout.red_team import run_red_team
+from datamarket_gym.payout.report.page import write_report
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Payday, Places, Work
 

@@ -1,4 +1,8 @@
-"""Reading a table (or folder) of submitted units and one of validation rows, column by column."""
+"""Reading a table (or folder) of submitted units and one of validation rows, column by column.
+
+Raw content (a text column, or images in a folder) is embedded by a frozen encoder. Every file that is read
+is kept with its name, length and hash.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,78 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.payout.content import embed, image_bytes, image_tree
-from datamarket_gym.payout.files import file_hash
+from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
 from datamarket_gym.units.columns import Column
 from datamarket_gym.units.tables import Table
+from datamarket_gym.world.data.corpus import IMAGES
+from datamarket_gym.world.encoders import ContentError, stored
+
+
+def file_hash(path: Path) -> dict[str, str | int]:
+    """Name, length and sha256 of a file; a text file with a NUL byte is refused."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                if path.suffix in (".csv", ".jsonl") and b"\0" in block:
+                    at = size + block.index(b"\0")
+                    raise SubmissionError(
+                        f"{str(path)!r} has a NUL byte at position {at}; it is no text file"
+                    )
+                digest.update(block)
+                size += len(block)
+    except OSError as error:
+        raise SubmissionError(f"{str(path)!r} cannot be read: {error}") from error
+    return {"name": path.name, "bytes": size, "sha256": digest.hexdigest()}
+
+
+DEFAULTS = {"text": "minilm", "image": "resnet18"}
+
+
+def embed(items: Sequence[Any], kind: str, encoder: str | None, ids: Sequence[str]) -> Features:
+    """One vector per item; an item that cannot be embedded is named by its unit."""
+    chosen = stored(encoder or DEFAULTS[kind])
+    if chosen.kind != kind:
+        raise ParameterError(
+            "encoder", encoder, f"it reads {chosen.kind}s, the submission holds {kind}s"
+        )
+    try:
+        return chosen.encode(items)
+    except ContentError as error:
+        raise SubmissionError(f"unit {ids[error.row]!r}: {error.why}") from error
+
+
+def image_bytes(folder: Path, names: Sequence[str]) -> list[bytes]:
+    """The files of an image column; a name that leads out of the folder is refused."""
+    root = folder.resolve()
+    if not root.is_dir():
+        raise SubmissionError(f"there is no folder {str(folder)!r}; check the path")
+    found = []
+    for row, name in enumerate(names):
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            raise SubmissionError(f"row {row}: the image {name!r} is outside the folder {str(folder)!r}")
+        if not path.is_file():
+            raise SubmissionError(f"row {row}: there is no image {name!r} in {str(folder)!r}")
+        found.append(path.read_bytes())
+    return found
+
+
+def image_tree(folder: Path, levels: int) -> list[tuple[str, ...]]:
+    """Images as (relative path, folder names): ``identity/label/file`` or ``label/file``."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() in IMAGES and path.is_file():
+            parts = path.relative_to(folder).parts
+            if len(parts) == levels + 1:
+                found.append(("/".join(parts), *parts[:levels]))
+    if not found:
+        shape = "identity/label/file" if levels == 2 else "label/file"
+        raise DataMarketError(f"{str(folder)!r} holds no images laid out as {shape}")
+    return found
+
 
 Optional = list[str | None]
 FileHashes = dict[str, dict[str, str | int]]

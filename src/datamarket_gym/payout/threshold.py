@@ -4,7 +4,13 @@ The check asks how alike *honest* units are. It is therefore made on the validat
 operator's own: made on the submissions, a few copies would look like honest units that are alike, and
 whoever submits copies could switch the evidence off. Where only the submissions have embeddings it has to
 be made on those, less identical ones, and says so. A second floor comes from the size of the submission
-(`payout.crowding`).
+of units.
+
+Crowding: how alike is an honest unit to the most similar of all units that were submitted? The
+admissibility check simulates markets of a few providers; the more units there are, the closer the
+nearest stranger comes. The validation rows are honest units that nobody submitted: the 99th
+percentile of their highest cosine with any submitted unit is a floor for thresholds in *this*
+submission, since above it at most one honest unit in a hundred is taken for somebody's copy.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator, unit_keys
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.threshold.admissibility import USEFUL_MARGIN, Admissibility, predict_theta
@@ -24,11 +30,44 @@ from datamarket_gym.evidence.threshold.floors import (
     same_class_similarities,
     variant_similarities,
 )
-from datamarket_gym.payout.crowding import crowding_floor
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.spec import HASH_ONLY, PayoutSpec
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
+
+ALLOWED = 0.01
+_ROWS, _BLOCK = 1000, 8192
+_SLACK = 1e-4  # float32 products within this of the highest are decided in float64
+
+
+def crowding_floor(validation: Features, submitted: Features, seed: int) -> float:
+    """The smallest threshold that takes at most one honest unit in a hundred for a copy."""
+    order = np.argsort(unit_keys(validation, np.zeros(len(validation))), kind="stable")
+    rows = order[np.sort(keyed_generator(seed, "crowding").permutation(len(order))[:_ROWS])]
+    nearest = highest_cosines(_directions(validation[rows]), submitted)
+    return float(np.quantile(nearest, 1 - ALLOWED, method="higher"))
+
+
+def highest_cosines(unit: Features, others: Features) -> Values:
+    """For each unit vector its highest cosine with any of the others, exactly and in any order of rows."""
+    short = unit.astype(np.float32)
+    highest: Values = np.full(len(unit), -np.inf)
+    for at in range(0, len(others), _BLOCK):
+        some = _directions(others[at : at + _BLOCK]).astype(np.float32)
+        np.maximum(highest, (short @ some.T).max(axis=1), out=highest)
+    exact = np.full(len(unit), -1.0)
+    for at in range(0, len(others), _BLOCK):
+        block = _directions(others[at : at + _BLOCK])
+        row, column = np.nonzero(short @ block.astype(np.float32).T >= highest[:, None] - _SLACK)
+        np.maximum.at(exact, row, np.einsum("ij,ij->i", unit[row], block[column]))
+    return exact
+
+
+def _directions(vectors: Features) -> Features:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    directions: Features = vectors / np.where(norms > 0, norms, 1.0)
+    return directions
+
 
 _POOL = 20_000  # units the check looks at; its floors come from small simulated markets anyway
 _SIGMA = 0.02  # noise of the copies that must be caught, relative to a median vector

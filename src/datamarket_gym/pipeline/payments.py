@@ -9,10 +9,9 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.pipeline.apportion import exact_amounts
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import Scores
-from datamarket_gym.pipeline.share import Amounts
+from datamarket_gym.pipeline.share import Amounts, exact_amounts
 from datamarket_gym.units.submission import Text
 
 

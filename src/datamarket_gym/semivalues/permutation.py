@@ -19,8 +19,14 @@ from datamarket_gym.core.errors import require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import Estimate, Estimator, Semivalue
-from datamarket_gym.semivalues.checkpoint import Checkpoint
-from datamarket_gym.semivalues.sampling import BATCH_CELLS, Moments, ask, require_budget, rows_per_batch
+from datamarket_gym.semivalues.sampling import (
+    BATCH_CELLS,
+    Checkpoint,
+    Moments,
+    ask,
+    require_budget,
+    rows_per_batch,
+)
 
 _WAVES = 32  # with truncation, a permutation is read in about this many pieces
 

@@ -29,7 +29,7 @@ def engine(
 ) -> None:
     """Our engine against a plain scikit-learn loop on one core, in one run."""
     from datamarket_gym.bench.engine import engine_rows
-    from datamarket_gym.bench.show import show
+    from datamarket_gym.bench.page import show
 
     require_choice("--device", device, ("cpu", "cuda", "auto"))
     show(engine_rows(full, device, jobs), as_json, save, f"The coalition engine on {device}")
@@ -42,8 +42,8 @@ def scaling(
     jobs: Annotated[int, typer.Option(help="Threads inside a fit; 0 uses every core.", min=0)] = 0,
 ) -> None:
     """How the engine's cost grows with players, rows, features and classes."""
+    from datamarket_gym.bench.page import show
     from datamarket_gym.bench.scaling import scaling_rows
-    from datamarket_gym.bench.show import show
 
     show(scaling_rows(jobs), as_json, save, "How the cost grows")
 
@@ -57,8 +57,8 @@ def peers(
     save: Save = None,
 ) -> None:
     """Our engine against pyDVL, shapiq, OpenDataVal and datascope, side by side in one run."""
+    from datamarket_gym.bench.page import show
     from datamarket_gym.bench.peers import peer_rows
-    from datamarket_gym.bench.show import show
 
     show(peer_rows(envs), as_json, save, "Peers, side by side")
 

@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Embed texts or images by a frozen encoder, or resume; the same content is never embedded twice."""
     from datamarket_gym.cli.embed import Job, run_embed
-    from datamarket_gym.world.data.locate import looking_in
+    from datamarket_gym.world.data.files import looking_in
 
     with looking_in(data):
         run_embed(Job(source, out, encoder, device, limit, skip_bad))

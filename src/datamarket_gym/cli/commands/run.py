@@ -40,7 +40,7 @@ def command(
     Writes results.parquet, table.json, table.md, manifest.json and timings.json.
     """
     from datamarket_gym.cli.run import run_and_show
-    from datamarket_gym.world.data.locate import looking_in
+    from datamarket_gym.world.data.files import looking_in
 
     require_choice("--device", device, ("cpu", "cuda", "auto"))
     with looking_in(data):

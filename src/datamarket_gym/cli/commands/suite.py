@@ -22,7 +22,7 @@ def command(
     device: Device = "cpu",
 ) -> None:
     """Run all experiments of a suite in order, or go on where an earlier run stopped."""
-    from datamarket_gym.cli.suite import run_suite
+    from datamarket_gym.cli.run import run_suite
 
     require_choice("--device", device, ("cpu", "cuda", "auto"))
     run_suite(suite, seeds, out, jobs or available_cores(), device)

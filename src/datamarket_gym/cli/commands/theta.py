@@ -48,7 +48,7 @@ def command(
     Prints the two floors, the ceiling, the admissible interval and a verdict.
     """
     from datamarket_gym.cli.theta import Question, show_theta
-    from datamarket_gym.world.data.locate import looking_in
+    from datamarket_gym.world.data.files import looking_in
 
     asked = Question(
         embeddings, partition, providers, per_provider, trials, variants, sample, cutoff, seed

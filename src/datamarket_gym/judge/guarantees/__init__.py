@@ -13,22 +13,24 @@ from datamarket_gym.judge.guarantees.bounds import (
 )
 from datamarket_gym.judge.guarantees.certificate import Certificate, Condition, Terms
 from datamarket_gym.judge.guarantees.certify import certify
-from datamarket_gym.judge.guarantees.composition import group_values
-from datamarket_gym.judge.guarantees.costs import (
-    best_split,
-    marginal_benefit,
-    net_gain_bound,
-    stopping_k,
+from datamarket_gym.judge.guarantees.composition import (
+    Precedence,
+    cluster_precedence,
+    group_values,
+    priority_values,
 )
 from datamarket_gym.judge.guarantees.fairness import Fairness, fairness_bound, game_distance
 from datamarket_gym.judge.guarantees.leakage import Comparison, Leakage, NoMatchingError, decompose
 from datamarket_gym.judge.guarantees.paid import Paid
-from datamarket_gym.judge.guarantees.priority import Precedence, cluster_precedence, priority_values
-from datamarket_gym.judge.guarantees.split_gain import (
+from datamarket_gym.judge.guarantees.splits import (
     SplitGain,
+    best_split,
+    marginal_benefit,
+    net_gain_bound,
     profitable_splits,
     shapley_split_gain,
     split_gain,
+    stopping_k,
 )
 from datamarket_gym.judge.guarantees.stability import (
     Neutrality,

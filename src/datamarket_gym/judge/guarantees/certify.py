@@ -23,7 +23,7 @@ from datamarket_gym.judge.guarantees.leakage import (
     merged_clusters,
 )
 from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission, require_same_market
-from datamarket_gym.judge.guarantees.split_gain import size_law
+from datamarket_gym.judge.guarantees.splits import size_law
 from datamarket_gym.judge.guarantees.stability import quotient_stability
 from datamarket_gym.pipeline.mechanism import Mechanism
 

@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.data import along, distinct, on_paper, only, pick
-from datamarket_gym.lab.figures.registry import drawer
-from datamarket_gym.lab.figures.style import PAPER, honest_line, legend_below, line, panels, plotting
+from datamarket_gym.lab.figures.drawing import (
+    PAPER,
+    along,
+    distinct,
+    drawer,
+    honest_line,
+    legend_below,
+    line,
+    on_paper,
+    only,
+    panels,
+    pick,
+    plotting,
+)
 
 NAMES = {
     "near_duplicate_2x_sybils": "near duplicates",

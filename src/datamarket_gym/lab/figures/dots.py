@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.data import distinct, pick
-from datamarket_gym.lab.figures.registry import drawer
-from datamarket_gym.lab.figures.style import (
+from datamarket_gym.lab.figures.drawing import (
     COLOURS,
     MARKERS,
     PAPER,
+    distinct,
+    drawer,
     honest_line,
     legend_below,
     panels,
+    pick,
     plotting,
 )
 

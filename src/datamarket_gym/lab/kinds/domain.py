@@ -1,7 +1,9 @@
 """Real domains: identities play as in the paper, and units play as we recommend, on the same draws.
 
 Mechanisms of unit granularity are paid under the utility in ``options.units`` (a learner with closed
-forms: hundreds of units play) and also face the attacks listed there.
+forms: hundreds of units play) and also face the attacks listed there. Also here: attacks on content
+(which evidence still ties a changed copy to its original, and what it is worth) and the quantities
+behind an admissible threshold.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import numpy as np
 
 from datamarket_gym.lab.cells import Row, kind
 from datamarket_gym.lab.kinds.market import measured
-from datamarket_gym.lab.predicted import with_predicted, write_predictions
+from datamarket_gym.lab.predicted import admissibility_of, with_predicted, write_predictions
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -67,3 +69,49 @@ def honest_cost(m: Mechanism, paid: Payments, profile: SubmittedProfile, oracle:
     untied = m.model_copy(update={"evidence": "none"})
     without = untied.pay(profile.submission, oracle, profile.truth).totals
     return {"honest_cost": float(np.abs(paid.totals - without).sum() / 2 / np.abs(without).sum())}
+
+
+@kind("content", before=write_predictions)
+def content_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
+    """Every content attack against every evidence layer."""
+    return measured(with_predicted(spec, task), task, seed, engine, caught)
+
+
+def caught(
+    m: Mechanism,
+    paid: Payments,
+    market: ProviderMarket,
+    profile: SubmittedProfile,
+    oracle: UtilityOracle,
+) -> Row:
+    """The share of copies that the evidence puts into the cluster of their original."""
+    submission = profile.submission
+    honest = set(market.honest.submission.id.tolist())
+    copies = np.flatnonzero([unit not in honest for unit in submission.id.tolist()])
+    if not len(copies):
+        return honest_cost(m, paid, profile, oracle)
+    truth = profile.truth.aligned(submission)
+    row = {unit: at for at, unit in enumerate(submission.id.tolist())}
+    source = [row[unit] for unit in truth.source[copies].tolist()]
+    label = paid.clusters.label
+    return {"caught": float((label[copies] == label[source]).mean())}
+
+
+@kind("geometry")
+def geometry_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
+    """Norm, floors and near-duplicate similarity of one domain."""
+    found = admissibility_of(task.task, seed)
+    quantities = {
+        "median norm": found.median_norm,
+        "pairwise floor": found.pairwise_floor,
+        **{f"chaining floor at {cut:.2f}": f for cut, f in found.chaining_floors.items()},
+        "near-duplicate p10": found.near_duplicate_p10,
+        "theta to use": found.theta,
+    }
+    labels = {"experiment": spec.name, "seed": seed, "task": task.task, "attack": found.variants}
+    labels |= {"mechanism": "cosine", "granularity": "identity", "representative": "identity"}
+    # Nothing is paid here: the payments are zero.
+    paid = {"honest_payment": 0.0, "attacked_payment": 0.0}
+    return [
+        {**labels, "quantity": name, "measured": value, **paid} for name, value in quantities.items()
+    ]

@@ -1,9 +1,8 @@
 """Public data sets and model weights: where they lie, how they are fetched, and what is in them."""
 
-from datamarket_gym.world.data.corpus import Corpus, load_corpus
-from datamarket_gym.world.data.domains import DOMAINS, Domain, domain
+from datamarket_gym.world.data.corpus import DOMAINS, Corpus, Domain, domain, load_corpus
 from datamarket_gym.world.data.embeddings import Embeddings, load_embeddings, write_embeddings
-from datamarket_gym.world.data.locate import cache_folder, data_file, find
+from datamarket_gym.world.data.files import cache_folder, data_file, find
 
 __all__ = [
     "DOMAINS",

@@ -1,4 +1,8 @@
-"""Corpus: the raw content of a domain (texts, or image files as bytes) with labels and split."""
+"""Corpus: the raw content of a domain (texts, or image files as bytes) with labels and split.
+
+The four public domains are here with their files, classes and encoders; a user's own content is a table
+with texts, or a folder of images with one sub-folder per class.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.core.errors import DataMarketError, SubmissionError, UnknownNameError
 from datamarket_gym.units.tables import Table
-from datamarket_gym.world.data.domains import domain
-from datamarket_gym.world.data.locate import data_file
+from datamarket_gym.world.data.files import data_file
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A public data set: raw content in one file, reference embeddings in another."""
+
+    name: str
+    title: str
+    kind: str  # what a unit is: "text" or "image"
+    encoder: str
+    file: str
+    classes: tuple[str, ...]
+
+    @property
+    def embeddings_file(self) -> str:
+        """Name of the file of embeddings, in the order of the content file."""
+        return f"{self.name}_{self.encoder}.npz"
+
+
+_TEN = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_STL = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
+
+DOMAINS = {
+    each.name: each
+    for each in (
+        Domain("cifar10", "CIFAR-10", "image", "resnet18", "cifar10.npz", _TEN),
+        Domain("stl10", "STL-10", "image", "resnet18", "stl10.npz", _STL),
+        Domain(
+            "agnews", "AG News", "text", "minilm", "agnews.csv.gz",
+            ("World", "Sports", "Business", "Sci/Tech"),
+        ),
+        Domain("imdb", "IMDB", "text", "minilm", "imdb.csv.gz", ("negative", "positive")),
+    )
+}  # fmt: skip
+"""The domains by name."""
+
+
+def domain(name: str) -> Domain:
+    """A domain by name."""
+    if name not in DOMAINS:
+        raise UnknownNameError("domain", name, DOMAINS)
+    return DOMAINS[name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,3 +107,31 @@ def _images(path: Path) -> Corpus:
     content = np.empty(len(label), dtype=object)
     content[:] = [blob[a:b] for a, b in pairwise(offsets)]
     return Corpus("image", content, label, split)
+
+
+IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
+
+def read_source(path: Path) -> Corpus:
+    """Content from a table (columns text and, where there is one, label) or a folder of images."""
+    if path.is_dir():
+        return _folder(path)
+    table = Table.open(path)
+    labelled = ["label"] if "label" in table.names else []
+    columns, _ = table.read([table.require("text", "text")], labelled)
+    content = np.array([text or "" for text in columns["text"].optional()], dtype=object)
+    named = columns["label"].values().tolist() if labelled else [0] * len(content)
+    label = np.unique([str(each) for each in named], return_inverse=True)[1]
+    return Corpus("text", content, label.astype(np.int64), np.ones(len(content), dtype=bool))
+
+
+def _folder(path: Path) -> Corpus:
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGES)
+    if not files:
+        raise DataMarketError(
+            f"there are no images in {str(path)!r}; known endings: {', '.join(IMAGES)}"
+        )
+    content = np.empty(len(files), dtype=object)
+    content[:] = [file.read_bytes() for file in files]
+    label = np.unique([file.parent.name for file in files], return_inverse=True)[1]
+    return Corpus("image", content, label.astype(np.int64), np.ones(len(files), dtype=bool))

@@ -24,9 +24,15 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, require_count
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.data.locate import data_file, find
-from datamarket_gym.world.encoders.backends import Backend, backend, file_digest
-from datamarket_gym.world.encoders.base import Encoder, missing, require_text
+from datamarket_gym.world.data.files import data_file, find
+from datamarket_gym.world.encoders.base import (
+    Backend,
+    Encoder,
+    backend,
+    file_digest,
+    missing,
+    require_text,
+)
 
 Weights = Mapping[str, Any]
 HEADS = 12

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, require_choice
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.data.locate import data_file
-from datamarket_gym.world.encoders.backends import file_digest, import_torch, torch_device
-from datamarket_gym.world.encoders.base import Encoder
+from datamarket_gym.world.data.files import data_file
+from datamarket_gym.world.encoders.base import Encoder, file_digest, import_torch, torch_device
 from datamarket_gym.world.encoders.pixels import resized
 
 FILE = "resnet18_imagenet.npz"

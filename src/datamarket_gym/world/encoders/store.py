@@ -19,7 +19,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Features, Keys, Values
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import replacing
-from datamarket_gym.world.data.locate import cache_folder
+from datamarket_gym.world.data.files import cache_folder
 from datamarket_gym.world.encoders.base import ENCODERS, ContentError, Encoder, Progress
 
 _PER_PART = 512

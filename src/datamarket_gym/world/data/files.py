@@ -1,7 +1,9 @@
-"""Downloads from the public hub, turned into the files that the rest of the package reads.
+"""Finding data: the folder one names, the user's cache, the public hub.
 
-``DATAMARKET_HUB`` names another server with the same paths (a mirror, or a stand-in for tests).
-Texts become gzipped CSV, images a blob with offsets, weights npz; nothing half-written is ever there.
+Nothing of it comes with the package. A file is looked for in the folder that ``--data`` or
+``DATAMARKET_DATA`` names, then in the user's cache; what is nowhere is downloaded into the cache from the
+hub (``DATAMARKET_HUB`` names another server with the same paths) and turned into the files that the rest
+of the package reads: texts as gzipped CSV, images as a blob with offsets, weights as npz.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +26,65 @@ import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import replacing
-from datamarket_gym.world.data import hub as convert
+
+_named: ContextVar[Path | None] = ContextVar("the data folder that --data names", default=None)
+
+
+def cache_folder() -> Path:
+    """The user's cache: ``DATAMARKET_CACHE``, or else the platform's cache folder."""
+    if named := os.environ.get("DATAMARKET_CACHE"):
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "datamarket-gym"
+
+
+@contextmanager
+def looking_in(folder: Path | None) -> Iterator[None]:
+    """Within the block, look in this folder first; None changes nothing.
+
+    What sends work to other processes sends `named_folder` along.
+    """
+    token = _named.set(folder or _named.get())
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def named_folder() -> Path | None:
+    """The folder to look in first, if one is named."""
+    variable = os.environ.get("DATAMARKET_DATA")
+    return _named.get() or (Path(variable) if variable else None)
+
+
+def folders() -> list[Path]:
+    """Where data is looked for, in order."""
+    named = named_folder()
+    if named is not None and not named.is_dir():
+        raise DataMarketError(
+            f"DATAMARKET_DATA (or --data) names {str(named)!r}, which is not a folder; check the path"
+        )
+    return [*([named] if named is not None else []), cache_folder()]
+
+
+def find(name: str) -> Path | None:
+    """The first folder's file of that name, or None; absolute, so that it can name what was read."""
+    found = next((folder / name for folder in folders() if (folder / name).is_file()), None)
+    return None if found is None else found.resolve()
+
+
+def data_file(name: str) -> Path:
+    """A file, downloaded into the cache if it is in none of the folders."""
+    found = find(name)
+    if found is not None:
+        return found
+    if name not in SOURCES:
+        looked = ", ".join(str(folder) for folder in folders())
+        raise DataMarketError(
+            f"there is no {name!r} in {looked}; put it there or name its folder by --data"
+        )
+    return obtain(name, cache_folder())
+
 
 SPLITS = ("train", "test")
 
@@ -104,7 +166,7 @@ _TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
-class Source:
+class HubFiles:
     """Files of one repository on the hub, and the function that makes ours from them."""
 
     repository: str
@@ -122,16 +184,16 @@ def _splits(folder: str) -> tuple[str, str]:
 
 
 SOURCES = {
-    "agnews.csv.gz": Source("datasets/fancyzhx/ag_news", _splits("data"), convert.texts),
-    "imdb.csv.gz": Source("datasets/stanfordnlp/imdb", _splits("plain_text"), convert.texts),
-    "cifar10.npz": Source("datasets/uoft-cs/cifar10", _splits("plain_text"), convert.images),
-    "stl10.npz": Source("datasets/tanganke/stl10", _splits("data"), convert.images),
-    "resnet18_imagenet.npz": Source("timm/resnet18.tv_in1k", ("model.safetensors",), convert.weights),
-    "minilm/model.safetensors": Source(
-        "sentence-transformers/all-MiniLM-L6-v2", ("model.safetensors",), convert.as_is
+    "agnews.csv.gz": HubFiles("datasets/fancyzhx/ag_news", _splits("data"), texts),
+    "imdb.csv.gz": HubFiles("datasets/stanfordnlp/imdb", _splits("plain_text"), texts),
+    "cifar10.npz": HubFiles("datasets/uoft-cs/cifar10", _splits("plain_text"), images),
+    "stl10.npz": HubFiles("datasets/tanganke/stl10", _splits("data"), images),
+    "resnet18_imagenet.npz": HubFiles("timm/resnet18.tv_in1k", ("model.safetensors",), weights),
+    "minilm/model.safetensors": HubFiles(
+        "sentence-transformers/all-MiniLM-L6-v2", ("model.safetensors",), as_is
     ),
-    "minilm/tokenizer.json": Source(
-        "sentence-transformers/all-MiniLM-L6-v2", ("tokenizer.json",), convert.as_is
+    "minilm/tokenizer.json": HubFiles(
+        "sentence-transformers/all-MiniLM-L6-v2", ("tokenizer.json",), as_is
     ),
 }
 """Each of our files that can be downloaded."""

@@ -1,0 +1,173 @@
+"""What all figures share: one style (readable in grey, by line style and marker as well as by colour),
+picking numbers out of summary rows, which experiment has which figure (`drawer`), and drawing to files:
+SVG and PNG, the same bytes for the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import replacing
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.tables import matches
+
+# From dark to light, so that a grey print keeps them apart (after Okabe and Ito).
+COLOURS = ("#1b1b1b", "#0b5fa5", "#b3460a", "#1f8f6b", "#a8588f", "#8a7a1c")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+PAPER = {"marker": "x", "color": "#d4202a", "linestyle": "none", "markersize": 6, "zorder": 5}
+MAP = "cividis"  # its lightness is monotone
+PANEL = (3.4, 2.7)  # inches
+
+
+@contextmanager
+def plotting() -> Iterator[Any]:
+    """pyplot with our settings, without a display; the settings end with the block."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise DataMarketError(
+            "figures need matplotlib; install it with: pip install 'datamarket-gym[figures]'"
+        ) from error
+    settings = {
+        "font.size": 9,
+        "axes.titlesize": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": "#dddddd",
+        "grid.linewidth": 0.6,
+        "axes.axisbelow": True,
+        "legend.frameon": False,
+        "legend.fontsize": 8,
+        "lines.linewidth": 1.4,
+        "lines.markersize": 4,
+        "figure.constrained_layout.use": True,
+        "svg.hashsalt": "datamarket-gym",  # ids in the file are then the same every time
+        "svg.fonttype": "none",
+    }
+    with mpl.rc_context(settings):
+        from matplotlib import pyplot as plt
+
+        yield plt
+
+
+def panels(plt: Any, n: int, per_row: int = 3, size: tuple[float, float] = PANEL) -> tuple[Any, Any]:
+    """A figure with n panels, and the panels as a flat list."""
+    columns = min(n, per_row)
+    rows = -(-n // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(size[0] * columns, size[1] * rows), squeeze=False
+    )
+    flat = axes.ravel().tolist()
+    for unused in flat[n:]:
+        unused.set_visible(False)
+    return figure, flat[:n]
+
+
+def line(axis: Any, number: int, x: Any, y: Any, se: Any, label: str) -> None:
+    """A line with a band of one standard error either way, in the style of the number."""
+    style = {"color": COLOURS[number % 6], "linestyle": LINES[number % 6], "marker": MARKERS[number % 6]}
+    axis.plot(x, y, label=label, **style)
+    axis.fill_between(x, np.subtract(y, se), np.add(y, se), color=style["color"], alpha=0.18, lw=0)
+
+
+def honest_line(axis: Any, *, vertical: bool = False) -> None:
+    """Where an attack neither gains nor loses."""
+    mark = axis.axvline if vertical else axis.axhline
+    mark(1.0, color="#777777", linewidth=0.8, zorder=0)
+
+
+def legend_below(figure: Any, axis: Any) -> None:
+    """One legend under all panels, where it covers nothing."""
+    handles, labels = axis.get_legend_handles_labels()
+    widest = 0.55 + 0.07 * max(len(label) for label in labels)  # inches, at this font size
+    columns = max(1, min(len(labels), int(figure.get_figwidth() / widest)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def pick(rows: Sequence[Row], metric: str, **where: Any) -> list[Row]:
+    """The rows of a metric with the given labels; a list means any of them, "" none."""
+    return [row for row in rows if row["metric"] == metric and matches(row, where)]
+
+
+def along(rows: Sequence[Row], axis: str) -> tuple[list[Any], Values, Values]:
+    """Positions on an axis in order, values and standard errors."""
+    ordered = sorted((row for row in rows if axis in row), key=lambda row: row[axis])
+    values = np.array([row["value"] for row in ordered])
+    errors = np.array([row["se"] or 0.0 for row in ordered])
+    return [row[axis] for row in ordered], values, errors
+
+
+def only(rows: Sequence[Row]) -> Row:
+    """The single row there should be."""
+    if len(rows) != 1:
+        raise DataMarketError(
+            f"a figure needs one row and found {len(rows)}; run the whole experiment, without --only"
+        )
+    return rows[0]
+
+
+def distinct(rows: Sequence[Row], key: str) -> list[Any]:
+    """The values of a label in the order in which they first occur."""
+    return list(dict.fromkeys(row[key] for row in rows if key in row))
+
+
+def on_paper(rows: Sequence[Row]) -> list[Row]:
+    """The rows for which the paper has a number."""
+    return [row for row in rows if row["paper"] is not None]
+
+
+Drawer = Callable[[Sequence[Row]], Any]
+"""Takes an experiment's summary rows and returns a matplotlib figure."""
+
+_drawers: dict[str, Drawer] = {}
+
+
+def drawer(*names: str) -> Callable[[Drawer], Drawer]:
+    """Decorator: the function draws the figure of these experiments."""
+
+    def add(function: Drawer) -> Drawer:
+        for name in names:
+            _drawers[name] = function
+        return function
+
+    return add
+
+
+@cache
+def drawers() -> dict[str, Drawer]:
+    """All figures by the experiment's name; importing them does not import matplotlib."""
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    from datamarket_gym.lab import figures as home
+
+    for module in iter_modules(home.__path__, f"{home.__name__}."):
+        import_module(module.name)
+    return _drawers
+
+
+def draw(name: str, rows: Sequence[Row], out: Path) -> list[Path]:
+    """Draw an experiment's figure into a folder; no files where it has none."""
+    if name not in drawers():
+        return []
+    out.mkdir(parents=True, exist_ok=True)
+    files = [out / f"{name}.svg", out / f"{name}.png"]
+    with plotting() as plt:
+        figure = drawers()[name](rows)
+        for file in files:
+            # Without a date, so that an unchanged figure is an unchanged file.
+            metadata = {"Date": None} if file.suffix == ".svg" else {"Software": None}
+            with replacing(file) as part:
+                figure.savefig(part, dpi=160, metadata=metadata, format=file.suffix[1:])
+        plt.close(figure)
+    return files
