@@ -266,8 +266,8 @@ def test_without_numba_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (scorer.correct(coalitions) == expected).all()
 
 
-def chosen(players: int, d: int = 5) -> str:
-    return type(LogisticScorer(*game(11, players=players, rows=3, d=d)).engine).__name__
+def chosen(players: int, d: int = 5, games: int = 1) -> str:
+    return type(LogisticScorer(*game(11, players=players, rows=3, d=d), games=games).engine).__name__
 
 
 def test_the_engine_is_a_function_of_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,6 +279,9 @@ def test_the_engine_is_a_function_of_the_problem(monkeypatch: pytest.MonkeyPatch
         for _ in range(2):  # whatever was solved before
             assert [chosen(4), chosen(7), chosen(8), chosen(11)] == ["Batched"] * 2 + [expected] * 2
             assert [chosen(12), chosen(12, d=200)] == ["Compiled", "Batched"]
+            # One game of 8 players is not worth half a minute of compiling, sixteen are.
+            assert [chosen(8, games=n) for n in (15, 16)] == [expected, "Compiled"]
+            assert [chosen(7, games=1000), chosen(8, d=200, games=1000)] == ["Batched", "Batched"]
             scorer = LogisticScorer(*game(11, players=7, rows=3))
             scorer.correct(np.repeat(all_coalitions(7), 40, axis=0))
 

@@ -64,7 +64,8 @@ def run_experiment(
             run.progress.stage(spec.name, "cells")
             prepare(spec, out)
             # Threads inside a fit only where cells do not already fill the cores.
-            engine = {"device": device, "jobs": 1 if jobs > 1 else 0, "memo": memo}
+            games = len(tasks) * (1 + len(spec.attacks))
+            engine = {"device": device, "jobs": 1 if jobs > 1 else 0, "games": games, "memo": memo}
             timings = _compute(run, Shared(spec, engine, named_folder()), tasks)
             timings |= {"jobs": jobs, "machine": machine(device)}
             write_json(out / "timings.json", timings, indent=2, sort=False)

@@ -69,7 +69,7 @@ class UtilityOracle:
         settings = {
             f.name: getattr(self.learner, f.name)
             for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
-            if f.name not in ("device", "jobs", "progress")  # they change the speed alone
+            if f.name not in ("device", "jobs", "games", "progress")  # they change the speed alone
         }
         text = repr((name_of(self.learner), settings, self.label.tolist()))
         return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()

@@ -1,7 +1,7 @@
 """Which engine answers: compiled kernels for few parameters and many coalitions, else whole batches.
 
-The choice is a function of the problem and of what is installed: all coalitions of its players are
-assumed to be asked for. All engines give the same answers.
+The choice is a function of the problem, of how many games like it are to be played, and of what is
+installed: all coalitions of its players are assumed to be asked for. All engines give the same answers.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class NoEngine:
         return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool), 0
 
 
-def choose(problem: Problem, C: float, jobs: int, backend: str = "auto") -> Engine:
+def choose(problem: Problem, C: float, jobs: int, backend: str = "auto", games: int = 1) -> Engine:
     """The engine for a problem; ``backend`` (compiled, batched, exact) overrides the choice."""
     if backend == "auto":
-        backend = "compiled" if _worth_compiled_kernels(problem) else "batched"
+        backend = "compiled" if _worth_compiled_kernels(problem, games) else "batched"
     if backend == "compiled":
         from datamarket_gym.learners.logistic.compiled import Compiled
 
@@ -64,7 +64,7 @@ def choose(problem: Problem, C: float, jobs: int, backend: str = "auto") -> Engi
     return Batched(problem, C, jobs) if backend == "batched" else NoEngine()
 
 
-def _worth_compiled_kernels(problem: Problem) -> bool:
+def _worth_compiled_kernels(problem: Problem, games: int) -> bool:
     coalitions = 2**problem.n_players - 1
     small = problem.n_classes * (problem.features.shape[1] + 1) <= _COMPILED and problem.n_classes <= 60
     if not small or coalitions <= _WORTH_LOADING or find_spec("numba") is None:
@@ -72,4 +72,4 @@ def _worth_compiled_kernels(problem: Problem) -> bool:
     from datamarket_gym.learners.kernel_cache import is_compiled
     from datamarket_gym.learners.logistic.coalition import solve_part
 
-    return coalitions > _WORTH_COMPILING or is_compiled(solve_part)
+    return coalitions * games > _WORTH_COMPILING or is_compiled(solve_part)

@@ -48,16 +48,17 @@ class LogisticScorer(Scorer):
         C: float = 1.0,
         jobs: int = 0,
         backend: str = "auto",
+        games: int = 1,
     ) -> None:
         self.problem = prepare(rows, validation)
         self.C = float(C)
-        self.jobs, self.backend = jobs or available_cores(), backend
+        self.jobs, self.backend, self.games = jobs or available_cores(), backend, games
         self.report = SolverReport()
 
     @cached_property
     def engine(self) -> Engine:
         """What solves coalitions of more than one class."""
-        return choose(self.problem, self.C, self.jobs, self.backend)
+        return choose(self.problem, self.C, self.jobs, self.backend, self.games)
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """Validation accuracy of each coalition."""
@@ -204,11 +205,13 @@ class Logistic(Learner):
     C: float = 1.0
     device: str = "cpu"  # cpu, cuda, or auto (cuda where there is one)
     jobs: int = 0  # threads on the CPU; 0 means all cores; results do not depend on it
+    games: int = 1  # how many are to be played: many are worth compiling kernels for; nor on this
 
     def __post_init__(self) -> None:
         require_in("C", self.C, 0.0, 1e6, open_low=True)
         require_choice("device", self.device, ("cpu", "cuda", "auto"))
         require_count("jobs", self.jobs, at_least=0)
+        require_count("games", self.games)
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
         """Prepare the rows; on the GPU where asked for and available."""
@@ -221,4 +224,4 @@ class Logistic(Learner):
                     "using the CPU, which gives the same values",
                     stacklevel=2,
                 )
-        return LogisticScorer(rows, validation, self.C, self.jobs)
+        return LogisticScorer(rows, validation, self.C, self.jobs, games=self.games)
