@@ -34,11 +34,11 @@ OPEN, CLOSE = "<!-- rates -->\n", "<!-- /rates -->"
 AREAS = {
     "semivalues": (
         "semivalues/* games/semivalue*",
-        "meaning/test_semivalues* semivalues/test_* test_theorems*",
+        "semivalues/test_* test_theorems*",
     ),
     "pipeline": (
-        "quotient/* payments/* pipeline/*",
-        "meaning/test_pipeline* quotient/test_* payments/test_* pipeline/test_* test_theorems*",
+        "pipeline/*",
+        "pipeline/test_* test_theorems*",
     ),
     "guarantees": (
         "judge/guarantees/*",
@@ -49,7 +49,7 @@ AREAS = {
         "payout/test_cents* payout/test_money* payout/test_ledger* payout/test_run_id* payout/test_verify*",
     ),
     "proof": (
-        "learners/logistic*/*certif* learners/logistic*/*proof*",
+        "learners/logistic/certificate* learners/logistic/kernel_proof* learners/logistic/verdict*",
         "learners/test_logistic*",
     ),
     "evidence": (
