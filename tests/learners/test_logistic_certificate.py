@@ -6,6 +6,7 @@ and at random points.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -340,7 +341,8 @@ def test_the_compiled_proof_gives_the_same_bounds() -> None:
         entry = certificate.ROUNDING * mass
         more = gradient.copy()
         length = np.linalg.norm(gradient[:, :-1])
-        more[:, :-1] *= 1 + certificate.gradient_error(entry, classes, d) / length
+        squares = weight @ (x**2).sum(axis=1) / mass
+        more[:, :-1] *= 1 + certificate.gradient_error(entry, classes, squares) / length
         want = bounds(more, p, x, weight, 1.0, entry=entry)
         got = kernel_proof.bounds(
             np.ascontiguousarray(p.T), weight, np.ascontiguousarray(x.T), classes, d, n, gradient, 1.0,
@@ -452,3 +454,124 @@ def test_no_proof_without_the_tie_tolerance() -> None:
         scorer = LogisticScorer(rows, validation, backend=backend)
         scorer.correct(np.ones((1, 2), dtype=bool))
         assert (scorer.report.proven, scorer.report.ties) == (0, 1)
+
+
+# What the model itself loses to rounding: predictions a hair from the boundary, at a distance that matters.
+
+
+def boundary(scorer: Callable[[ValidationRows], LogisticScorer], row: np.ndarray) -> np.ndarray:
+    """Feature 1 of ``row`` where the exact solution of two classes changes its mind."""
+    low, high = -50.0, 50.0
+    everyone = np.ones((1, 1), dtype=bool)
+
+    def first(value: float) -> bool:
+        at = ValidationRows(np.array([[row[0], value]]), np.zeros(1, dtype=int))
+        return bool(scorer(at).correct(everyone)[0])
+
+    assert first(low) != first(high)
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if first(middle) == first(low) else (low, middle)
+    return np.array([row[0], low])
+
+
+@pytest.mark.parametrize("backend", ["compiled", "batched", "exact"])
+def test_a_far_away_mean_moves_no_prediction(backend: str) -> None:
+    """Features on a grid, moved by 2^40: not a digit is lost, and nothing may change."""
+    if backend == "compiled":
+        pytest.importorskip("numba")
+    rng = np.random.default_rng(0)
+    label, nobody = np.arange(12) % 2, np.zeros(12, dtype=int)
+    x = np.round((rng.normal(size=(12, 2)) + label[:, None]) * 4096) / 4096
+    away = np.array([2.0**40, 0.0])
+    here = boundary(
+        lambda at: LogisticScorer(TrainingRows(x, label, nobody, 1, 2), at, backend="exact"), x[0]
+    )
+    for side in (-1e-6, 1e-6):
+        truth = np.zeros(1, dtype=int)
+        near = here + np.array([0.0, side])
+        everyone = np.ones((1, 1), dtype=bool)
+        want = LogisticScorer(
+            TrainingRows(x, label, nobody, 1, 2), ValidationRows(near[None], truth), backend="exact"
+        ).correct(everyone)
+        got = LogisticScorer(
+            TrainingRows(x + away, label, nobody, 1, 2),
+            ValidationRows((near + away)[None], truth),
+            backend=backend,
+        ).correct(everyone)
+        assert got == want
+
+
+@pytest.mark.parametrize(("mean", "C"), [(1e8, 1e-2), (1e4, 1e5)])
+def test_which_features_count_as_constant_does_not_depend_on_C(mean: float, C: float) -> None:
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(0)
+    label, nobody = np.arange(100) % 2, np.zeros(100, dtype=int)
+    x = rng.normal(size=(100, 2)) + label[:, None]
+    x[:, 0] = mean + 1e-6 * x[:, 0]
+    rows = TrainingRows(x, label, nobody, 1, 2)
+    here = boundary(lambda at: LogisticScorer(rows, at, C, backend="exact"), x[0])
+    for side in (-1e-4, 1e-4):
+        at = ValidationRows(here[None] + [[0.0, side]], np.zeros(1, dtype=int))
+        hits = {
+            int(LogisticScorer(rows, at, C, backend=backend).correct(np.ones((1, 1), dtype=bool))[0])
+            for backend in ("compiled", "exact")
+        }
+        assert len(hits) == 1
+
+
+def test_a_far_row_of_no_weight_costs_the_others_no_digits() -> None:
+    pytest.importorskip("numba")
+    from datamarket_gym.learners.logistic import kernels
+
+    rng = np.random.default_rng(1)
+    x, weight = rng.normal(size=(1, 16)), np.ones(16)
+    x[0, 0], weight[0] = 1e8, 1e-16
+    found = []
+    for order in (np.arange(16), np.roll(np.arange(16), -1)):
+        z, (mean, rest, inverse) = np.ascontiguousarray(x[:, order]), np.zeros((3, 1))
+        kernels.standardise(z, weight[order], 16, 1, 1.0, mean, rest, inverse)
+        found.append(z[0, np.argsort(order)])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-13, rtol=1e-13)
+
+
+def narrow(width: float, mass: float = 1.0) -> tuple[TrainingRows, np.ndarray]:
+    """Player 0 has values around one, this far apart; player 1 makes one deviation large."""
+    rng = np.random.default_rng(2)
+    label, player = np.arange(20) % 2, np.repeat([0, 1], 10)
+    x = rng.normal(size=(20, 1)) + label[:, None]
+    x[:10] = 1 + width * x[:10]
+    x[10:] -= 3
+    return TrainingRows(x, label, player, 2, 2, np.full(20, mass)), np.array([[True, False]])
+
+
+def test_scaling_error_covers_variances_from_sums() -> None:
+    """Of a coalition far from the middle of all rows, against exact rational arithmetic."""
+    worst = 0.0
+    for width in (4e-3, 2e-3, 1e-3):
+        rows, coalition = narrow(width, 0.1)
+        problem = prepare(rows, ValidationRows(rows.features[:1], np.zeros(1, dtype=int)))
+        place, _ = slots(stack([problem], 1.0, np.empty(0)), [coalition])
+        mine = [Fraction(v) for v in problem.shared[problem.player == 0, 0]]
+        mean = sum(mine) / 10
+        true = sum((v - mean) ** 2 for v in mine) / 10
+        variance = Fraction(place.penalty[0, 0, 0]) / Fraction(place.mu[0, 0])
+        off = abs(float(variance / true - 1))
+        granted = certificate.scaling_error(place.mean[0, 0, 0] * place.inverse[0, 0, 0])
+        assert off <= granted
+        worst = max(worst, off)
+    assert worst > 1e-11
+
+
+@pytest.mark.parametrize(("width", "sure"), [(1.0, True), (1e-3, False)])
+def test_the_batch_grants_what_variances_lose(width: float, sure: bool) -> None:
+    """At a gradient of zero, a row whose margin is smaller than what a wrong penalty may move."""
+    rows, coalition = narrow(width)
+    mine = rows.features[:10, 0]
+    far = np.array([[mine.mean() + 3 * mine.std()]])
+    data = stack([prepare(rows, ValidationRows(far, np.zeros(1, dtype=int)))], 1.0, np.empty(0))
+    place, _ = slots(data, [coalition])
+    slope = 2 * place.inverse[0, 0, 0]  # a coefficient of two in the coalition's own units
+    shift = slope * data.val[0, 0, 0] - 1e-8  # a margin of 2e-8
+    weights = np.array([[slope, -shift], [-slope, shift]])[None, None]
+    assert bool(judge(weights, 0 * weights, data, place).certain[0, 0]) == sure

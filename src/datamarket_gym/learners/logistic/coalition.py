@@ -25,7 +25,7 @@ MEMORY = 6
 EVALUATIONS = 90  # then the coalition is left to `exact`
 REFACTOR = 10  # evaluations after which the Hessian is formed anew
 
-Rows = namedtuple("Rows", "features label weight start validation truth n_labels centre spread anchor")
+Rows = namedtuple("Rows", "features label weight start validation truth n_labels centre spread anchor C")
 """All players' rows: features (d, N) and validation (d, n_val) feature by feature; weight times C."""
 
 Level = namedtuple("Level", "members subset found codes before trend codes_before")
@@ -36,7 +36,7 @@ Answers = namedtuple("Answers", "solution trend hits proven")
 
 Work = namedtuple(
     "Work",
-    "x w index hot p r top bits scale scaled x_short w_short bends lengths own z mean inverse small "
+    "x w index hot p r top bits scale scaled x_short w_short bends lengths own z mean rest inverse small "
     "classes position theta trial g g_new step ss yy rho alpha factor solve raw average lean",
 )
 
@@ -63,6 +63,7 @@ def make_work(room, wide, n_max, n_val, n_labels, d, bits, scale):  # type: igno
         np.zeros(n_val),
         np.zeros((wide, n_val)),
         np.zeros((n_max, n_val)),
+        np.zeros(wide),
         np.zeros(wide),
         np.zeros(wide),
         np.zeros((n_max, n_max)),
@@ -124,13 +125,13 @@ def gather(rows, member, code, work):  # type: ignore[no-untyped-def]
     hot[:, :full] = 0.0
     for i in range(n):
         hot[work.position[rows.label[index[i]]], i] = 1.0
-    mass = kernels.standardise(x, w, n, d, work.mean, work.inverse)
+    mass = kernels.standardise(x, w, n, d, rows.C, work.mean, work.rest, work.inverse)
     lengths = work.lengths
     lengths[:] = 0.0
     for j in range(d):
-        v, o, m, f = rows.validation[j], work.own[j], work.mean[j], work.inverse[j]
-        for i in range(len(v)):
-            o[i] = (v[i] - m) * f
+        o = work.own[j]
+        kernels.scaled(rows.validation[j], work.mean[j], work.rest[j], work.inverse[j], o)
+        for i in range(len(o)):
             lengths[i] += o[i] * o[i]
     for i in range(len(lengths)):
         lengths[i] = np.sqrt(lengths[i])

@@ -27,7 +27,7 @@ class Compiled:
     """The engine for few parameters."""
 
     def __init__(self, problem: Problem, C: float, jobs: int) -> None:
-        self.problem, self.jobs = problem, jobs
+        self.problem, self.C, self.jobs = problem, float(C), jobs
         self.shape = (problem.n_classes, problem.features.shape[1] + 1)
         self.bits = 1 << np.arange(problem.n_classes, dtype=np.int64)
         self.features = np.ascontiguousarray(problem.features.T)
@@ -81,7 +81,7 @@ class Compiled:
         self._rows = coalition.Rows(
             self.features, problem.label, self.weight, problem.start, self.validation,
             problem.validation_label, problem.n_classes, problem.centre, problem.spread,
-            np.zeros(self.shape),
+            np.zeros(self.shape), self.C,
         )  # fmt: skip
         everyone = np.ones((1, problem.n_players), dtype=bool)
         code, none = self._codes(everyone), np.zeros((1, 0), dtype=bool)

@@ -22,6 +22,7 @@ def bounds(p, w, x, n_classes, d, n, g, penalty, mass, small, bends):  # type: i
     """The eps and beta of `certificate.plain`; (-1, -1) where the proof does not apply."""
     spread = 0.0
     reach = 0.0
+    squares = 0.0
     length = bends[2, :n]
     length[:] = 0.0
     for j in range(d):
@@ -30,6 +31,7 @@ def bounds(p, w, x, n_classes, d, n, g, penalty, mass, small, bends):  # type: i
             length[i] += v[i] * v[i]
     for i in range(n):
         reach = max(reach, length[i])
+        squares += w[i] * length[i]
     trace = 0.0
     for k in range(n_classes):
         for m in range(k + 1):
@@ -82,7 +84,7 @@ def bounds(p, w, x, n_classes, d, n, g, penalty, mass, small, bends):  # type: i
     for k in range(n_classes):
         for j in range(d):
             size += g[k, j] * g[k, j]
-    size = np.sqrt(size) + _gradient_error(entry, n_classes, d)
+    size = np.sqrt(size) + _gradient_error(entry, n_classes, squares / mass)
     for radius in RADII:
         eps, beta = _plain(size, np.sqrt(spread), q, resistance, penalty, _growth(radius))
         if _moved(eps, beta, np.sqrt(reach)) < radius:

@@ -16,6 +16,7 @@ JIT: dict[str, Any] = {
     "fastmath": {"reassoc", "contract", "nsz", "arcp"},
     "error_model": "numpy",
 }
+AS_WRITTEN: dict[str, Any] = JIT | {"fastmath": {"contract"}}  # nothing reassociated
 TILE = 512
 EPS = 2.220446049250313e-16
 
@@ -290,9 +291,20 @@ def back_substitute(u, size, v):  # type: ignore[no-untyped-def]
         v[i] = total * u[i, i]
 
 
+@njit(**AS_WRITTEN)
+def scaled(v, mean, rest, inverse, out):  # type: ignore[no-untyped-def]
+    """(v - mean - rest) inverse. The first difference is nearly exact; summing mean and rest is not."""
+    for i in range(len(v)):
+        out[i] = ((v[i] - mean) - rest) * inverse
+
+
 @njit(**JIT)
-def standardise(x, w, n, d, mean, inverse):  # type: ignore[no-untyped-def]
-    """Weighted StandardScaler of the first n rows of x, in place; inverse is zero where constant."""
+def standardise(x, w, n, d, C, mean, rest, inverse):  # type: ignore[no-untyped-def]
+    """Weighted StandardScaler of the first n rows of x, in place; inverse is zero where constant.
+
+    ``mean`` is rounded, and ``rest`` is what is missing: with a mean of 1e8 deviations the rounding would
+    move predictions. ``w`` includes C, which scikit-learn's rule for constant features does not know.
+    """
     mass = 0.0
     for i in range(n):
         mass += w[i]
@@ -303,29 +315,25 @@ def standardise(x, w, n, d, mean, inverse):  # type: ignore[no-untyped-def]
         differ = 0.0
         for i in range(n):
             c = v[i] - first
-            v[i] = c
             total += w[i] * c
             differ += abs(c)
-        shift = total / mass
-        rest = 0.0
+        centre = first + total / mass
+        scaled(v, centre, 0.0, 1.0, v)
+        left = 0.0
         square = 0.0
         for i in range(n):
-            c = v[i] - shift
-            v[i] = c
-            rest += w[i] * c
-            square += w[i] * c * c
-        rest /= mass
-        variance = square / mass - rest * rest
-        centre = first + shift
-        mean[j] = centre + rest
-        bound = mass * EPS * variance + (mass * centre * EPS) ** 2
+            left += w[i] * v[i]
+            square += w[i] * v[i] * v[i]
+        left /= mass
+        variance = square / mass - left * left
+        mean[j] = centre
+        rest[j] = left
+        bound = mass / C * EPS * variance + (mass / C * centre * EPS) ** 2
         if differ == 0.0:
             inverse[j] = 0.0
         elif variance <= bound:
             inverse[j] = 1.0
         else:
             inverse[j] = 1.0 / np.sqrt(variance)
-        factor = inverse[j]
-        for i in range(n):
-            v[i] = (v[i] - rest) * factor
+        scaled(v, left, 0.0, inverse[j], v)
     return mass

@@ -82,8 +82,10 @@ def prepare(rows: TrainingRows, validation: ValidationRows) -> Problem:
     lowest[full] = np.minimum.reduceat(features, start[:-1][full], axis=0)
     highest[full] = np.maximum.reduceat(features, start[:-1][full], axis=0)
     moment1, moment2 = np.zeros(shape), np.zeros(shape)
-    moment1[full] = np.add.reduceat(weight[:, None] * shared, start[:-1][full], axis=0)
-    moment2[full] = np.add.reduceat(weight[:, None] * shared**2, start[:-1][full], axis=0)
+    moment1[full] = _sums(weight[:, None] * shared, start[:-1][full])
+    moment2[full] = _sums(weight[:, None] * shared**2, start[:-1][full])
+    mass = np.zeros(rows.n_players)
+    mass[full] = _sums(weight, start[:-1][full])
     return Problem(
         features=features,
         label=label,
@@ -97,13 +99,18 @@ def prepare(rows: TrainingRows, validation: ValidationRows) -> Problem:
         spread=spread,
         shared=shared,
         shared_validation=(val - centre) / spread,
-        mass=np.bincount(player, weights=weight, minlength=rows.n_players).astype(np.float64),
+        mass=mass,
         moment1=moment1,
         moment2=moment2,
         lowest=lowest,
         highest=highest,
         classes=classes,
     )
+
+
+def _sums(values: NDArray[np.float64], start: Codes) -> NDArray[np.float64]:
+    """Sums of runs of rows, whose rounding does not grow with their number: variances cancel digits."""
+    return np.add.reduceat(values, start, axis=0, dtype=np.longdouble).astype(np.float64)
 
 
 def slabs(n: int, width: int) -> Iterator[slice]:

@@ -32,8 +32,11 @@ def judge(weights: Array, gradient: Array, stack: Stack, slots: Slots) -> Verdic
     entry = certificate.ROUNDING * slots.mass
     squares = stack.width + xp.sum((slots.mean * slots.inverse) ** 2, axis=2)
     reach = xp.max(xp.where(slots.rows > 0, _lengths(slots, stack.squares), 0.0), axis=2)
+    pull = slots.penalty[:, :, None, :-1] * weights[..., :-1] * slots.inverse[:, :, None]  # mu W
+    blur = certificate.scaling_error((slots.mean * slots.inverse)[:, :, None])
+    length = xp.sum(own**2, axis=(2, 3)) ** 0.5 + xp.sum((blur * pull) ** 2, axis=(2, 3)) ** 0.5
     eps, beta = certificate.bound_arrays(
-        xp.sum(own**2, axis=(2, 3)) ** 0.5 + certificate.gradient_error(entry, stack.n_classes, squares),
+        length + certificate.gradient_error(entry, stack.n_classes, squares),
         g_b,
         curvature,
         slots.present,
