@@ -575,3 +575,15 @@ def test_the_batch_grants_what_variances_lose(width: float, sure: bool) -> None:
     shift = slope * data.val[0, 0, 0] - 1e-8  # a margin of 2e-8
     weights = np.array([[slope, -shift], [-slope, shift]])[None, None]
     assert bool(judge(weights, 0 * weights, data, place).certain[0, 0]) == sure
+
+
+@pytest.mark.parametrize(("width", "sure"), [(1.0, True), (1e-3, False)])
+def test_the_batch_grants_what_a_far_mean_takes_from_the_gradient(width: float, sure: bool) -> None:
+    """All coefficients zero: what is left is rounding in sums that a mean far away is taken from."""
+    rows, coalition = narrow(width, 1e3)
+    mine = rows.features[:10, 0]
+    far = np.array([[mine.mean() + 3 * mine.std()]])
+    data = stack([prepare(rows, ValidationRows(far, np.zeros(1, dtype=int)))], 1.0, np.empty(0))
+    place, _ = slots(data, [coalition])
+    weights = np.array([[0.0, 1e-8], [0.0, -1e-8]])[None, None]
+    assert bool(judge(weights, 0 * weights, data, place).certain[0, 0]) == sure

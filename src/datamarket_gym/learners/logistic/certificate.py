@@ -37,8 +37,8 @@ eps = (||g_W|| + kappa(g_b)) / lambda and beta = f sqrt(R) q + max_kl kappa(u_k 
 (`coupled`).
 
 Rounding. A sum over rows is off by ``entry`` = ROUNDING C sum_i w_i for features of unit size, which is
-added to every entry of the gradient. A variance taken from sums of x and x^2 is off by
-``scaling_error``, and moves the gradient by as much of lambda W. N^+ is off by at most 1e-6 of its norm while N is as well
+added to every entry of the gradient. A variance taken from sums of x and x^2 is off by `scaling_error`,
+and moves the gradient by as much of lambda W. N^+ is off by at most 1e-6 of its norm while N is as well
 conditioned as CONDITION demands, hence its norms by SLACK.
 
 The functions on top take numbers or arrays of any library, and are compiled as
