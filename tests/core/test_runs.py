@@ -178,3 +178,19 @@ def test_steps_without_a_folder_are_the_same_steps(tmp_path):
     with open_run(tmp_path, "k", "audit", "1", progress=kept) as run:
         assert run.steps(square, 10, TASKS, JSON, before=2, after=3) == found
     assert told.counts == kept.counts == [(2 + i, 10) for i in range(6)]
+
+
+def test_an_output_that_was_changed_before_the_run_ended_is_computed_again(tmp_path):
+    def killed_run(found):
+        with open_run(tmp_path, "k", "run", "1") as run:
+            assert run.output("records/scores.json", JSON, lambda: [1, 2]) == [1, 2]
+            found.append((tmp_path / "records" / "scores.json").read_text())
+            raise KeyboardInterrupt
+
+    seen = []
+    for text in (None, "[100, 2]", "[1, 2]", ""):
+        if text is not None:
+            (tmp_path / "records" / "scores.json").write_text(text)
+        with pytest.raises(KeyboardInterrupt):
+            killed_run(seen)
+    assert seen == ["[1, 2]"] * 4

@@ -6,14 +6,17 @@ import json
 import re
 import shutil
 import sqlite3
+from importlib import import_module
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from payout_files import cents, run, units
+from payout_files import cents, run, spec, units, write
 
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import OUTPUTS
+from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
 
 
@@ -139,3 +142,53 @@ def test_tables_agree_with_each_other(folder):
     by_unit = {row["unit"]: row["cluster"] for row in clusters}
     for row in pq.read_table(folder / "evidence.parquet").to_pylist():
         assert by_unit[row["left"]] == by_unit[row["right"]] == row["cluster"]
+
+
+@pytest.mark.parametrize("name", ["amounts", "scores", "ties", "represented"])
+def test_a_record_edited_between_a_kill_and_the_next_run_is_not_paid_from(tmp_path, monkeypatch, name):
+    expected = run(tmp_path / "whole")
+    places, folder = write(tmp_path / "in"), tmp_path / "run"
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("datamarket_gym.payout.run.write_tables", killed)
+        with pytest.raises(KeyboardInterrupt):
+            pay(places, spec(), folder)
+    record = folder / "records" / f"{name}.npz"
+    with np.load(record) as file:
+        arrays = {key: file[key] for key in file.files}
+    for key, array in arrays.items():
+        if array.dtype == np.float64 and array.size:
+            arrays[key] = array * np.linspace(1, 5, array.size).reshape(array.shape)
+    with record.open("wb") as out:
+        np.savez(out, **arrays)
+    pay(places, spec(), folder)
+    for file in ("payments.parquet", "clusters.parquet", f"records/{name}.npz"):
+        assert (folder / file).read_bytes() == (expected / file).read_bytes()
+
+
+def test_a_damaged_step_of_the_red_team_does_not_end_as_an_audit_that_could_not_be_made(
+    tmp_path, monkeypatch
+):
+    places, folder = write(tmp_path / "in"), tmp_path / "run"
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        module = import_module(
+            "datamarket_gym.judge.redteam.audit"
+        )  # the package has a function of this name
+        patched.setattr(module, "_explain", killed)
+        with pytest.raises(KeyboardInterrupt):
+            pay(places, spec(audit=True), folder)
+    trial = next((folder / ".state" / "audit" / ".state").glob("trial-*"))
+    trial.write_text("{")
+    with pytest.raises(DataMarketError, match="is damaged"):
+        pay(places, spec(audit=True), folder)
+    assert not (folder / "manifest.json").exists()
+    trial.unlink()
+    pay(places, spec(audit=True), folder)
+    assert all(check.good for check in verify(folder, recompute=True))

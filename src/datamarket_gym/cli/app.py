@@ -6,6 +6,7 @@ its heavy imports happen inside.
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
@@ -32,6 +33,11 @@ def main() -> None:
         app()
     except DataMarketError as error:
         sys.stderr.write(f"datamarket: {error}\n")
+        raise SystemExit(2) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        sys.stderr.write(f"datamarket: {error}; make room and run the same command again\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         sys.stderr.write("datamarket: interrupted; run the same command again to resume\n")

@@ -25,6 +25,10 @@ class SubmissionError(DataMarketError):
     """A table that was handed over is not usable: names the file, the column, the row and the remedy."""
 
 
+class RunError(DataMarketError):
+    """The folder of a run cannot be worked in: it holds another, is taken, damaged or not writable."""
+
+
 class ParameterError(DataMarketError):
     """A parameter has a value outside its range."""
 

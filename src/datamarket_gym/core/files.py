@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import RunError
 
 LOCK = ".lock"
 
@@ -68,7 +68,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DataMarketError(f"{str(path)!r} cannot be read: {error}") from error
+        raise RunError(f"{str(path)!r} cannot be read: {error}") from error
 
 
 def sha256(path: Path) -> str:
@@ -103,18 +103,18 @@ def _locked(path: Path, what: str) -> int:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise DataMarketError(f"{str(path.parent)!r} cannot be written to: {error}") from error
+            raise RunError(f"{str(path.parent)!r} cannot be written to: {error}") from error
         try:
             _lock(file)
         except (BlockingIOError, PermissionError) as error:
             os.close(file)
-            raise DataMarketError(
+            raise RunError(
                 f"another {what} is at work in {str(path.parent)!r}; wait for it to end, or choose another "
                 "folder"
             ) from error
         except OSError as error:
             os.close(file)
-            raise DataMarketError(
+            raise RunError(
                 f"{str(path.parent)!r} cannot be claimed: {error}; choose a folder on another disk"
             ) from error
         # The last owner may have removed the file after we opened it; then others lock another one.

@@ -27,7 +27,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.executors import Executor, Serial, Task, in_order
 from datamarket_gym.core.files import (
     LOCK,
@@ -35,6 +35,7 @@ from datamarket_gym.core.files import (
     read_json,
     remove_leftovers,
     replacing,
+    sha256,
     write_json,
 )
 from datamarket_gym.core.progress import SILENT, Progress
@@ -83,14 +84,17 @@ class Run:
         return self.state / f"{name}-{digest[:16]}{ending}"
 
     def output(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
-        """The result of a step that is one of the run's outputs, ``folder/name``, and stays when it ends."""
+        """The result of a step that is one of the run's outputs, ``folder/name``, and stays when it ends.
+
+        It lies open while the run is unfinished: one that is not as it was written is computed again.
+        """
         path = self.folder / name
         done = self.kept(name.replace("/", "-"), ".done", key)
-        if not (done.exists() and path.exists()):
+        if not (done.exists() and path.exists() and done.read_text(encoding="ascii") == sha256(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as part:
                 form.write(part, compute())
-            done.touch()
+            done.write_text(sha256(path), encoding="ascii")
         return _taken_up(path, form)
 
     def steps(
@@ -168,7 +172,7 @@ def open_run(
         finished = all((folder / name).exists() for name in (MANIFEST, *outputs))
         held = _held(folder, manifest_key)
         if held not in (None, key):
-            raise DataMarketError(
+            raise RunError(
                 f"{str(folder)!r} holds another {what} (other inputs, settings or version); "
                 "choose another --out"
             )
@@ -187,9 +191,9 @@ def _make(folder: Path, what: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in folder.iterdir()}
     except OSError as error:
-        raise DataMarketError(f"{str(folder)!r} cannot be made a folder: {error}") from error
+        raise RunError(f"{str(folder)!r} cannot be made a folder: {error}") from error
     if there and not there & {MANIFEST, STATE, LOCK}:
-        raise DataMarketError(f"{str(folder)!r} is not empty and holds no {what}; choose another --out")
+        raise RunError(f"{str(folder)!r} is not empty and holds no {what}; choose another --out")
 
 
 def _held(folder: Path, manifest_key: str) -> str | None:
@@ -210,6 +214,6 @@ def _taken_up(path: Path, form: Format[T]) -> T:
     try:
         return form.read(path)
     except (DataMarketError, OSError, ValueError, KeyError) as error:
-        raise DataMarketError(
+        raise RunError(
             f"{str(path)!r} is damaged ({error}); delete it, it will be computed again"
         ) from error

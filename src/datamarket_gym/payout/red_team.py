@@ -13,7 +13,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.files import write_json, write_text
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -40,6 +40,8 @@ def run_red_team(
         utility = UtilityOracle(features, label, spec.utility)
         market = market_state(submission, features, label, spec.seed)
         found = audit(market, mechanism, utility, providers=_PLAYERS, only=ATTACKS, out=state)
+    except RunError:
+        raise
     except DataMarketError as error:
         write_json(target, {"none": str(error)})
         return
