@@ -218,3 +218,40 @@ def test_reading_holds_no_second_copy(tmp_path):
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
     )  # fmt: skip
     assert float(done.stdout) < 1.9
+
+
+def test_validation_rows_of_other_numbers_are_refused_in_one_line(tmp_path):
+    held = validation()
+    wide = {**held, "features": np.hstack([held["features"], held["features"][:, :1]])}
+    with pytest.raises(
+        SubmissionError, match="'features' has 6 numbers per unit in the submissions and 7"
+    ):
+        run(tmp_path / "wide", held=wide)
+    submitted = {**units(), "embedding": np.ones((66, 3))}
+    with pytest.raises(SubmissionError, match=r"'embedding' has 3 numbers per unit .* and 2 in the"):
+        run(tmp_path / "embedding", submitted, {**held, "embedding": np.ones((40, 2))})
+
+
+def test_numbered_columns_mean_the_same_in_both_tables(tmp_path):
+    def numbered(columns, numbers):
+        plain = {name: column for name, column in columns.items() if name != "features"}
+        return plain | {f"features_{n}": columns["features"][:, i] for i, n in enumerate(numbers)}
+
+    expected = payments(run(tmp_path / "lists"))
+    submitted = numbered(units(), range(6))
+    held = validation()
+    turned = numbered({**held, "features": held["features"][:, ::-1]}, range(5, -1, -1))
+    assert payments(run(tmp_path / "turned", submitted, turned)) == expected
+    with pytest.raises(SubmissionError, match="'features_0' where those of the validation rows are 'f"):
+        run(tmp_path / "shifted", submitted, numbered(held, range(1, 7)))
+
+
+def test_a_file_of_features_is_used_whatever_the_column_of_the_validation_rows_is_called(tmp_path):
+    expected = payments(run(tmp_path / "lists"))
+    np.save(tmp_path / "x.npy", units()["features"])
+    submitted = units()
+    submitted["features"] = np.random.default_rng(9).normal(size=(66, 6))  # not these
+    files = {"features": str(tmp_path / "x.npy")}
+    assert payments(run(tmp_path / "file", submitted, files=files)) == expected
+    named = {"files": files, "columns": {"features": "features"}}
+    assert payments(run(tmp_path / "named", submitted, **named)) == expected

@@ -333,3 +333,57 @@ def test_missing_files_and_folders_are_told_apart(tmp_path):
         Table.open(tmp_path / "none.csv")
     with pytest.raises(SubmissionError, match="no column 'lable' for 'lable'; did you mean 'label'"):
         Table.of({"label": [1]}).read(other=["lable"])
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv"])
+@pytest.mark.parametrize("column", ["note", "label"])
+def test_quotes_that_are_never_closed_swallow_no_rows(tmp_path, ending, column):
+    rows = ["id,identity,features_0,label,note", "1,anna,1,0,fine", "2,ben,2,1,x", "3,carl,3,0,fine", ""]
+    if column == "label":
+        rows = [row.rpartition(",")[0] for row in rows]
+    rows[2] = '2,ben,2,1,"not fine' if column == "note" else '2,ben,2,"1'
+    text = "\n".join(rows).replace(",", "\t" if ending == "tsv" else ",").encode()
+    path = tmp_path / f"units.{ending}"
+
+    def written(content):
+        path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+        return path
+
+    with pytest.raises(SubmissionError, match=f"inside a cell of column '{column}' whose quotes"):
+        read_validation(written(text))
+    if column == "note":  # a line break in quotes that are closed is fine, in the last cell too
+        assert len(read_validation(written(text.rstrip() + b'"\n'))[1]) == 2
+        assert len(read_validation(written(text.rstrip() + b'\n"'))[1]) == 2
+
+
+def test_a_stream_that_is_cut_off_between_batches_is_refused(tmp_path):
+    table, path = arrow(GOOD), tmp_path / "units.arrow"
+    for legacy in (False, True):
+        options = pa.ipc.IpcWriteOptions(use_legacy_format=legacy)
+        with (
+            pa.OSFile(str(path), "wb") as sink,
+            pa.ipc.new_stream(sink, table.schema, options=options) as out,
+        ):
+            out.write_table(table)
+            end = sink.tell()
+            out.write_table(table)
+        whole = path.read_bytes()
+        assert len(read_validation(path)[1]) == 6
+        path.write_bytes(whole[:end])
+        if not legacy or not whole[:end].endswith(bytes(4)):
+            with pytest.raises(SubmissionError, match="cut off"):
+                read_validation(path)
+
+
+def test_a_whole_number_too_large_for_a_float_is_named(tmp_path):
+    path = tmp_path / "units.jsonl"
+    path.write_text('{"id": 1, "identity": "a", "label": 0, "features": [1%s]}\n' % ("0" * 400))
+    with pytest.raises(SubmissionError, match=r"column 'features', row 0 is .*too large"):
+        read_submission(path)
+
+
+def test_labels_too_long_for_a_number_stay_apart(tmp_path):
+    path = tmp_path / "validation.csv"
+    label = ["12345678901234567890", "12345678901234567891", "-9", "7" * 5000]
+    path.write_text("label,features_0\n" + "".join(f"{name},1\n" for name in label))
+    assert read_validation(path)[1].tolist() == label

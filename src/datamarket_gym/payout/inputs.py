@@ -70,6 +70,7 @@ def read_inputs(
 def _assembled(rows: Rows, held: Held, files: FileHashes) -> Inputs:
     require_writable("id", rows.ids)
     require_writable("identity", rows.identity)
+    _require_alike(rows, held)
     seen: dict[str, int] = {}
     for row, name in enumerate(rows.ids):
         if seen.setdefault(name, row) != row:
@@ -93,6 +94,27 @@ def _assembled(rows: Rows, held: Held, files: FileHashes) -> Inputs:
         held.features if rows.embedding is None else held.embedding, rows.links, rows.source,
         rows.time is not None, files,
     )  # fmt: skip
+
+
+def _require_alike(rows: Rows, held: Held) -> None:
+    """Refuse validation rows whose numbers are not those of the submissions."""
+    for what, theirs, ours in (
+        ("features", rows.features, held.features),
+        ("embedding", rows.embedding, held.embedding),
+    ):
+        if theirs is not None and ours is not None and theirs.shape[1] != ours.shape[1]:
+            raise SubmissionError(
+                f"{what!r} has {theirs.shape[1]} numbers per unit in the submissions and {ours.shape[1]} in the "
+                "validation rows; give both the same"
+            )
+    if min(len(rows.columns), len(held.columns)) > 1 and rows.columns != held.columns:
+        theirs_only, ours_only = next(
+            (a, b) for a, b in zip(rows.columns, held.columns, strict=True) if a != b
+        )
+        raise SubmissionError(
+            f"the features of the submissions are {theirs_only!r} where those of the validation rows are "
+            f"{ours_only!r}; give both tables the same columns"
+        )
 
 
 def _ranked(submission: Submission, ids: list[str], source: Optional) -> Values:

@@ -105,6 +105,7 @@ class Rows:
     time: NDArray[Any] | None
     links: dict[str, Optional]
     source: Optional | None
+    columns: tuple[str, ...] = ()  # that the features came from
 
 
 @dataclass
@@ -114,6 +115,7 @@ class Held:
     features: Features
     label: NDArray[Any]
     embedding: Features | None
+    columns: tuple[str, ...] = ()  # that the features came from
 
 
 def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
@@ -134,7 +136,8 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
     for role, name in names.items():
         table.require(role, name)
     linked = [table.require("linkage", name) for name in link_columns(spec)]
-    matrices = _matrices(table, spec, ("features", "embedding"))
+    files_of = {"features": spec.files.features, "embedding": spec.files.embedding}
+    matrices = _matrices(table, spec, [role for role, file in files_of.items() if file is None])
     text = [names[r] for r in ("id", "identity", "text", "image", "trusted_source") if r in names]
     other = [names[role] for role in ("label", "time") if role in names]
     single, dense = table.read([*text, *linked], other, matrices)
@@ -158,6 +161,7 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
         single[names["time"]].times() if "time" in names else None,
         {name: single[name].optional() for name in linked},
         single[names["trusted_source"]].optional() if "trusted_source" in names else None,
+        tuple(matrices.get("features", ())),
     )
 
 
@@ -184,7 +188,8 @@ def read_validation(path: Path, spec: PayoutSpec, files: FileHashes) -> Held:
         features = _features(
             spec, single, rows, files, "validation", spec.files.validation_features, folder
         )
-    return Held(features, label, dense.get("embedding"))
+    columns_read = tuple(matrices.get("features", ()))
+    return Held(features, label, dense.get("embedding"), columns_read)
 
 
 def link_columns(spec: PayoutSpec) -> list[str]:
@@ -198,11 +203,10 @@ def _matrices(table: Table, spec: PayoutSpec, roles: Sequence[str]) -> dict[str,
     out = {}
     for role in roles:
         given = getattr(spec.columns, role)
-        apart = getattr(spec.files, role) is not None
         content = role == "features" and (spec.columns.text or spec.columns.image)
         if given is not None:
             out[role] = table.require_matrix(role, given)
-        elif not apart and not content and (found := table.matrix_columns(role)):
+        elif not content and (found := table.matrix_columns(role)):
             out[role] = found
     return out
 

@@ -113,7 +113,8 @@ class Column:
 def untyped(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text as the numbers, dates or truth values that all of it is, as pyarrow reads CSV; else as it is.
 
-    An empty cell is missing, unless all is text.
+    An empty cell is missing, unless all is text. Whole numbers too long for any number type stay text, since
+    as floats different ones would be the same.
     """
     from pyarrow import csv
 
@@ -123,9 +124,14 @@ def untyped(column: pa.ChunkedArray) -> pa.ChunkedArray:
     written.seek(0)
     options = csv.ReadOptions(use_threads=False, block_size=max(1 << 20, written.getbuffer().nbytes))
     found = csv.read_csv(written, options, csv.ParseOptions(newlines_in_values=True))
-    if _is_text(found.schema[0].type):
+    if _is_text(found.schema[0].type) or any(map(_too_long, cells.to_pylist())):
         return column
     return found[0].take(pc.index_in(column, cells))
+
+
+def _too_long(cell: str) -> bool:
+    digits = cell.strip().lstrip("+-")
+    return len(digits) > 18 and digits.isdecimal() and (len(digits) > 40 or int(digits) >= 2**63)
 
 
 def matrix_block(where: str, names: Sequence[str], columns: Sequence[Any], row: int) -> NDArray[Any]:

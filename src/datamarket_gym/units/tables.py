@@ -6,6 +6,7 @@ so a file need not fit into memory a second time beside the numbers that come ou
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -183,7 +184,12 @@ class _Arrow:
 
     def __init__(self, path: Path) -> None:
         self.path, self.where = path, repr(str(path))
-        self.names = tuple(self._reader(None).schema.names)
+        reader = self._reader(None)
+        self.names = tuple(reader.schema.names)
+        if not isinstance(reader, pa.ipc.RecordBatchFileReader) and not _ends_as_stream(path):
+            raise SubmissionError(
+                f"{self.where} is cut off: the mark at the end of an Arrow stream is missing; write it again"
+            )
 
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
         with readable(self.path):
@@ -202,6 +208,15 @@ class _Arrow:
             return pa.ipc.open_file(file, options=options)
         file.seek(0)
         return pa.ipc.open_stream(file, options=options)
+
+
+def _ends_as_stream(path: Path) -> bool:
+    """Whether the mark is there that writers put at the end of a stream: a message of no length."""
+    mark = b"\xff\xff\xff\xff"  # before the length of every message, but in streams of before 2019
+    with path.open("rb") as file:
+        before = mark if file.read(4) == mark else b""
+        file.seek(-len(before) - 4, os.SEEK_END)
+        return file.read() == before + bytes(4)
 
 
 class _InMemory:

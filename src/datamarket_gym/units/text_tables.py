@@ -61,9 +61,20 @@ class Delimited:
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
         """See `Source`; an empty cell of text is the empty string, one of numbers is null."""
         types = {n: pa.float64() if kind == "numbers" else pa.string() for n, kind in wanted.items()}
+        # A quote that is never closed makes one cell of the rest of the file: a row too short, which is
+        # refused, unless the cell is in the last column. So that one is looked at, whether wanted or not.
+        last, cell = self.names[-1], b""
+        if self.names.count(last) == 1:
+            types.setdefault(last, pa.binary())
         with self._reader(types) as reader:
             for batch in reader:
+                if len(batch) and last in types and types[last] != pa.float64():
+                    cell = batch.column(last)[-1].cast(pa.binary()).as_py()
                 yield {name: batch.column(name) for name in wanted}
+        if re.search(rb"[\r\n]", cell) and not self._ends_with_quote():
+            raise SubmissionError(
+                f"{self.where} ends inside a cell of column {last!r} whose quotes are never closed; close them"
+            )
 
     @contextmanager
     def _reader(self, types: dict[str, Any] | None = None) -> Iterator[Any]:
@@ -86,6 +97,13 @@ class Delimited:
             if isinstance(error.__cause__, pa.ArrowInvalid):
                 raise self._told(str(error.__cause__)) or error from error.__cause__
             raise
+
+    def _ends_with_quote(self) -> bool:
+        end = b""
+        with readable(self.path), opened(self.path) as file:
+            while block := file.read(_BLOCK):
+                end = (end + block).rstrip(b"\r\n")[-1:]
+        return end == b'"'
 
     def _header(self) -> str:
         """The line of names, without what is in quotes."""
@@ -199,7 +217,10 @@ class JsonLines:
             entries = value if isinstance(value, list) else [value]
             if isinstance(value, list) != lists or not set(map(type, entries)) <= {int, float}:
                 raise self._bad(name, row, value, "give every unit a list of as many numbers")
-            rows.append(np.array(entries, dtype=np.float64))
+            try:
+                rows.append(np.array(entries, dtype=np.float64))
+            except OverflowError as error:
+                raise self._bad(name, row, value, f"mend it ({error})") from error
         flat = pa.array(np.concatenate(rows))
         return pa.LargeListArray.from_arrays(np.cumsum([0, *map(len, rows)]), flat) if lists else flat
 
