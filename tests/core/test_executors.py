@@ -1,6 +1,9 @@
 """Tasks give the same results in the same places, whoever computes them."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -95,3 +98,50 @@ def test_processes_within_processes_and_threads_still_give_results():
     thread.start()
     thread.join()
     assert found == expected
+
+
+SCRIPT = """
+from dataclasses import dataclass
+from datamarket_gym import create, register
+from datamarket_gym.core.executors import Processes
+from datamarket_gym.world.attacks import Attack
+
+@register("attack", "of_my_own")
+@dataclass(frozen=True)
+class Mine(Attack):
+    times: int = 2
+    def blocks(self, own):
+        return []
+
+def seen(shared, i):
+    return type(create("attack", f"of_my_own@{i}")).__name__, create("attack", f"of_my_own@{i}").times
+
+if __name__ == "__main__":
+    print(sorted(Processes(2).each(seen, None, [(5,), (6,)])))
+"""
+
+
+@pytest.mark.parametrize("how", ["script", "notebook", "module"])
+def test_what_a_script_registers_is_known_in_its_workers(tmp_path, how):
+    (tmp_path / "mine.py").write_text(SCRIPT)
+    code = {
+        "script": [str(tmp_path / "mine.py")],
+        "notebook": ["-c", SCRIPT],
+        "module": [
+            "-c",
+            "from mine import *\nprint(sorted(Processes(2).each(seen, None, [(5,), (6,)])))",
+        ],
+    }[how]
+    found = subprocess.run(
+        [sys.executable, *code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert found.stdout.strip() == "[(0, ('Mine', 5)), (1, ('Mine', 6))]", found.stderr
+
+
+def dies(shared, i):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_was_killed_is_one_readable_error():
+    with pytest.raises(DataMarketError, match="a worker process was killed"):
+        list(Processes(2).each(dies, None, [(0,), (1,)]))

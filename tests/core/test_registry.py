@@ -132,3 +132,50 @@ def test_experiments_are_created_as_they_stand():
 
 def test_sample_encoders_exist():
     assert {create("encoder", name).kind for name in SAMPLE_ENCODERS.values()} == {"text", "image"}
+
+
+def test_lists_and_mappings_of_any_depth_are_read_back(odd):
+    for value in (
+        ((math.inf,), [-math.inf, "inf"]), (np.float64(1.5), np.int64(2)), [(np.float32(0.5),)], {"a": math.inf},
+        {"b": (1, [None])}, ((),), [],
+    ):  # fmt: skip
+        found = registry._parse("attack", written(odd(value)))[1]["@"]
+        assert found == registry._plain(value)
+        assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("value", [[math.nan], range(3), frozenset({1}), float, ..., object()])
+def test_what_cannot_be_read_back_is_not_written(odd, value):
+    with pytest.raises(DataMarketError, match="has no written form"):
+        written(odd(value))
+
+
+def test_a_parameter_is_given_once():
+    with pytest.raises(ParameterError, match="give 'theta' once"):
+        create("evidence", "cosine(theta=0.5, theta=0.6)")
+
+
+@pytest.mark.parametrize("name", ["two words", "a@b", "a/b", "", "a(b)"])
+def test_a_name_that_could_not_be_written_is_not_registered(name):
+    with pytest.raises(ParameterError, match="name of the attack"):
+        register("attack", name)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"name": 1}', '{"name": "x", "evidence": "no_such"}'])
+def test_a_mechanism_that_is_no_json_of_one_is_one_readable_error(text):
+    with pytest.raises(DataMarketError):
+        create("mechanism", text)
+
+
+def test_a_plugin_that_cannot_be_loaded_is_named(monkeypatch):
+    class Broken:
+        name, value = "theirs", "their.module"
+
+        def load(self):
+            raise ImportError("no module named foo")
+
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Broken()])
+    with pytest.raises(
+        DataMarketError, match=r"plugin 'theirs' .their.module. cannot be loaded: .* foo"
+    ):
+        registry._load_plugins.__wrapped__()

@@ -3,7 +3,8 @@
 An executor calls ``function(shared, *task)`` for many tasks, gives back each result with the place of
 its task, and does so in whatever order they end. Results must not depend on who computed them: every
 call has one thread for linear algebra, here and in workers, so they are the same to the last bit. What
-travels to a worker (the function, ``shared``, the tasks) and back is pickled.
+travels to a worker (the function, ``shared``, the tasks) and back is pickled; what a script or a notebook
+has registered travels too.
 
 ``shared`` is what all tasks need, apart from them so that an executor can send it once. An executor
 on other machines is one more class with this one method.
@@ -15,11 +16,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from datamarket_gym.core.errors import require_count
+from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.core.registry import adopt, registered_elsewhere
 
 Task = tuple[Any, ...]
 
@@ -63,11 +66,16 @@ class Processes:
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered")
-        caller = os.getpid()
-        yield from parallel(
-            delayed(_call_in_worker)(caller, function, shared, place, task)
-            for place, task in enumerate(tasks)
-        )
+        caller, known = os.getpid(), registered_elsewhere()
+        try:
+            yield from parallel(
+                delayed(_call_in_worker)(caller, known, function, shared, place, task)
+                for place, task in enumerate(tasks)
+            )
+        except BrokenProcessPool as error:
+            raise DataMarketError(
+                "a worker process was killed, perhaps because memory ran out; run it again with fewer jobs"
+            ) from error
 
 
 def executor(jobs: int) -> Executor:
@@ -96,10 +104,16 @@ def _call(function: Callable[..., Any], shared: Any, place: int, task: Task) -> 
 
 
 def _call_in_worker(
-    caller: int, function: Callable[..., Any], shared: Any, place: int, task: Task
+    caller: int,
+    known: dict[tuple[str, str], Any],
+    function: Callable[..., Any],
+    shared: Any,
+    place: int,
+    task: Task,
 ) -> tuple[int, Any]:
     if os.getpid() != caller:  # where no process can be started, joblib calls it right here
         _end_with_parent()
+        adopt(known)
     return _call(function, shared, place, task)
 
 

@@ -102,6 +102,7 @@ class Kind(Generic[T]):
             raise ParameterError(what, spec, f"check its parameters ({error})") from error
 
 
+_NAME = re.compile(r"[\w.-]+")
 _FIRST = "@"  # stands for the first parameter, whatever its name
 
 
@@ -110,6 +111,9 @@ def register(kind: str, name: str) -> Callable[[T], T]:
     if kind not in HOMES:
         raise UnknownNameError("plug point", kind, HOMES)
 
+    if _NAME.fullmatch(name) is None:
+        raise ParameterError(f"name of the {kind}", name, "use letters, digits and any of _ . -")
+
     def add(component: T) -> T:
         if name in _components[kind]:
             raise DataMarketError(f"{kind} {name!r} is registered twice; choose another name")
@@ -117,6 +121,22 @@ def register(kind: str, name: str) -> Callable[[T], T]:
         return component
 
     return add
+
+
+def registered_elsewhere() -> dict[tuple[str, str], Any]:
+    """Components by kind and name that are not of this package: a script's, a notebook's, a plugin's."""
+    return {
+        (kind, name): component
+        for kind, known in _components.items()
+        for name, component in known.items()
+        if str(getattr(component, "__module__", "")).split(".")[0] != __name__.split(".")[0]
+    }
+
+
+def adopt(found: Mapping[tuple[str, str], Any]) -> None:
+    """Make known here, in a worker, what another process had registered; what is known here stays."""
+    for (kind, name), component in found.items():
+        _components[kind].setdefault(name, component)
 
 
 @cache
@@ -128,7 +148,13 @@ def _load(kind: str) -> None:
 @cache
 def _load_plugins() -> None:
     for entry in entry_points(group="datamarket_gym.plugins"):
-        entry.load()
+        try:
+            entry.load()
+        except Exception as error:
+            raise DataMarketError(
+                f"the plugin {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}; "
+                "mend it or uninstall its package"
+            ) from error
 
 
 def components(kind: str) -> dict[str, Any]:
@@ -215,6 +241,8 @@ def _parse(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
         key, equals, value = item.partition("=")
         if not equals:
             raise ParameterError(kind, spec, f"write {item!r} as parameter=value")
+        if key.strip() in parameters:
+            raise ParameterError(kind, spec, f"give {key.strip()!r} once")
         parameters[key.strip()] = _literal(value.strip())
     return name, parameters
 
@@ -250,19 +278,39 @@ def _literal(text: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A value as `_literal` reads it back: bare words stay bare, whatever would be misread is quoted."""
+    """A value as `_literal` reads it back: bare words stay bare, whatever would be misread is quoted.
+
+    What no text gives back (a function, a NaN inside a list) is refused.
+    """
+    value = _plain(value)
+    if isinstance(value, str):
+        bare = value and _items(f"{value}, x") == [value, "x"] and _literal(value) == value
+        return value if bare and not set(value) & set("'\"\\\n") else repr(value)
+    text = repr(value) if isinstance(value, float) else _inner(value)
+    again = _literal(text)
+    if type(again) is not type(value) or (again != value and value == value):
+        raise DataMarketError(
+            f"{value!r} has no written form; use numbers, texts, and lists or mappings of them"
+        )
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, in lists and mappings too."""
     if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, tuple | list):
-        return repr(value) if _literal(repr(value)) == value else _sequence(value)
-    if not isinstance(value, str):
-        return repr(value)
-    plain = value and _items(f"{value}, x") == [value, "x"] and _literal(value) == value
-    return value if plain and not set(value) & set("'\"\\\n") else repr(value)
+        return value.item()
+    if type(value) in (tuple, list):
+        return type(value)(_plain(v) for v in value)
+    if type(value) is dict:
+        return {_plain(k): _plain(v) for k, v in value.items()}
+    return value
 
 
-def _sequence(values: tuple[Any, ...] | list[Any]) -> str:
-    """A sequence whose repr is no literal because it holds an infinity, which 1e999 is read back as."""
-    inner = [repr(v).replace("inf", "1e999") if isinstance(v, float) else repr(v) for v in values]
-    comma = "," if len(values) == 1 else ""
-    return f"[{', '.join(inner)}]" if isinstance(values, list) else f"({', '.join(inner)}{comma})"
+def _inner(value: Any) -> str:
+    """A value's repr, with infinities, which are no literals, as 1e999, which is read back as one."""
+    if type(value) in (tuple, list):
+        inner = ", ".join(map(_inner, value)) + ("," if type(value) is tuple and len(value) == 1 else "")
+        return f"[{inner}]" if type(value) is list else f"({inner})"
+    if type(value) is dict:
+        return "{" + ", ".join(f"{_inner(k)}: {_inner(v)}" for k, v in value.items()) + "}"
+    return repr(value).replace("inf", "1e999") if isinstance(value, float) else repr(value)

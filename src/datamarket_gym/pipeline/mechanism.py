@@ -118,7 +118,10 @@ def _registered(name: str) -> Mechanism | None:
 
 def _built(text: str, parameters: dict[str, Any]) -> Mechanism:
     if text.startswith("{"):
-        return Mechanism.model_validate_json(text)
+        try:
+            return Mechanism.model_validate_json(text)
+        except ValidationError as error:
+            raise fault(error, "mechanism ") from error
     return mechanism(text, **parameters)
 
 
