@@ -1,11 +1,12 @@
 """Runs: steps are kept and taken up, nothing stale ever is, and a folder holds one run."""
 
+import importlib
 import json
 from dataclasses import replace
 
 import pytest
 
-from datamarket_gym.core import runs
+from datamarket_gym.core import registry, runs
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.executors import Processes
 from datamarket_gym.core.files import read_json, write_json
@@ -194,3 +195,16 @@ def test_an_output_that_was_changed_before_the_run_ended_is_computed_again(tmp_p
         with pytest.raises(KeyboardInterrupt):
             killed_run(seen)
     assert seen == ["[1, 2]"] * 4
+
+
+def test_what_earlier_code_of_a_plug_point_computed_is_not_taken_up(tmp_path, monkeypatch):
+    module = tmp_path / "their_attack.py"
+    module.write_text("def theirs():\n    return 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    theirs = importlib.import_module("their_attack").theirs
+    monkeypatch.setitem(registry._components["attack"], "theirs", theirs)
+    folder = tmp_path / "run"
+    assert unfinished(folder) == [0, 1, 2, 3]
+    assert unfinished(folder) == [3]
+    module.write_text("def theirs():\n    return 2\n")
+    assert unfinished(folder) == [0, 1, 2, 3]

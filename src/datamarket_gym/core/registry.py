@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import hashlib
 import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -131,6 +134,22 @@ def registered_elsewhere() -> dict[tuple[str, str], Any]:
         for name, component in known.items()
         if str(getattr(component, "__module__", "")).split(".")[0] != __name__.split(".")[0]
     }
+
+
+def sources_elsewhere() -> dict[str, str]:
+    """Hashes by module of the code of those components: of its file, or of what a notebook knows of them."""
+    found: dict[str, str] = {}
+    for component in registered_elsewhere().values():
+        try:
+            text = Path(inspect.getfile(component)).read_text(encoding="utf-8", errors="replace")
+        except (OSError, TypeError):
+            text = ""
+            with suppress(OSError, TypeError):
+                text = inspect.getsource(component)
+        found[component.__module__] = hashlib.sha256(
+            (found.get(component.__module__, "") + text).encode()
+        ).hexdigest()
+    return found
 
 
 def adopt(found: Mapping[tuple[str, str], Any]) -> None:

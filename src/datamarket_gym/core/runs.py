@@ -9,7 +9,7 @@
             write_json(folder / MANIFEST, {"digest": key, ...})
 
 While a run is unfinished its steps lie in ``folder/.state``. Each is a file named by a hash of all that
-decides it (the run's key, the version and the libraries that compute it, its own name and key), so
+decides it (the run's key, the version, the libraries and the plug points of others, its own name and key), so
 what was computed from something else is never taken up. A killed run loses the steps in flight; the
 next one computes what is missing and ends with the same bytes, because results are always read back
 from their files. The manifest is written last: where it is, the run is finished.
@@ -39,6 +39,7 @@ from datamarket_gym.core.files import (
     write_json,
 )
 from datamarket_gym.core.progress import SILENT, Progress
+from datamarket_gym.core.registry import sources_elsewhere
 
 MANIFEST = "manifest.json"
 STATE = ".state"
@@ -180,7 +181,7 @@ def open_run(
         if not finished:
             (folder / STATE).mkdir(exist_ok=True)
             write_json(folder / STATE / _MARK, {"run": key})
-        computed = repr((made_by, sorted(libraries().items())))
+        computed = repr((made_by, sorted(libraries().items()), sorted(sources_elsewhere().items())))
         yield Run(folder, key, finished, computed, executor or Serial(), progress or SILENT)
         shutil.rmtree(folder / STATE, ignore_errors=True)
 
