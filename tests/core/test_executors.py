@@ -101,6 +101,7 @@ def test_processes_within_processes_and_threads_still_give_results():
 
 
 SCRIPT = """
+import threading
 from dataclasses import dataclass
 from datamarket_gym import create, register
 from datamarket_gym.core.executors import Processes
@@ -112,6 +113,15 @@ class Mine(Attack):
     times: int = 2
     def blocks(self, own):
         return []
+
+HELD = threading.Lock()
+
+@register("attack", "tied_to_this_process")
+@dataclass(frozen=True)
+class Tied(Attack):
+    def blocks(self, own):
+        with HELD:
+            return []
 
 def seen(shared, i):
     return type(create("attack", f"of_my_own@{i}")).__name__, create("attack", f"of_my_own@{i}").times

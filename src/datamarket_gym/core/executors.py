@@ -13,10 +13,12 @@ on other machines is one more class with this one method.
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -66,7 +68,7 @@ class Processes:
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered")
-        caller, known = os.getpid(), registered_elsewhere()
+        caller, known = os.getpid(), _registered()
         try:
             yield from parallel(
                 delayed(_call_in_worker)(caller, known, function, shared, place, task)
@@ -105,7 +107,7 @@ def _call(function: Callable[..., Any], shared: Any, place: int, task: Task) -> 
 
 def _call_in_worker(
     caller: int,
-    known: dict[tuple[str, str], Any],
+    known: tuple[bytes, ...],
     function: Callable[..., Any],
     shared: Any,
     place: int,
@@ -113,8 +115,24 @@ def _call_in_worker(
 ) -> tuple[int, Any]:
     if os.getpid() != caller:  # where no process can be started, joblib calls it right here
         _end_with_parent()
-        adopt(known)
+        _adopt(known)
     return _call(function, shared, place, task)
+
+
+def _registered() -> tuple[bytes, ...]:
+    """What was registered by a script or a notebook, pickled; what cannot be stays unknown to workers."""
+    from joblib.externals.loky.backend.reduction import dumps  # classes of __main__ included
+
+    found = []
+    for key, component in registered_elsewhere().items():
+        with suppress(Exception):  # whatever a class of somebody else's holds on to
+            found.append(bytes(dumps((key, component))))
+    return tuple(found)
+
+
+@cache  # once in each worker
+def _adopt(known: tuple[bytes, ...]) -> None:
+    adopt(dict(pickle.loads(each) for each in known))
 
 
 @cache  # once in each worker
