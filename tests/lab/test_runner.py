@@ -158,3 +158,9 @@ def test_s2_on_a_few_seeds_keeps_the_papers_ordering(tmp_path):
         assert gain["exact_dup_2x_sybils", f"quotient_shapley/{evidence}", "collapse"] == 1.0
     assert gain["sybil_split_3", "quotient_shapley/oracle_latent", "identity"] == 1.0
     assert gain["sybil_split_3", "quotient_shapley/cosine@0.99", "identity"] > 1.3
+
+
+@pytest.mark.parametrize("name", ["../../elsewhere", "/elsewhere", "", ".hidden", "a/b"])
+def test_an_experiments_name_cannot_leave_the_folder_of_runs(name):
+    with pytest.raises(DataMarketError, match="name"):
+        parse_spec(f'name = "{name}"\ntitle = "t"', "my.toml")

@@ -97,7 +97,7 @@ class ExperimentSpec(Document):
     experiment that a suite leaves out on a CPU.
     """
 
-    name: str
+    name: str = Field(pattern=r"^\w[\w.-]*$")  # it names a folder
     title: str
     about: str = ""
     suite: str = ""
