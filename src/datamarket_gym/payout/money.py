@@ -25,7 +25,6 @@ from fractions import Fraction
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 
-POLICIES = ("zero", "carry")
 _DIGITS = {"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3} | dict.fromkeys(
     ("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"),
     0,

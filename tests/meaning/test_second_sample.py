@@ -1,0 +1,150 @@
+"""Lines whose meaning a second sample of mutants (seed 1) found to be held by no test."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datamarket_gym import create
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.games import Game
+from datamarket_gym.judge.guarantees import Paid, certify, hoeffding
+from datamarket_gym.judge.guarantees.certify import _rounding, raw_scores
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.pipeline import QuotientGame, floored, mechanism, represent, tie
+from datamarket_gym.pipeline.records import read_record, write_record
+from datamarket_gym.pipeline.score import Scores
+from datamarket_gym.semivalues import Exact, Permutation, Valuator
+from datamarket_gym.semivalues.sampling import Moments
+
+KNN = Utility("knn@3", empty="chance")
+
+
+class Dips(Game):
+    """Worth 1 with player 0 alone and with all, 0 with player 0 and some others."""
+
+    def _evaluate(self, coalitions):
+        return (coalitions[:, 0] & np.isin(coalitions.sum(axis=1), (1, self.n_players))).astype(float)
+
+
+class OneIsEnough(Game):
+    """Worth 1 as soon as player 0 is there."""
+
+    def _evaluate(self, coalitions):
+        return coalitions[:, 0].astype(float)
+
+
+def test_without_truncation_nothing_is_cut_off_though_a_prefix_is_worth_all():
+    shapley, rng = create("semivalue", "shapley"), np.random.default_rng(0)
+    exact = Exact().estimate(Dips(4), shapley, 10**6, rng).values
+    found = Permutation().estimate(Dips(4), shapley, 4 * 4000, rng)
+    assert (abs(found.values - exact) < 5 * found.standard_errors + 1e-12).all()
+
+
+def test_truncation_saves_what_comes_after_the_first_prefix_that_is_near():
+    shapley = create("semivalue", "shapley")
+    asked = {}
+    for truncation in (0.0, 0.1):
+        game = OneIsEnough(40)
+        found = Permutation(truncation=truncation).estimate(
+            game, shapley, 40 * 64, np.random.default_rng(0)
+        )
+        asked[truncation] = game.asked
+        assert found.values.sum() == pytest.approx(1.0)
+        assert found.values[0] == pytest.approx(1.0)
+    assert asked[0.1] < 0.6 * asked[0.0]  # player 0 comes in the middle on average
+
+
+def test_two_samples_have_a_standard_error():
+    moments = Moments.zeros(2)
+    moments.add(np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([2.0, 2.0]))
+    assert moments.standard_errors() == pytest.approx([1.0, 2.0])
+
+
+def test_one_default_of_samples():
+    shapley, auto = create("semivalue", "shapley"), create("estimator", "auto")
+    assert Valuator(shapley, auto).samples == mechanism("shapley").samples == 256
+
+
+def test_seconds_are_those_of_the_payment(market):
+    started = time.perf_counter()
+    paid = mechanism("shapley").pay(market.honest.submission, market.utility_oracle(KNN))
+    assert 0 < paid.seconds <= time.perf_counter() - started
+
+
+def test_a_floor_spends_more_unless_it_is_asked_to_take_that_back(market):
+    paid = mechanism("shapley").pay(market.honest.submission, market.utility_oracle(KNN))
+    values = np.array([-1.0, 2.0, 3.0, 4.0])
+    owed = replace(paid, scores=replace(paid.scores, values=values))
+    assert floored(owed).scores.values.tolist() == [0.0, 2.0, 3.0, 4.0]
+    assert floored(owed, rescale=True).scores.values.sum() == pytest.approx(8.0)
+
+
+def test_a_record_is_never_unpickled(market, tmp_path):
+    path = tmp_path / "scores.npz"
+    paid = mechanism("shapley").pay(market.honest.submission, market.utility_oracle(KNN))
+    write_record(path, paid.scores)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    np.savez(path, **{**arrays, "values": arrays["values"].astype(object)})
+    with pytest.raises(DataMarketError, match="cannot be read as a record"):
+        read_record(path, Scores)
+
+
+def test_one_unit_stands_for_a_cluster_unless_more_are_asked_for(market):
+    submission = market.honest.submission
+    pooled = mechanism("uniform", representative="capped")
+    assert len(represent(pooled, submission, tie(pooled, submission)).label) == 1
+
+
+def test_players_are_numbered_by_their_content(market):
+    submission, shapley = market.honest.submission, mechanism("shapley")
+    clusters = tie(shapley, submission)
+    game = QuotientGame(represent(shapley, submission, clusters), market.utility_oracle(KNN))
+    assert (game.keys[:-1] <= game.keys[1:]).all()
+
+
+def test_errors_are_taken_back_from_normalising_as_scores_are(market):
+    sampled = mechanism("shapley", estimator="permutation", normalize=True, samples=8)
+    oracle, honest = market.utility_oracle(KNN), market.honest
+    raw = raw_scores(Paid.by(sampled, honest, oracle), sampled)
+    plain = sampled.model_copy(update={"normalize": False}).pay(honest.submission, oracle).scores
+    banzhaf = mechanism("banzhaf", estimator="subset", normalize=True, samples=8)
+    rescaled = raw_scores(Paid.by(banzhaf, honest, oracle), banzhaf)
+    apart = banzhaf.model_copy(update={"normalize": False}).pay(honest.submission, oracle).scores
+    assert raw.standard_errors == pytest.approx(plain.standard_errors)
+    assert rescaled.standard_errors == pytest.approx(apart.standard_errors)
+    assert (apart.standard_errors > 0).all()
+
+
+def test_a_range_below_one_has_a_bar_in_proportion():
+    assert hoeffding(0.5, 10, 1, 0.05) == pytest.approx(hoeffding(1.0, 10, 1, 0.05) / 2)
+
+
+def test_rounding_counts_both_runs(market):
+    """Twice the scores on one side are twice the rounding on that side, and none of the other's."""
+    oracle, shapley = market.utility_oracle(KNN), mechanism("shapley")
+    honest = Paid.by(shapley, market.honest, oracle)
+    attacked = Paid.by(shapley, create("attack", "sybil_split_k@3").apply(0, market.state), oracle)
+    alone = certify(honest, attacked, shapley).rounding
+    own = _rounding(honest), _rounding(attacked)
+    assert alone == pytest.approx(sum(own), rel=1e-9, abs=0.0)
+    assert min(own) > 0
+
+
+def test_a_truth_of_other_units_is_refused(market):
+    oracle, shapley = market.utility_oracle(KNN), mechanism("shapley")
+    paid = Paid.by(shapley, market.honest, oracle)
+    truth = replace(market.honest.truth, id=np.char.add(market.honest.truth.id.astype(str), "?"))
+    with pytest.raises(DataMarketError):
+        Paid(replace(market.honest, truth=truth), paid.payments)
+
+
+@pytest.mark.parametrize(
+    ("digits", "codes"),
+    [(3, "BHD IQD JOD KWD LYD OMR TND"), (0, "JPY KRW ISK CLP XAF XOF VND"), (2, "EUR USD GBP CHF")],
+)
+def test_minor_units_are_those_of_iso_4217(digits, codes):
+    assert {Currency(code).digits for code in codes.split()} == {digits}
