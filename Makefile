@@ -14,7 +14,7 @@ demo: $(READY)
 
 ## test: linter, type checker and tests
 test: lint
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile
 
 ## slow: the tests that take minutes (full tables at the paper's seed counts)
 slow: $(READY)
