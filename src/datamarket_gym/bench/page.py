@@ -93,11 +93,11 @@ TARGETS = {
 }
 """Ratios to the default and the converged loop that the engine is meant to reach on two cores."""
 
-WHY_NOT = """Not reached where there are hundreds of features: a coalition takes 65 to 75 gradient or
-Hessian products before its predictions are proven. Tried: chunks of 8 to 64 coalitions (larger is
-faster, the number of products stays), a preconditioner of each coalition's own or averaged over the
-chunk, single-precision Hessian products, a chunk for every thread. Left to try: compiled kernels that
-fuse the softmax with the products, and the tighter certificate of the GPU engine."""
+WHY_NOT = """Not reached where there are hundreds of features: a coalition takes 40 to 75 gradients before its
+predictions are proven. Tried: chunks of 8 to 64 coalitions (larger is faster, the number of products stays), a
+preconditioner of each coalition's own or averaged over the chunk, single-precision products, a chunk for every
+thread, the tighter certificate (it serves every engine now). Left to try: compiled kernels that fuse the softmax with
+the products, and the dual form where rows are few."""
 
 
 GROWTH = """Work is coalitions x rows x features x classes. Players and rows cost less than in proportion. Features and
