@@ -10,17 +10,13 @@ import numpy as np
 import pytest
 
 import datamarket_gym
+from component_samples import GAMES, WRITTEN
 from datamarket_gym.conformance import CHECKERS, ConformanceError, check_attack, check_evidence
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.registry import HOMES, components, create, lookup, register, written
 from datamarket_gym.evidence import Edges, EvidenceLayer
 from datamarket_gym.games.closed_form import (
-    AdditiveGame,
     ClosedFormGame,
-    RandomMonotoneGame,
-    SumOfUnanimity,
-    UnanimityGame,
-    WeightedMajorityGame,
 )
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.pipeline import Allocation, Representative, mechanism
@@ -30,24 +26,6 @@ from datamarket_gym.world.data import DOMAINS, domain, find
 from datamarket_gym.world.encoders import Encoder
 from datamarket_gym.world.tasks import Task
 from datamarket_gym.world.tasks.partitions import Partition
-
-WRITTEN = {
-    "cosine": "cosine@0.95",
-    "linkage": "linkage@batch",
-    "hybrid_source_cosine": "hybrid_source_cosine@0.95",
-    "hybrid_hash_cosine": "hybrid_hash_cosine@0.95",
-    "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.95",
-    "hybrid_perceptual_cosine": "hybrid_perceptual_cosine@0.95",
-    "noisy_oracle_latent": "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
-    "sklearn": "sklearn@GaussianNB",
-}
-GAMES = {
-    "unanimity": UnanimityGame(5),
-    "weighted_majority": WeightedMajorityGame([3, 2, 2, 1], 5),
-    "sum_of_unanimity": SumOfUnanimity.random(6, np.random.default_rng(0)),
-    "additive": AdditiveGame([0.5, -1.0, 2.0]),
-    "random_monotone": RandomMonotoneGame(5, np.random.default_rng(0)),
-}
 
 
 def skip_without_files(kind, name):

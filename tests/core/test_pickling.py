@@ -5,39 +5,16 @@ import pickle
 import numpy as np
 import pytest
 
+from component_samples import GAMES, WRITTEN
 from datamarket_gym.conformance import CHECKERS
 from datamarket_gym.core.executors import Processes, Serial, in_order
 from datamarket_gym.core.registry import components, create, lookup, written
-from datamarket_gym.games.closed_form import (
-    AdditiveGame,
-    RandomMonotoneGame,
-    SumOfUnanimity,
-    UnanimityGame,
-    WeightedMajorityGame,
-)
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.learners.sklearn_fallback import SklearnEstimator
 from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 
-WRITTEN = {
-    "cosine": "cosine@0.95",
-    "linkage": "linkage@batch",
-    "hybrid_source_cosine": "hybrid_source_cosine@0.95",
-    "hybrid_hash_cosine": "hybrid_hash_cosine@0.95",
-    "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.95",
-    "hybrid_perceptual_cosine": "hybrid_perceptual_cosine@0.95",
-    "noisy_oracle_latent": "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
-    "sklearn": "sklearn@GaussianNB",
-}
-GAMES = {
-    "unanimity": UnanimityGame(5),
-    "weighted_majority": WeightedMajorityGame([3, 2, 2, 1], 5),
-    "sum_of_unanimity": SumOfUnanimity.random(6, np.random.default_rng(0)),
-    "additive": AdditiveGame([0.5, -1.0, 2.0]),
-    "random_monotone": RandomMonotoneGame(5, np.random.default_rng(0)),
-}
 KNN = Utility("knn@3", "chance")
 BOTH = (Serial(), Processes(2))
 

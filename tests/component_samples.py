@@ -1,0 +1,29 @@
+"""Components that need parameters, written out, and a game of each kind: what tests of all plug points share."""
+
+import numpy as np
+
+from datamarket_gym.games.closed_form import (
+    AdditiveGame,
+    RandomMonotoneGame,
+    SumOfUnanimity,
+    UnanimityGame,
+    WeightedMajorityGame,
+)
+
+WRITTEN = {
+    "cosine": "cosine@0.95",
+    "linkage": "linkage@batch",
+    "hybrid_source_cosine": "hybrid_source_cosine@0.95",
+    "hybrid_hash_cosine": "hybrid_hash_cosine@0.95",
+    "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.95",
+    "hybrid_perceptual_cosine": "hybrid_perceptual_cosine@0.95",
+    "noisy_oracle_latent": "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
+    "sklearn": "sklearn@GaussianNB",
+}
+GAMES = {
+    "unanimity": UnanimityGame(5),
+    "weighted_majority": WeightedMajorityGame([3, 2, 2, 1], 5),
+    "sum_of_unanimity": SumOfUnanimity.random(6, np.random.default_rng(0)),
+    "additive": AdditiveGame([0.5, -1.0, 2.0]),
+    "random_monotone": RandomMonotoneGame(5, np.random.default_rng(0)),
+}
