@@ -41,26 +41,28 @@ class MechanismEntry(Document):
     """A mechanism, or a family of them: lists and ``sweep`` values are multiplied out.
 
     ``{axis}`` in the name or in ``changes`` is replaced by each value of ``sweep.axis``. Tables print
-    ``label`` where it is given, so that a family keeps one name.
+    ``label`` where it is given, so that a family keeps one name. What an entry does not say is as the
+    mechanism's name says it.
     """
 
     name: str
     label: str = ""
-    granularity: list[str] = ["identity"]
-    representative: list[str] = ["identity"]
+    granularity: list[str] | None = Field(default=None, min_length=1)
+    representative: list[str] | None = Field(default=None, min_length=1)
     changes: dict[str, Any] = {}
     sweep: dict[str, list[float | int | str]] = {}
 
     def expand(self) -> Iterator[tuple[Mechanism, Axes]]:
         """Every mechanism of the family with its axes."""
-        grid: list[list[Any]] = [self.granularity, self.representative, *self.sweep.values()]
-        for granularity, representative, *values in itertools.product(*grid):
-            axes = dict(zip(self.sweep, values, strict=True))
+        listed = {"granularity": self.granularity, "representative": self.representative}
+        said = {key: values for key, values in listed.items() if values is not None}
+        for values in itertools.product(*said.values(), *self.sweep.values()):
+            axes = dict(zip(self.sweep, values[len(said) :], strict=True))
             changes = {
                 key: value.format(**axes) if isinstance(value, str) else value
                 for key, value in self.changes.items()
             }
-            changes |= {"granularity": granularity, "representative": representative}
+            changes |= zip(said, values, strict=False)
             found = mechanism(self.name.format(**axes), **changes)
             yield found.model_copy(update={"name": self.label or found.name}), axes
 

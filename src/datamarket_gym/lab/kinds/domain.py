@@ -15,7 +15,7 @@ import numpy as np
 from datamarket_gym.lab.cells import Row, kind
 from datamarket_gym.lab.kinds.market import measured
 from datamarket_gym.lab.predicted import admissibility_of, with_predicted, write_predictions
-from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
+from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
@@ -35,8 +35,8 @@ FAMILIES = {
 def domain_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Identity and unit mechanisms, each under its utility and against its attacks."""
     spec = with_predicted(spec, task)
-    units = [entry for entry in spec.mechanisms if entry.granularity == ["unit"]]
-    identities = [entry for entry in spec.mechanisms if entry.granularity != ["unit"]]
+    units = [entry for entry in spec.mechanisms if _of_units(entry)]
+    identities = [entry for entry in spec.mechanisms if not _of_units(entry)]
     rows = measured(spec.model_copy(update={"mechanisms": identities}), task, seed, engine)
     if units:
         options = dict(spec.options["units"])
@@ -48,6 +48,11 @@ def domain_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[s
         }
         rows += measured(spec.model_copy(update=changes), task, seed, engine, of_units)
     return rows
+
+
+def _of_units(entry: MechanismEntry) -> bool:
+    """Whether units play in every mechanism of a family."""
+    return all(m.granularity == "unit" for m, _ in entry.expand())
 
 
 def of_units(
