@@ -1,4 +1,4 @@
-"""The README's code runs as printed, and its demo block is what the demo prints."""
+"""The README's code runs as printed, and its generated blocks are up to date."""
 
 import re
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from datamarket_gym.lab.results import read_all
 from datamarket_gym.units import write_submission
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
@@ -43,10 +44,28 @@ def test_contributing_example_runs():
         registry._components["attack"].pop("half_hearted", None)
 
 
-def test_the_demo_block_is_what_the_demo_prints():
+def _tool():
     sys.path.insert(0, str(ROOT / "tools"))
     try:
-        from readme_demo import block, demo_text, fenced
+        import readme
     finally:
         sys.path.remove(str(ROOT / "tools"))
-    assert block(README) == fenced(demo_text()), "run: python tools/readme_demo.py"
+    return readme
+
+
+@pytest.mark.parametrize("name", ["demo", "worst"])
+def test_generated_blocks_are_up_to_date(name):
+    tool = _tool()
+    assert tool.block(README, name) == tool.BLOCKS[name](), "run: python tools/readme.py"
+
+
+def test_the_worst_case_stands_before_the_demo_and_is_the_search_s():
+    """The README leads with the largest gain known, as the best-response experiment found it."""
+    assert README.index("<!-- worst -->") < README.index("<!-- demo -->")
+    kept = {one.spec.name: one for one in read_all(ROOT / "docs" / "results")}
+    found = [
+        row["value"]
+        for row in kept["best-response"].rows
+        if row["metric"] == "net_gain" and row["mechanism"] == "recommended"
+    ]
+    assert f"| {max(found):.2f} ±" in _tool().block(README, "worst")

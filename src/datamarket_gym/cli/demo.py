@@ -18,16 +18,19 @@ from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 
-SHOWN = (
-    "honest",
-    "sybil_split_k@3",
-    "exact_dup_2x_sybils",
-    "near_duplicate_2x_sybils",
-    "synthetic_laundering",
-    "copycat",
-    "copycat(sigma=0.5)",
-    "junk_padding",
-)
+SHOWN = {
+    "honest": "honest",
+    "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)": "noisy theft from all others",
+    "sybil_split_k@3": "splits into 3 names",
+    "exact_dup_2x_sybils": "copies under 2 more names",
+    "near_duplicate_2x_sybils": "near copies, 2 more names",
+    "synthetic_laundering": "generated units",
+    "copycat": "theft from one other",
+    "copycat(sigma=0.5)": "noisy theft from one other",
+    "junk_padding": "random units",
+}
+"""The attacks of the demo in words, the strongest that is known first."""
+
 SMALL = Synthetic(n_providers=4, per_provider=40)
 
 
@@ -48,12 +51,17 @@ def schemes() -> tuple[Scheme, Scheme]:
     )
 
 
+Gains = dict[tuple[str, str], list[tuple[float, float]]]
+"""Attacked and honest payment in each market, by attack (in words) and scheme."""
+
+
 def show_demo(attack: str, seeds: int) -> None:
     """Run the small market and print payments, gains and what happened."""
     chosen = written(ATTACKS.create(attack))
-    gains: dict[tuple[str, str], list[float]] = {}
+    words = {written(ATTACKS.create(name)): title for name, title in SHOWN.items()}
+    words.setdefault(chosen, chosen)
+    gains: Gains = {}
     payments: dict[tuple[str, bool], dict[str, float]] = {}
-    listed = dict.fromkeys([*(written(ATTACKS.create(name)) for name in SHOWN), chosen])
     with shown_on_stderr(in_logs=False) as progress:
         progress.stage("demo", "markets")
         for seed in range(seeds):
@@ -61,16 +69,15 @@ def show_demo(attack: str, seeds: int) -> None:
             for scheme in schemes():
                 oracle = market.utility_oracle(scheme.utility)
                 honest = _paid(scheme, market.honest, oracle)
-                for name in listed:
-                    attacker = ATTACKS.create(name)
-                    paid = _paid(scheme, attacker.apply(0, market.state), oracle)
-                    gain = paid["provider_0"] / honest["provider_0"]
-                    gains.setdefault((name, scheme.title), []).append(gain)
+                for name, title in words.items():
+                    paid = _paid(scheme, ATTACKS.create(name).apply(0, market.state), oracle)
+                    both = paid["provider_0"], honest["provider_0"]
+                    gains.setdefault((title, scheme.title), []).append(both)
                     if seed == 0 and name == chosen:
                         payments[scheme.title, False], payments[scheme.title, True] = honest, paid
             progress.count(seed + 1, seeds)
     console = Console()
-    console.print(_payment_table(chosen, payments))
+    console.print(_payment_table(words[chosen], payments))
     console.print(_gain_table(gains, seeds))
     console.print(_sentence(gains))
 
@@ -80,7 +87,7 @@ def _paid(scheme: Scheme, profile: SubmittedProfile, oracle: UtilityOracle) -> d
 
 
 def _payment_table(attack: str, payments: dict[tuple[str, bool], dict[str, float]]) -> Table:
-    table = Table(title=f"Shares of the pot; provider_0 plays {attack}")
+    table = Table(title=f"Shares of the pot; provider_0 attacks: {attack}")
     table.add_column("provider")
     columns = [(s.title, attacked) for s in schemes() for attacked in (False, True)]
     for title, attacked in columns:
@@ -92,8 +99,8 @@ def _payment_table(attack: str, payments: dict[tuple[str, bool], dict[str, float
     return table
 
 
-def _gain_table(gains: dict[tuple[str, str], list[float]], seeds: int) -> Table:
-    table = Table(title=f"Attacked / honest payment, mean of {seeds} markets")
+def _gain_table(gains: Gains, seeds: int) -> Table:
+    table = Table(title=f"Attacked / honest payment: mean of {seeds} markets \\[ratio of means]")
     table.add_column("attack of provider_0")
     titles = [s.title for s in schemes()]
     for title in titles:
@@ -101,22 +108,27 @@ def _gain_table(gains: dict[tuple[str, str], list[float]], seeds: int) -> Table:
     for attack in dict.fromkeys(a for a, _ in gains):
         cells = []
         for title in titles:
-            mean = float(np.mean(gains[attack, title]))
-            cells.append(f"[{'red' if mean > 1.05 else 'green'}]{mean:.3f}[/]")
+            mean = _mean(gains[attack, title])
+            after, before = np.sum(gains[attack, title], axis=0)
+            colour = "red" if mean > 1.05 else "green"
+            cells.append(f"[{colour}]{mean:.3f} \\[{after / before:.3f}][/]")
         table.add_row(attack, *cells)
     return table
 
 
-def _sentence(gains: dict[tuple[str, str], list[float]]) -> str:
+def _mean(pairs: list[tuple[float, float]]) -> float:
+    return float(np.mean([paid / honest for paid, honest in pairs]))
+
+
+def _sentence(gains: Gains) -> str:
     worst = {}
     for title in (s.title for s in schemes()):
-        means = {a: float(np.mean(g)) for (a, t), g in gains.items() if t == title}
+        means = {a: _mean(pairs) for (a, t), pairs in gains.items() if t == title}
         worst[title] = max(means.items(), key=lambda item: item[1])
     (name, before), (top, stays) = worst.values()
-    left = (
-        "no attack here pays" if stays <= 1.001 else f"the best attack left is {top}, worth {stays:.2f}"
-    )
+    left = "none of them pays" if stays <= 1.001 else f"{top} still multiplies it by {stays:.2f}"
     return (
-        f"Paid by name, the best attack ({name}) multiplies the cheat's payment by {before:.2f}. "
-        f"Paid by the recommended mechanism, with no oracle, {left}."
+        f"Paid by name, the best of these attacks ({name}) multiplies the cheat's payment by {before:.2f}. "
+        f"Paid by the recommended mechanism, with no oracle, {left}. A search finds stronger ones: "
+        "datamarket run best-response."
     )
