@@ -101,7 +101,7 @@ def _of_value(row: Row, entry: Row) -> Account:
         row["metric"],
         f"{row['paper']:g}{error}",
         _ours(row),
-        f"{row['value'] - row['paper']:+.3f}",
+        "" if row["value"] is None else f"{row['value'] - row['paper']:+.3f}",
         _room(entry.get("bar", ""), row["paper"]),
         _verdict(row["within"]),
         entry.get("why", ""),
@@ -138,6 +138,8 @@ def _name(row: Row) -> str:
 
 
 def _ours(row: Row) -> str:
+    if row["value"] is None:
+        return "no clear seed"
     error = f" ± {row['se']:.3f}" if row["se"] and row["se"] >= _PRINTED else ""
     return f"{row['value']:.3f}{error}"
 

@@ -34,6 +34,8 @@ def verdict(claim: Claim, rows: Sequence[Row]) -> ClaimOutcome:
         raise DataMarketError(
             f"{len(found)} rows of {claim.experiment} for the claim {claim.says!r}; say `over`"
         )
+    if any(math.isnan(number) for number in found):
+        return ClaimOutcome(math.nan, False)
     value = {
         "only": found[0],
         "lowest": min(found),
@@ -55,7 +57,7 @@ def _holds(claim: Claim, value: float) -> bool | None:
 def _numbers(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
     taken = [row for row in rows if matches(row, claim.where)]
     if claim.along:
-        yield from _steps(taken, claim.along)
+        yield from _steps(claim, taken)
         return
     for row in taken:
         number = _number(claim, row)
@@ -66,9 +68,9 @@ def _numbers(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
 
 
 def _number(claim: Claim, row: Row) -> float:
-    if claim.of == "value":
-        return float(row["value"])
-    return float(row["se"]) * math.sqrt(row["seeds"] / claim.seeds)
+    if row[claim.of] is None:  # no seed in which it means anything, or too few for an error
+        return math.nan
+    return float(row[claim.of]) * (1.0 if claim.of == "value" else math.sqrt(row["seeds"] / claim.seeds))
 
 
 def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row:
@@ -82,8 +84,9 @@ def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row:
     return found[0]
 
 
-def _steps(rows: Sequence[Row], axis: str) -> Iterator[float]:
+def _steps(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
     """Differences between neighbours along an axis, all other labels being equal."""
+    axis = claim.along
 
     def rest(row: Row) -> str:
         return repr([row.get(key) for key in (*LABELS, *axes_of(row)) if key != axis])
@@ -91,4 +94,4 @@ def _steps(rows: Sequence[Row], axis: str) -> Iterator[float]:
     ordered = sorted(rows, key=lambda row: (rest(row), row[axis]))
     for _, group in itertools.groupby(ordered, key=rest):
         for one, other in itertools.pairwise(group):
-            yield float(other["value"] - one["value"])
+            yield _number(claim, other) - _number(claim, one)

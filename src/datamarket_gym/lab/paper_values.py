@@ -28,7 +28,7 @@ from datamarket_gym.lab.spec import Where
 
 SLACK = 1e-9  # 1.0 + 0.1 - 1.1 is not 0 in binary
 _SAID = ("paper", "paper_se", "bar", "why")
-_OURS = {"value", "se", "seeds", "paper", "tolerance", "within", "best_attack"}
+_OURS = {"value", "se", "seeds", "paper", "tolerance", "within", "best_attack", "left_out", "redrawn"}
 _UNSAID = {*_OURS, "learner", "empty", "granularity", "representative", "task"}
 """What an entry need not say; any other label that a row has and an entry has not tells them apart."""
 
@@ -156,5 +156,6 @@ def with_paper(row: Row) -> Row:
         return {**row, "paper": None, "tolerance": None, "within": None}
     paper = entry["paper"]
     tolerance = bars()[entry["bar"]].around(paper) if "bar" in entry else None
-    within = None if tolerance is None else abs(row["value"] - paper) <= tolerance + SLACK
+    near = row["value"] is not None and abs(row["value"] - paper) <= (tolerance or 0.0) + SLACK
+    within = None if tolerance is None else near
     return {**row, "paper": paper, "tolerance": tolerance, "within": within}
