@@ -109,12 +109,15 @@ def _of_value(row: Row, entry: Row) -> Account:
 
 
 def _of_claim(claim: Claim, rows: Sequence[Row]) -> Account:
-    found = verdict(claim, rows)
     if claim.paper is not None:
-        said, difference = f"{claim.paper:g}", f"{found.value - claim.paper:+.3f}"
+        said = f"{claim.paper:g}"
     else:
         said = f"at most {claim.at_most:g}" if claim.at_least is None else f"at least {claim.at_least:g}"
-        difference = ""
+    found = verdict(claim, rows)
+    if found is None:
+        why = "These results hold too few rows for it."
+        return Account(claim.says, "", said, "not measured", "", "", NOT_CLAIMED, why)
+    difference = "" if claim.paper is None else f"{found.value - claim.paper:+.3f}"
     room = _room(claim.bar, claim.paper or 0.0)
     ours = f"{found.value:.3f}"
     return Account(claim.says, "", said, ours, difference, room, _verdict(found.holds), claim.why)

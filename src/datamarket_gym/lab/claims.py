@@ -25,11 +25,11 @@ class ClaimOutcome:
     holds: bool | None
 
 
-def verdict(claim: Claim, rows: Sequence[Row]) -> ClaimOutcome:
-    """Hold a claim against the rows of its experiment."""
-    found = list(_numbers(claim, rows))
+def verdict(claim: Claim, rows: Sequence[Row]) -> ClaimOutcome | None:
+    """Hold a claim against the rows of its experiment; None where these are too few for it."""
+    found = _numbers(claim, rows)
     if not found:
-        raise DataMarketError(f"no row of {claim.experiment} for the claim {claim.says!r}")
+        return None
     if claim.over == "only" and len(found) > 1:
         raise DataMarketError(
             f"{len(found)} rows of {claim.experiment} for the claim {claim.says!r}; say `over`"
@@ -54,17 +54,26 @@ def _holds(claim: Claim, value: float) -> bool | None:
     return low - SLACK <= value <= high + SLACK
 
 
-def _numbers(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
+def _numbers(claim: Claim, rows: Sequence[Row]) -> list[float]:
     taken = [row for row in rows if matches(row, claim.where)]
     if claim.along:
-        yield from _steps(claim, taken)
-        return
-    for row in taken:
-        number = _number(claim, row)
-        if claim.less:
-            other = _number(claim, _partner(claim, row, rows))
-            number = number / other - 1 if claim.relative else number - claim.times * other
-        yield abs(number) if claim.absolute else number
+        return list(_steps(claim, taken))
+    if not claim.less:
+        return [_signed(claim, _number(claim, row)) for row in taken]
+    partners = [_partner(claim, row, rows) for row in taken]
+    return [
+        _signed(claim, _compared(claim, _number(claim, row), _number(claim, other)))
+        for row, other in zip(taken, partners, strict=True)
+        if other is not None
+    ]
+
+
+def _signed(claim: Claim, number: float) -> float:
+    return abs(number) if claim.absolute else number
+
+
+def _compared(claim: Claim, one: float, other: float) -> float:
+    return one / other - 1 if claim.relative else one - claim.times * other
 
 
 def _number(claim: Claim, row: Row) -> float:
@@ -73,15 +82,15 @@ def _number(claim: Claim, row: Row) -> float:
     return float(row[claim.of]) * (1.0 if claim.of == "value" else math.sqrt(row["seeds"] / claim.seeds))
 
 
-def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row:
+def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row | None:
     """The one row that has this one's labels but for those in ``less``; "" means without the axis."""
     wanted = {key: row.get(key, "") for key in ("metric", *LABELS, *axes_of(row))} | claim.less
     found = [other for other in rows if matches(other, wanted)]
-    if len(found) != 1:
+    if len(found) > 1:
         raise DataMarketError(
             f"{len(found)} rows of {claim.experiment} to compare with {wanted}; one is needed"
         )
-    return found[0]
+    return found[0] if found else None
 
 
 def _steps(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
