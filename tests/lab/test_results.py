@@ -79,7 +79,7 @@ def test_the_page_says_where_we_differ(runs, tmp_path, monkeypatch):
     }  # fmt: skip
     near = {**entry, "theta": 0.9, "paper": measured, "tolerance": 100.0}
     values = {"tiny": (entry, near)}
-    monkeypatch.setattr("datamarket_gym.lab.tables.paper_values", lambda: values)
+    monkeypatch.setattr("datamarket_gym.lab.paper_values.paper_values", lambda: values)
     monkeypatch.setattr(page, "paper_values", lambda: values)
     collect(folder, tmp_path / "kept")
     text = results_page(tmp_path / "kept")

@@ -11,8 +11,9 @@ from datamarket_gym.core.registry import create
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
 from datamarket_gym.lab.cells import attacks_of, kinds
 from datamarket_gym.lab.kinds.fairness import by_cluster, merged_table
+from datamarket_gym.lab.paper_values import paper_values
 from datamarket_gym.lab.spec import TaskEntry, UtilityEntry
-from datamarket_gym.lab.tables import AVERAGED, paper_values
+from datamarket_gym.lab.tables import AVERAGED
 
 SMALL = "synthetic(n_providers=4, per_provider=12, validation=60)"
 SYNTHETIC = [spec for spec in builtin_specs().values() if spec.suite == "synthetic"]

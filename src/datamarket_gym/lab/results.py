@@ -20,8 +20,9 @@ from typing import Any
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import write_text
 from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.paper_values import paper_values, with_paper
 from datamarket_gym.lab.spec import ExperimentSpec, builtin_specs
-from datamarket_gym.lab.tables import LABELS, axes_of, paper_values, render, with_paper
+from datamarket_gym.lab.tables import LABELS, axes_of, render
 
 _DROPPED = ("paper", "tolerance", "within", "experiment")
 _KEPT = ("gain", "gain_ratio_of_means", "gain_additive", "near_zero_seeds")
