@@ -13,7 +13,7 @@ from datamarket_gym.lab.cells import attacks_of, kinds
 from datamarket_gym.lab.kinds.fairness import by_cluster, merged_table
 from datamarket_gym.lab.paper_values import paper_values
 from datamarket_gym.lab.spec import TaskEntry, UtilityEntry
-from datamarket_gym.lab.tables import AVERAGED
+from datamarket_gym.lab.summary import AVERAGED
 
 SMALL = "synthetic(n_providers=4, per_provider=12, validation=60)"
 SYNTHETIC = [spec for spec in builtin_specs().values() if spec.suite == "synthetic"]

@@ -23,13 +23,25 @@ def paper_values() -> dict[str, tuple[Row, ...]]:
 
 def with_paper(row: Row) -> Row:
     """The row with the paper's value, our tolerance and whether we are within it."""
-    ignored = {"value", "se", "seeds", "learner", "empty", "granularity", "representative", "task"}
+    ignored = {
+        "value",
+        "se",
+        "seeds",
+        "left_out",
+        "redrawn",
+        "learner",
+        "empty",
+        "granularity",
+        "representative",
+        "task",
+    }
     for entry in paper_values().get(row["experiment"], ()):
         wanted = {k: v for k, v in entry.items() if k not in ("paper", "tolerance", "why")}
         wanted = {"empty": row.get("empty") and "none", **wanted}  # the paper counts from zero
         if all(row.get(k) == v for k, v in wanted.items()) and not set(row) - set(wanted) - ignored:
             paper, tolerance = entry["paper"], entry.get("tolerance")
             # a hair of slack: 1.0 + 0.1 - 1.1 is not 0 in binary
-            within = None if tolerance is None else abs(row["value"] - paper) <= tolerance + 1e-9
+            near = row["value"] is not None and abs(row["value"] - paper) <= (tolerance or 0.0) + 1e-9
+            within = None if tolerance is None else near
             return {**row, "paper": paper, "tolerance": tolerance, "within": within}
     return {**row, "paper": None, "tolerance": None, "within": None}

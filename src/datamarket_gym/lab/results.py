@@ -22,10 +22,11 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.paper_values import paper_values, with_paper
 from datamarket_gym.lab.spec import ExperimentSpec, builtin_specs
-from datamarket_gym.lab.tables import LABELS, axes_of, render
+from datamarket_gym.lab.summary import RATIO
+from datamarket_gym.lab.tables import DEFAULT, LABELS, axes_of, render, shown_error
 
 _DROPPED = ("paper", "tolerance", "within", "experiment")
-_KEPT = ("gain", "gain_ratio_of_means", "gain_additive", "near_zero_seeds")
+_KEPT = ("gain", "gain_ratio_of_means", "gain_additive")
 """Metrics that are kept of every experiment, beside those its tables show and the paper reports."""
 _DIGITS = 6  # significant
 
@@ -63,7 +64,9 @@ def collect(runs: Path, out: Path) -> list[str]:
             for name in ("manifest.json", "timings.json", "table.json")
         )
         head = {key: manifest[key] for key in ("name", "seeds", "versions", "spec")}
-        shown = {*_KEPT, *(layout.metric for layout in ExperimentSpec(**manifest["spec"]).tables)}
+        layouts = ExperimentSpec(**manifest["spec"]).tables or DEFAULT
+        shown = {*_KEPT, *(metric for layout in layouts for metric in layout.metrics)}
+        shown |= {metric + RATIO for metric in shown}
         kept = [row for row in rows if row["metric"] in shown or row["paper"] is not None]
         write_text(out / f"{manifest['name']}.json", _written({**head, "timings": timings}, kept))
         names.append(manifest["name"])
@@ -101,7 +104,7 @@ def _read(path: Path) -> Compact:
     ]
     first, last = kept["seeds"]
     rows = [{k: v for k, v in row.items() if v is not None} for row in rows]
-    rows = [with_paper({"experiment": kept["name"], "se": None, **row}) for row in rows]
+    rows = [with_paper({"experiment": kept["name"], "value": None, "se": None, **row}) for row in rows]
     return Compact(spec, rows, first, last, kept["timings"], kept["versions"])
 
 
@@ -191,19 +194,22 @@ def _comparison(one: Compact) -> str:
     for row in held:
         within = "-" if row["within"] is None else "yes" if row["within"] else "**no**"
         tolerance = "-" if row["tolerance"] is None else f"{row['tolerance']:g}"
-        difference = row["value"] - row["paper"]
+        difference = "-" if row["value"] is None else f"{row['value'] - row['paper']:+.3f}"
         lines.append(
             f"| {_cell_name(row)} | {row['metric']} | {row['paper']:g} | {_ours(row)} | "
-            f"{difference:+.3f} | {tolerance} | {within} |"
+            f"{difference} | {tolerance} | {within} |"
         )
     sentences = [_sentence(row) for row in held if row["within"] is False]
     return "\n".join(lines) + "\n\n" + ("\n".join(sentences) + "\n" if sentences else "")
 
 
 def _sentence(row: Row) -> str:
+    if row["value"] is None:
+        return f"- {_cell_name(row)}: our {row['metric']} has {_ours(row)}; the paper's is {row['paper']:g}."
     difference = row["value"] - row["paper"]
     side = "above" if difference > 0 else "below"
-    errors = f", {abs(difference) / row['se']:.1f} of our standard errors" if row["se"] else ""
+    # an error that prints as zero is rounding, or next to it: no multiple of it means anything
+    errors = f", {abs(difference) / row['se']:.1f} of our standard errors" if shown_error(row) else ""
     text = (
         f"- {_cell_name(row)}: our {row['metric']} {_ours(row)} lies {abs(difference):.3f} {side} the "
         f"paper's {row['paper']:g}{errors}, beyond the tolerance of {row['tolerance']:g}."
@@ -225,8 +231,7 @@ def _cell_name(row: Row) -> str:
 
 
 def _ours(row: Row) -> str:
-    error = f" ± {row['se']:.3f}" if row["se"] and row["se"] >= 0.0005 else ""
-    return f"{row['value']:.3f}{error}"
+    return "no clear seed" if row["value"] is None else f"{row['value']:.3f}{shown_error(row)}"
 
 
 def _heading(one: Compact) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.judge.metrics import NEAR_ZERO, Metrics
+from datamarket_gym.judge.metrics import ROUNDING, Metrics, clearly_paid
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
-from datamarket_gym.lab.tables import MEASURES
+from datamarket_gym.lab.summary import MEASURES
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
@@ -127,6 +127,6 @@ def _mean(rows: list[Row]) -> Row:
     mean = {n: float(np.mean([row[n] for row in rows])) for n in rows[0] if n in MEASURES}
     honest, attacked = mean["honest_payment"], mean["attacked_payment"]
     # Under random evidence a payment is an expectation: the gain is the ratio of two of them.
-    mean["gain"] = attacked / honest if honest else float("nan")
-    mean["near_zero"] = float(honest < NEAR_ZERO)
+    mean["gain"] = attacked / honest if abs(honest) > ROUNDING else float("nan")
+    mean["near_zero"] = float(not clearly_paid(honest, mean["equal_share"], providers=1))
     return {**rows[0], **mean}
