@@ -116,7 +116,7 @@ def test_the_environment_gives_up_kindly(monkeypatch):
 
     monkeypatch.setattr("datamarket_gym.judge.metrics.CLEAR", 100.0)
     with pytest.raises(DataMarketError, match=r"next to nothing in 100 markets.*choose another"):
-        AttackEnv(task="synthetic(n_providers=3, per_provider=12, validation=20)").reset(seed=0)
+        AttackEnv(task="synthetic(n_providers=4, per_provider=20, validation=60)").reset(seed=0)
 
 
 def test_seeds_that_play_another_market_are_named(tmp_path):

@@ -27,6 +27,11 @@ def clearly_paid(payment: float, grand_value: float, providers: int) -> bool:
     return grand_value > ROUNDING and payment > CLEAR * grand_value / providers
 
 
+def of_grand_value(amount: float, grand_value: float) -> float:
+    """An amount as a part of v(all); NaN where all data together are worth nothing, or less."""
+    return amount / grand_value if grand_value > ROUNDING else float("nan")
+
+
 @dataclass(frozen=True)
 class Report:
     """One attack against one mechanism on one draw; NaN where a quantity is undefined."""
@@ -109,7 +114,7 @@ def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> f
 
 def _l1(paid: dict[str, float], ideal: dict[str, float], payments: Payments) -> float:
     distance = sum(abs(paid[name] - ideal[name]) for name in paid)
-    return distance / payments.grand_value if payments.grand_value > ROUNDING else np.nan
+    return of_grand_value(distance, payments.grand_value)
 
 
 def _tau(before: Values | list[float], after: Values | list[float]) -> float:

@@ -16,6 +16,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from datamarket_gym.core.files import write_text
+from datamarket_gym.judge.metrics import CLEAR
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.spec import ExperimentSpec, Layout
 from datamarket_gym.lab.summary import NUMBERS, RATIO, labels_of, matches
@@ -24,7 +25,8 @@ LABELS = ("task", "learner", "empty", "attack", "mechanism", "granularity", "rep
 LEGEND = (
     "Mean ± standard error over seeds, without the latter where all seeds give one number; [the ratio of "
     "means] beside every mean of ratios; (p ...) is the paper's value, ! marks a difference beyond the "
-    "stated tolerance.\n"
+    f"stated tolerance. A gain is the mean over the seeds whose honest payment exceeds {CLEAR:g} of an "
+    "equal share of v(all).\n"
 )
 WORDS = {
     "gain_additive": "additive gain",

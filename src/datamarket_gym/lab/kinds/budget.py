@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, provider_totals
+from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, of_grand_value, provider_totals
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -74,8 +74,8 @@ def _budgets(
                     "gain": after / before if abs(before) > ROUNDING else float("nan"),
                     "gain_additive": after - before,
                     "near_zero": float(not clearly_paid(before, grand, len(unattacked))),
-                    "l1_exact": _l1(paid, exact) / value,
-                    "l1_reference": _l1(paid, reference) / value,
+                    "l1_exact": of_grand_value(_l1(paid, exact), value),
+                    "l1_reference": of_grand_value(_l1(paid, reference), value),
                     "asked": float(asked),
                 }
             )
