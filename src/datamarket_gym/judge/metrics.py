@@ -46,7 +46,6 @@ class Report:
     mixed_components: float
     clusters: int
     evaluations: int
-    equal_share: float  # of the honest v(all) among the latent providers
     near_zero: bool
     runtime: float
 
@@ -91,7 +90,6 @@ class Metrics:
             mixed_components=mixed_component_fraction(payments.clusters, profile),
             clusters=payments.clusters.n_clusters,
             evaluations=payments.scores.evaluations,
-            equal_share=grand / n,
             near_zero=not clearly_paid(honest, grand, n),
             runtime=payments.seconds,
         )

@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Iterator
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from datamarket_gym.core.errors import UnknownNameError
 from datamarket_gym.core.specs import Document, from_toml
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
@@ -100,7 +101,8 @@ class ExperimentSpec(Document):
     """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
 
     ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges`` and
-    ``tables`` say how results are shown; they do not decide them. ``device`` "cuda" marks an
+    ``tables`` say how results are shown; they do not decide them. ``called`` gives attacks, as
+    ``attacks`` writes them, the names that tables print. ``device`` "cuda" marks an
     experiment that a suite leaves out on a CPU.
     """
 
@@ -119,9 +121,16 @@ class ExperimentSpec(Document):
     utilities: list[UtilityEntry] = [UtilityEntry()]
     provider: int = 0
     attacks: list[str] = []
+    called: dict[str, str] = {}
     mechanisms: list[MechanismEntry] = []
     only: str | None = None
     options: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _names_are_of_attacks(self) -> Self:
+        if unknown := set(self.called) - set(self.attacks):
+            raise UnknownNameError("attack of this experiment", min(unknown), self.attacks)
+        return self
 
     @property
     def digest(self) -> str:

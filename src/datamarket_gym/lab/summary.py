@@ -36,7 +36,7 @@ AVERAGED = (
 )  # fmt: skip
 MEASURES = (
     "gain", *AVERAGED, "honest_payment", "attacked_payment", "honest_payment_fresh",
-    "equal_share", "evaluations", "near_zero", "redrawn",
+    "evaluations", "near_zero", "redrawn",
 )  # fmt: skip
 NOTE = "best_attack"  # of the seed with the largest net gain; it names no group
 RATIO = "_ratio_of_means"  # ends the metric that stands beside a mean of ratios
