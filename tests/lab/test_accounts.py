@@ -183,3 +183,11 @@ def test_times_are_shown_and_not_claimed(kept):
     fake = {"agnews-s9": {"cell_seconds": 600.0, "seeds": 5, "cells": 5}}
     (one,) = times(fake, {})
     assert (one.paper, one.ours) == ("139 min", "2.0 min")
+
+
+def test_a_row_without_a_value_or_without_an_error_breaks_its_claim():
+    """A mean over no seed, and the error of a single one; seeds that all agree have an error of zero."""
+    bound = {"experiment": "x", "says": "?", "at_most": 10.0, "where": {"mechanism": "m"}}
+    assert verdict(Claim(**bound), [row(None)]).holds is False
+    assert verdict(Claim(**bound, of="se"), [row(1.0, se=None, seeds=1)]).holds is False
+    assert verdict(Claim(**bound, of="se"), [row(1.0, se=None, seeds=5)]).value == 0.0

@@ -56,7 +56,7 @@ def test_compact_results_lose_nothing_that_is_shown(runs, tmp_path):
     _, rows, folder = runs
     assert collect(folder, tmp_path / "kept") == ["tiny"]
     (kept,) = read_all(tmp_path / "kept")
-    shown = {"gain", "gain_ratio_of_means", "gain_additive", "near_zero_seeds", "oracle_l1"}
+    shown = {"gain", "gain_ratio_of_means", "gain_additive", "oracle_l1"}
     assert {row["metric"] for row in kept.rows} == shown
     wanted = [row for row in rows if row["metric"] in shown]
     assert len(kept.rows) == len(wanted)

@@ -16,7 +16,8 @@ from datamarket_gym.lab.kinds.fairness import by_cluster, merged_table
 from datamarket_gym.lab.paper_values import paper_values
 from datamarket_gym.lab.results import read_all
 from datamarket_gym.lab.spec import TaskEntry, UtilityEntry
-from datamarket_gym.lab.tables import AVERAGED, render
+from datamarket_gym.lab.summary import AVERAGED
+from datamarket_gym.lab.tables import render
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.world.market import ProviderMarket
 

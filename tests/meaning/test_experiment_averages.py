@@ -12,7 +12,7 @@ from datamarket_gym.judge.redteam.grid import NOISE, attack_grid
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.lab.cells import compute
 from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
-from datamarket_gym.lab.tables import summarise
+from datamarket_gym.lab.summary import summarise
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket

@@ -47,6 +47,10 @@ class UnknownNameError(DataMarketError):
         super().__init__(f"unknown {kind} {name!r}; {hint}")
 
 
+class UnclearPayError(DataMarketError):
+    """A provider earns so little when honest that a multiplicative gain means nothing."""
+
+
 class TooManyPlayersError(DataMarketError):
     """Enumeration was asked for with more players than it can handle."""
 

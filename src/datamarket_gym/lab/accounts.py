@@ -23,13 +23,12 @@ from datamarket_gym.lab.paper_values import (
     runtimes,
     unmeasured,
 )
-from datamarket_gym.lab.tables import LABELS, axes_of
+from datamarket_gym.lab.tables import LABELS, axes_of, shown_error
 
 Kind = Literal["within", "outside", "not claimed"]
 WITHIN: Final = "within"
 OUTSIDE: Final = "outside"
 NOT_CLAIMED: Final = "not claimed"
-_PRINTED = 0.0005  # a standard error below this is rounding
 
 
 @dataclass(frozen=True)
@@ -141,10 +140,7 @@ def _name(row: Row) -> str:
 
 
 def _ours(row: Row) -> str:
-    if row["value"] is None:
-        return "no clear seed"
-    error = f" ± {row['se']:.3f}" if row["se"] and row["se"] >= _PRINTED else ""
-    return f"{row['value']:.3f}{error}"
+    return "no clear seed" if row["value"] is None else f"{row['value']:.3f}{shown_error(row)}"
 
 
 def comparison(title: str, shown: Sequence[Account]) -> str:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.paper_values import SLACK, Claim, bars
-from datamarket_gym.lab.tables import LABELS, axes_of, matches
+from datamarket_gym.lab.summary import matches
+from datamarket_gym.lab.tables import LABELS, axes_of
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,11 @@ def _compared(claim: Claim, one: float, other: float) -> float:
 
 
 def _number(claim: Claim, row: Row) -> float:
-    if row[claim.of] is None:  # no seed in which it means anything, or too few for an error
-        return math.nan
-    return float(row[claim.of]) * (1.0 if claim.of == "value" else math.sqrt(row["seeds"] / claim.seeds))
+    if claim.of == "se":
+        # seeds that all give one number have no error printed; a single one has none at all
+        error = (row["se"] or 0.0) if row["seeds"] > 1 else math.nan
+        return float(error) * math.sqrt(row["seeds"] / claim.seeds)
+    return math.nan if row["value"] is None else float(row["value"])
 
 
 def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row | None:

@@ -156,6 +156,7 @@ def with_paper(row: Row) -> Row:
         return {**row, "paper": None, "tolerance": None, "within": None}
     paper = entry["paper"]
     tolerance = bars()[entry["bar"]].around(paper) if "bar" in entry else None
-    near = row["value"] is not None and abs(row["value"] - paper) <= (tolerance or 0.0) + SLACK
-    within = None if tolerance is None else near
+    within = None
+    if tolerance is not None:  # a cell without any value is a miss
+        within = row["value"] is not None and abs(row["value"] - paper) <= tolerance + SLACK
     return {**row, "paper": paper, "tolerance": tolerance, "within": within}

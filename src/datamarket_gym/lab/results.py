@@ -23,10 +23,11 @@ from datamarket_gym.lab.accounts import Account, accounts, comparison, tally, ti
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.paper_values import with_paper
 from datamarket_gym.lab.spec import ExperimentSpec, builtin_specs
-from datamarket_gym.lab.tables import render
+from datamarket_gym.lab.summary import RATIO
+from datamarket_gym.lab.tables import DEFAULT, render
 
 _DROPPED = ("paper", "tolerance", "within", "experiment")
-_KEPT = ("gain", "gain_ratio_of_means", "gain_additive", "near_zero_seeds")
+_KEPT = ("gain", "gain_ratio_of_means", "gain_additive")
 """Metrics that are kept of every experiment, beside those its tables show and the paper reports."""
 _DIGITS = 6  # significant
 
@@ -64,7 +65,9 @@ def collect(runs: Path, out: Path) -> list[str]:
             for name in ("manifest.json", "timings.json", "table.json")
         )
         head = {key: manifest[key] for key in ("name", "seeds", "versions", "spec")}
-        shown = {*_KEPT, *(layout.metric for layout in ExperimentSpec(**manifest["spec"]).tables)}
+        layouts = ExperimentSpec(**manifest["spec"]).tables or DEFAULT
+        shown = {*_KEPT, *(metric for layout in layouts for metric in layout.metrics)}
+        shown |= {metric + RATIO for metric in shown}
         kept = [row for row in rows if row["metric"] in shown or row["paper"] is not None]
         write_text(out / f"{manifest['name']}.json", _written({**head, "timings": timings}, kept))
         names.append(manifest["name"])
@@ -102,7 +105,7 @@ def _read(path: Path) -> Compact:
     ]
     first, last = kept["seeds"]
     rows = [{k: v for k, v in row.items() if v is not None} for row in rows]
-    rows = [with_paper({"experiment": kept["name"], "se": None, **row}) for row in rows]
+    rows = [with_paper({"experiment": kept["name"], "value": None, "se": None, **row}) for row in rows]
     return Compact(spec, rows, first, last, kept["timings"], kept["versions"])
 
 

@@ -75,14 +75,19 @@ class Layout(Document):
     """One printed table: a metric, what goes down and across, and which rows it shows.
 
     ``down`` left out is the attack and every axis. Whatever else varies splits the table in several,
-    but for the labels in ``merge``.
+    but for the labels in ``merge``. Several metrics are the columns of one table; mechanisms then go down.
     """
 
-    metric: str = "gain"
+    metric: str | list[str] = "gain"
     down: list[str] = []
     across: str = "mechanism"
     merge: list[str] = []
     where: Where = {}
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics shown."""
+        return [self.metric] if isinstance(self.metric, str) else self.metric
 
 
 class Ranges(Document):

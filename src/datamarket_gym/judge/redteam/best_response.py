@@ -13,8 +13,15 @@ from importlib.util import find_spec
 import numpy as np
 
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.errors import DataMarketError, ParameterError, require_choice, require_count
+from datamarket_gym.core.errors import (
+    DataMarketError,
+    ParameterError,
+    UnclearPayError,
+    require_choice,
+    require_count,
+)
 from datamarket_gym.judge.guarantees import Certificate, Paid, certify
+from datamarket_gym.judge.metrics import CLEAR, clearly_paid
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.space import (
     DIMENSIONS,
@@ -59,10 +66,12 @@ class Target:
         self.name = self.state.provider(self.provider)
         self.honest = Paid.by(self.mechanism, self.state.honest, self.utility)
         self.pay = self.honest.total(self.name)
-        if not self.pay > 0:
-            raise DataMarketError(
-                f"{self.name} earns {self.pay:.4g} when honest, so gains have no meaning; "
-                "choose another provider"
+        grand, n = self.honest.payments.grand_value, len(self.state.providers)
+        if not clearly_paid(self.pay, grand, n):
+            raise UnclearPayError(
+                f"{self.name} earns {self.pay:.4g} when honest, where an equal share of v(all) is "
+                f"{grand / n:.4g}: gains have no meaning below a share of {CLEAR:g} of that; "
+                "choose another provider or market"
             )
 
     def profile(self, attack: str) -> SubmittedProfile:
