@@ -54,7 +54,7 @@ def test_killed_in_the_middle_with_processes_it_resumes_to_the_same_bytes(tmp_pa
         [*COMMAND, "--jobs", "2", "--out", "killed"], cwd=tmp_path, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    while process.poll() is None and len(list((killed / ".state").glob("cell-*"))) < 3:
+    while process.poll() is None and len(list((killed / "cells").glob("cell-*"))) < 3:
         time.sleep(0.005)
     with pytest.raises(DataMarketError, match="another experiment is at work"):
         run_experiment(spec, killed)
@@ -64,7 +64,7 @@ def test_killed_in_the_middle_with_processes_it_resumes_to_the_same_bytes(tmp_pa
     process.stderr.close()
     assert len(workers) >= 2
     assert not (killed / "manifest.json").exists()
-    assert 3 <= len(list((killed / ".state").glob("cell-*"))) < 30
+    assert 3 <= len(list((killed / "cells").glob("cell-*"))) < 30
     again = subprocess.run(
         [*COMMAND, "--jobs", "2", "--out", "killed"], cwd=tmp_path, capture_output=True, text=True
     )

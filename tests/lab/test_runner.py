@@ -3,7 +3,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core import runs
+from datamarket_gym.core.errors import DataMarketError, ParameterError, RunError
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment, runner
 from datamarket_gym.lab.summary import summarise
 
@@ -78,9 +79,109 @@ def test_table_rows_have_the_stated_keys(tiny, tmp_path):
 
 def test_a_folder_of_another_experiment_is_refused(tiny, tmp_path):
     run_experiment(tiny, tmp_path)
-    other = tiny.model_copy(update={"seeds": 4})
+    other = tiny.model_copy(update={"provider": 1})
     with pytest.raises(DataMarketError, match="holds another experiment"):
         run_experiment(other, tmp_path)
+
+
+def seeded(spec, seeds, first=0):
+    return spec.model_copy(update={"seeds": seeds, "first_seed": first})
+
+
+def counting(monkeypatch):
+    """The (task, seed) of every cell that is computed from now on."""
+    compute, seen = runner.compute, []
+
+    def counted(spec, task, seed, engine):
+        seen.append((task.task, seed))
+        return compute(spec, task, seed, engine)
+
+    monkeypatch.setattr(runner, "compute", counted)
+    return seen
+
+
+TWO_TASKS = """tasks = [
+  { task = "synthetic(n_providers=3, per_provider=8, validation=30)", axes = { n = 3 } },
+  { task = "synthetic(n_providers=4, per_provider=8, validation=30)" },
+]"""
+
+
+def test_more_seeds_extend_a_run_to_the_bytes_of_a_run_of_all(tmp_path, monkeypatch):
+    lines = [TWO_TASKS if line.startswith("tasks") else line for line in TINY.splitlines()]
+    spec = parse_spec("\n".join(lines), "tiny.toml")
+    run_experiment(seeded(spec, 5, first=1), tmp_path / "whole")
+    seen = counting(monkeypatch)
+    run_experiment(seeded(spec, 2, first=2), tmp_path / "grown")
+    assert [seed for _, seed in seen] == [2, 3, 2, 3]
+    del seen[:]
+    run_experiment(seeded(spec, 5, first=1), tmp_path / "grown")  # at both ends
+    assert [seed for _, seed in seen] == [1, 4, 5, 1, 4, 5]
+    assert files(tmp_path / "grown") == files(tmp_path / "whole")
+    del seen[:]
+    run_experiment(seeded(spec, 5, first=1), tmp_path / "grown")
+    assert seen == []
+
+
+def test_fewer_seeds_than_a_run_has_are_refused_and_nothing_is_lost(tiny, tmp_path):
+    run_experiment(tiny, tmp_path)
+    before = files(tmp_path)
+    with pytest.raises(RunError, match=r"seeds 0 to 2, and 0 to 1 .* --first-seed 0 --seeds 3, or"):
+        run_experiment(seeded(tiny, 2), tmp_path)
+    with pytest.raises(RunError, match=r"and 2 to 5 .* --first-seed 0 --seeds 6, or choose another --out"):
+        run_experiment(seeded(tiny, 4, first=2), tmp_path)
+    assert files(tmp_path) == before
+
+
+def test_killed_while_it_grows_a_run_resumes(tiny, tmp_path, monkeypatch):
+    run_experiment(seeded(tiny, 5), tmp_path / "whole")
+    run_experiment(seeded(tiny, 2), tmp_path / "grown")
+    for killer in ("compute", "write_json"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            calls, real = [], getattr(runner, killer)
+
+            def dies(*arguments, calls=calls, real=real, **options):
+                calls.append(arguments)
+                if len(calls) == 2:
+                    raise KeyboardInterrupt
+                return real(*arguments, **options)
+
+            patch.setattr(runner, killer, dies)
+            run_experiment(seeded(tiny, 5), tmp_path / "grown")
+    seen = counting(monkeypatch)
+    run_experiment(seeded(tiny, 5), tmp_path / "grown")
+    assert seen == []
+    assert files(tmp_path / "grown") == files(tmp_path / "whole")
+
+
+def test_what_another_version_made_is_refused_and_says_what_differs(tiny, tmp_path, monkeypatch):
+    run_experiment(tiny, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "__version__", "99.0")
+        for spec in (tiny, seeded(tiny, 4)):
+            with pytest.raises(RunError, match=r"datamarket-gym .* there, 99\.0 here.*another --out"):
+                run_experiment(spec, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "sources_elsewhere", lambda: {"my_attacks": "1"})
+        with pytest.raises(RunError, match="no plug points of my_attacks, which is loaded here"):
+            run_experiment(tiny, tmp_path)
+        run_experiment(tiny, tmp_path / "mine")
+        patch.setattr(runs, "sources_elsewhere", lambda: {"my_attacks": "2"})
+        with pytest.raises(RunError, match="other code of the plug points in my_attacks"):
+            run_experiment(tiny, tmp_path / "mine")
+    with pytest.raises(RunError, match="plug points of my_attacks, which is not loaded here"):
+        run_experiment(tiny, tmp_path / "mine")
+    run_experiment(tiny, tmp_path)
+
+
+def test_cells_of_other_code_do_not_stay(tiny, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "__version__", "0.0")
+        patch.setattr(runner, "write_table", None)
+        with pytest.raises(TypeError):
+            run_experiment(tiny, tmp_path)
+    assert len(list((tmp_path / "cells").glob("cell-*"))) == 3
+    run_experiment(tiny, tmp_path)
+    assert len(list((tmp_path / "cells").glob("cell-*"))) == 3
 
 
 def test_bad_specs_name_the_key():

@@ -13,6 +13,10 @@ decides it (the run's key, the version, the libraries and the plug points of oth
 what was computed from something else is never taken up. A killed run loses the steps in flight; the
 next one computes what is missing and ends with the same bytes, because results are always read back
 from their files. The manifest is written last: where it is, the run is finished.
+
+A run that can grow (``lasting``) keeps its steps in a folder of that name when it ends, so that a larger one
+computes only what is new. Its manifest says with what it was made (`made_with`): under another version, other
+libraries or other code of plug points the folder is refused, so that two of them are never mixed.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -63,6 +67,14 @@ def libraries() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
 
 
+def made_with(made_by: str) -> dict[str, dict[str, str]]:
+    """For a manifest: the version of this package and of the libraries, and the code of others' plug points."""
+    return {
+        "versions": {"datamarket-gym": made_by, **libraries()},
+        "plug_points": dict(sorted(sources_elsewhere().items())),
+    }
+
+
 @dataclass(frozen=True)
 class Run:
     """A claimed folder and the steps of its run; made by `open_run`."""
@@ -73,11 +85,12 @@ class Run:
     made_by: str
     executor: Executor = field(default_factory=Serial)
     progress: Progress = SILENT
+    lasting: str = ""
 
     @property
     def state(self) -> Path:
-        """Where the steps of an unfinished run are."""
-        return self.folder / STATE
+        """Where the steps of an unfinished run are, and those of one that can grow."""
+        return self.folder / (self.lasting or STATE)
 
     def kept(self, name: str, ending: str, key: str = "") -> Path:
         """The file of a step; ``key`` adds what decides it beyond the run and its name."""
@@ -122,6 +135,13 @@ class Run:
             self.progress.count(done, total)
         return [_taken_up(path, form) for path in paths.values()]
 
+    def drop_others(self, tasks: Iterable[str], ending: str) -> None:
+        """Remove the kept steps of an ending that are not those of these tasks: what other code has left."""
+        wanted = {self.kept(name, ending) for name in tasks}
+        for path in self.state.glob(f"*{ending}"):
+            if path not in wanted:
+                path.unlink()
+
 
 @dataclass(frozen=True)
 class Unkept:
@@ -159,6 +179,7 @@ def open_run(
     *,
     manifest_key: str = "digest",
     outputs: Sequence[str] = (),
+    lasting: str = "",
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Run]:
@@ -166,40 +187,69 @@ def open_run(
 
     ``made_by`` is the version of what computes the steps. The manifest of a finished run holds its key
     under ``manifest_key``; it is finished where all ``outputs`` are there too. A folder with something
-    else in it, or that another process works in, is refused. When the block ends well the kept steps go.
+    else in it, or that another process works in, is refused. When the block ends well the kept steps go,
+    unless a folder ``lasting`` is named for them.
     """
-    _make(folder, what)
+    state = lasting or STATE
+    _make(folder, what, state)
     with claimed(folder, what):
         finished = all((folder / name).exists() for name in (MANIFEST, *outputs))
-        held = _held(folder, manifest_key)
+        held = _held(folder, manifest_key, state)
         if held not in (None, key):
             raise RunError(
                 f"{str(folder)!r} holds another {what} (other inputs, settings or version); "
                 "choose another --out"
             )
+        if finished and lasting:
+            _refuse_mixing(folder, what, made_by)
         remove_leftovers(folder)
-        if not finished:
-            (folder / STATE).mkdir(exist_ok=True)
-            write_json(folder / STATE / _MARK, {"run": key})
+        if lasting or not finished:
+            (folder / state).mkdir(exist_ok=True)
+            write_json(folder / state / _MARK, {"run": key})
         computed = repr((made_by, sorted(libraries().items()), sorted(sources_elsewhere().items())))
-        yield Run(folder, key, finished, computed, executor or Serial(), progress or SILENT)
-        shutil.rmtree(folder / STATE, ignore_errors=True)
+        yield Run(folder, key, finished, computed, executor or Serial(), progress or SILENT, lasting)
+        if not lasting:
+            shutil.rmtree(folder / state, ignore_errors=True)
 
 
-def _make(folder: Path, what: str) -> None:
+def _refuse_mixing(folder: Path, what: str, made_by: str) -> None:
+    """Refuse a finished run that something else than what is here has made."""
+    held = read_json(folder / MANIFEST)
+    differs = []
+    for kind, here in made_with(made_by).items():
+        there = held.get(kind, {})
+        for name in sorted({*here, *there}):
+            if here.get(name) != there.get(name):
+                if kind == "versions":
+                    was = f"{name} {there.get(name, 'unknown')} there, {here.get(name, 'unknown')} here"
+                elif name not in here:
+                    was = f"plug points of {name}, which is not loaded here"
+                elif name not in there:
+                    was = f"no plug points of {name}, which is loaded here"
+                else:
+                    was = f"other code of the plug points in {name}"
+                differs.append(was)
+    if differs:
+        raise RunError(
+            f"{str(folder)!r} holds this {what}, made with something else ({'; '.join(differs)}): old and "
+            "new numbers are not mixed; choose another --out, or delete the folder"
+        )
+
+
+def _make(folder: Path, what: str, state: str) -> None:
     """Make the folder; refuse one that holds something else."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in folder.iterdir()}
     except OSError as error:
         raise RunError(f"{str(folder)!r} cannot be made a folder: {error}") from error
-    if there and not there & {MANIFEST, STATE, LOCK}:
+    if there and not there & {MANIFEST, state, LOCK}:
         raise RunError(f"{str(folder)!r} is not empty and holds no {what}; choose another --out")
 
 
-def _held(folder: Path, manifest_key: str) -> str | None:
+def _held(folder: Path, manifest_key: str, state: str) -> str | None:
     """The key of the run a folder holds; None for an empty one."""
-    for path, name in ((folder / MANIFEST, manifest_key), (folder / STATE / _MARK, "run")):
+    for path, name in ((folder / MANIFEST, manifest_key), (folder / state / _MARK, "run")):
         if path.exists():
             found = read_json(path)
             return str(found.get(name)) if isinstance(found, dict) else ""

@@ -1,8 +1,9 @@
 """One runner for all experiments: cells in parallel, results to the byte the same as in series.
 
 A cell is one task and seed, and a step of the run (`datamarket_gym.core.runs`): a killed run computes
-only the cells that are missing and ends with the same bytes. Seconds are kept apart, in
-``timings.json``: no two runs share them.
+only the cells that are missing and ends with the same bytes. The cells of a finished run stay in ``cells``:
+asked for more seeds, it computes those alone and ends with the bytes of a run of all of them. Seconds are
+kept apart, in ``timings.json``: no two runs share them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.executors import Task, executor
-from datamarket_gym.core.files import write_json
+from datamarket_gym.core.files import read_json, write_json
 from datamarket_gym.core.machine import machine
 from datamarket_gym.core.progress import Progress
-from datamarket_gym.core.runs import MANIFEST, Format, Run, libraries, open_run
+from datamarket_gym.core.runs import MANIFEST, Format, Run, made_with, open_run
 from datamarket_gym.lab.cells import Row, compute, prepare
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.lab.summary import summarise
@@ -30,6 +31,7 @@ from datamarket_gym.units.io import write_table
 from datamarket_gym.world.data.files import looking_in, named_folder
 
 RESULTS = "results.parquet"
+CELLS = "cells"
 _SECONDS = b"seconds"
 
 
@@ -51,17 +53,18 @@ def run_experiment(
     memo: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Run (or resume) an experiment into a folder and return the summary rows of its table.
+    """Run, resume or extend an experiment into a folder and return the summary rows of its table.
 
-    ``memo`` names a file in which fits are kept and shared with other runs.
+    A folder with some of the seeds grows to all of them; one with other seeds is refused. ``memo`` names a file in
+    which fits are kept and shared with other runs.
     """
     tasks = _tasks(spec)
     jobs = min(jobs, len(tasks))
     with open_run(
         out, spec.digest, "experiment", __version__,
-        outputs=[RESULTS], executor=executor(jobs), progress=progress,
+        outputs=[RESULTS], lasting=CELLS, executor=executor(jobs), progress=progress,
     ) as run:  # fmt: skip
-        if not run.finished:
+        if not (run.finished and _has_all(spec, out)):
             run.progress.stage(spec.name, "cells")
             prepare(spec, out)
             # Threads inside a fit only where cells do not already fill the cores.
@@ -71,9 +74,23 @@ def run_experiment(
             timings |= {"jobs": jobs, "machine": machine(device)}
             write_json(out / "timings.json", timings, indent=2, sort=False)
             write_json(out / MANIFEST, _manifest(spec), indent=2, sort=False)
+            run.drop_others(tasks, _CELL.ending)
         rows = summarise(pq.read_table(out / RESULTS).to_pylist(), spec.pooled, spec.ranges)
         write_tables(spec, rows, out)
     return rows
+
+
+def _has_all(spec: ExperimentSpec, out: Path) -> bool:
+    """Whether a finished run has the seeds asked for; one that has others as well is refused."""
+    first, last = read_json(out / MANIFEST)["seeds"]
+    asked = spec.seed_range
+    if first < asked.start or last >= asked.stop:
+        raise RunError(
+            f"{str(out)!r} holds seeds {first} to {last}, and {asked.start} to {asked.stop - 1} are asked for: "
+            f"a run grows and never shrinks; ask for --first-seed {min(first, asked.start)} --seeds "
+            f"{max(last + 1, asked.stop) - min(first, asked.start)}, or choose another --out"
+        )
+    return (first, last + 1) == (asked.start, asked.stop)
 
 
 def _tasks(spec: ExperimentSpec) -> dict[str, Task]:
@@ -91,6 +108,7 @@ def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> dict[str, Any]
     cells = run.steps(_cell, shared, tasks, _CELL)
     seconds = sum(float(cell.schema.metadata[_SECONDS]) for cell in cells)
     plain = [cell.replace_schema_metadata(None) for cell in cells]
+    (run.folder / MANIFEST).unlink(missing_ok=True)  # until all files have all seeds it is unfinished
     write_table(pa.concat_tables(plain, promote_options="permissive"), run.folder / RESULTS)
     return {
         "cells": len(cells),
@@ -125,5 +143,5 @@ def _manifest(spec: ExperimentSpec) -> dict[str, Any]:
         "digest": spec.digest,
         "spec": spec.model_dump(),
         "seeds": [spec.seed_range.start, spec.seed_range.stop - 1],
-        "versions": {"datamarket-gym": __version__, **libraries()},
+        **made_with(__version__),
     }

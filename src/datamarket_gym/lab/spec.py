@@ -134,9 +134,9 @@ class ExperimentSpec(Document):
 
     @property
     def digest(self) -> str:
-        """Hash of all that decides the results."""
+        """Hash of all that decides the results of a seed; which seeds are run is not part of it."""
         shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables"}
-        text = json.dumps(self.model_dump(exclude=shown), sort_keys=True)
+        text = json.dumps(self.model_dump(exclude={*shown, "seeds", "first_seed"}), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
