@@ -26,6 +26,25 @@ def test_lines_are_few_and_say_how_long_it_takes():
     ]
 
 
+def test_work_that_counts_nothing_for_long_says_that_it_goes_on():
+    now, out = [0.0], io.StringIO()
+    lines = Lines(out, every=10, clock=lambda: now[0])
+    lines.still()  # nothing has begun
+    lines.stage("best-response", "cells")
+    for second in range(0, 130, 5):
+        now[0] = float(second)
+        lines.still(60)
+    lines.count(0, 5)
+    now[0] = 200.0
+    lines.still(60)
+    assert out.getvalue().splitlines() == [
+        "best-response",
+        "best-response, 60 s, still at work",
+        "best-response, 120 s, still at work",
+        "best-response: 0 of 5 cells, 200 s, still at work",
+    ]
+
+
 def test_a_stage_that_is_all_done_says_so_at_once():
     out = io.StringIO()
     lines = Lines(out)
@@ -60,7 +79,13 @@ def test_stderr_shows_lines_in_a_log_and_bars_on_a_terminal(capsys, monkeypatch)
         progress.stage("explaining")
         progress.count(1, 2)
     assert capsys.readouterr().err == ""
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    for variable in ("FORCE_COLOR", "TTY_COMPATIBLE"):  # colours may be wanted in a log, bars never are
+        monkeypatch.setenv(variable, "1")
+        with shown_on_stderr() as progress:
+            progress.stage("s2", "cells")
+            progress.count(2, 2)
+        assert capsys.readouterr().err == "s2\ns2: 2 of 2 cells, 0 s\n"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with shown_on_stderr() as progress:
         assert isinstance(progress, Bar)
         progress.stage("s2 [bold]", "cells")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,35 +40,48 @@ SILENT = Silent()
 
 
 class Lines:
-    """Plain lines for logs: one when a stage begins, one every ``every`` seconds, one when all is counted."""
+    """Plain lines for logs: one when a stage begins, one every ``every`` seconds, one when all is counted.
+
+    Work that counts nothing for long says that it goes on, in `still`.
+    """
 
     def __init__(
         self, stream: TextIO, every: float = 10.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._stream, self._every, self._clock = stream, every, clock
         self._first: int | None = None
+        self._lock = threading.RLock()  # `still` is called by another thread
         self._begin("", "")
 
     def stage(self, what: str, unit: str = "") -> None:
         """A line that it begins."""
-        self._begin(what, unit)
-        self._say(what)
+        with self._lock:
+            self._begin(what, unit)
+            self._say(what)
 
     def count(self, done: int, total: int) -> None:
         """A line if the last one is long ago, or if this is the end."""
-        now = self._clock()
-        if self._first is None:  # what an earlier run left is no measure of speed
-            self._first = done
-        if now - self._said < self._every and done < total:
-            return
-        line = f"{self._what}: {done:,} of {total:,} {self._unit}".rstrip()
-        line += f", {now - self._started:.0f} s"
-        if self._first < done < total:
-            line += f", {(now - self._started) / (done - self._first) * (total - done):.0f} s left"
-        self._say(line)
+        with self._lock:
+            now = self._clock()
+            if self._first is None:  # what an earlier run left is no measure of speed
+                self._first = done
+            self._counted = f": {done:,} of {total:,} {self._unit}".rstrip()
+            if now - self._said < self._every and done < total:
+                return
+            line = f"{self._what}{self._counted}, {now - self._started:.0f} s"
+            if self._first < done < total:
+                line += f", {(now - self._started) / (done - self._first) * (total - done):.0f} s left"
+            self._say(line)
+
+    def still(self, silent: float = 60.0) -> None:
+        """A line that the stage goes on, if the last one is ``silent`` seconds ago."""
+        with self._lock:
+            now = self._clock()
+            if self._what and now - self._said >= silent:
+                self._say(f"{self._what}{self._counted}, {now - self._started:.0f} s, still at work")
 
     def _begin(self, what: str, unit: str) -> None:
-        self._what, self._unit, self._first = what, unit, None
+        self._what, self._unit, self._first, self._counted = what, unit, None, ""
         self._started = self._said = self._clock()
 
     def _say(self, line: str) -> None:
@@ -101,14 +115,37 @@ class Bar:
 
 
 @contextmanager
+def _going_on(lines: Lines) -> Iterator[Lines]:
+    """The lines, and a thread that says now and then that work goes on."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(5.0):
+            lines.still()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield lines
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
 def shown_on_stderr(*, in_logs: bool = True) -> Iterator[Progress]:
     """A bar where stderr is a terminal, lines elsewhere; work that is soon done needs none ``in_logs``."""
+    # Asked of the stream itself: rich takes a pipe for a terminal where FORCE_COLOR or the like is set.
+    if not sys.stderr.isatty():
+        if in_logs:
+            with _going_on(Lines(sys.stderr)) as lines:
+                yield lines
+        else:
+            yield SILENT
+        return
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield Lines(sys.stderr) if in_logs else SILENT
-        return
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
