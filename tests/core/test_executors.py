@@ -155,3 +155,64 @@ def dies(shared, i):
 def test_a_worker_that_was_killed_is_one_readable_error():
     with pytest.raises(DataMarketError, match="a worker process was killed"):
         list(Processes(2).each(dies, None, [(0,), (1,)]))
+
+
+LAZY = """
+from dataclasses import dataclass
+import numpy as np
+from threadpoolctl import threadpool_info
+from datamarket_gym.core.executors import Serial
+from datamarket_gym.learners.base import Learner, Scorer
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.pipeline.mechanism import mechanism
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks.base import TASKS
+
+SEEN = []
+
+class Counts(Scorer):
+    def utility(self, coalitions):
+        import sklearn.ensemble  # with OpenMP
+        SEEN.append(max(pool["num_threads"] for pool in threadpool_info()))
+        return coalitions.mean(axis=1)
+
+@dataclass(frozen=True)
+class Lazy(Learner):
+    def scorer(self, rows, validation):
+        return Counts()
+
+def cell(shared):
+    market = ProviderMarket.from_task(TASKS.create("synthetic(n_providers=3, per_provider=8)"), 0)
+    for _ in range(3):
+        oracle = market.utility_oracle(Utility("knn", "none"), Lazy())
+        mechanism("shapley").pay(market.honest.submission, oracle, market.honest.truth)
+
+list(Serial().each(cell, None, [()]))
+print(SEEN[1:])
+list(Serial().each(cell, None, [()]))
+cell(None)
+print(SEEN[-1])
+"""
+
+
+def test_a_library_that_a_learner_loads_in_a_call_has_one_thread_too():
+    found = subprocess.run(
+        [sys.executable, "-c", LAZY], capture_output=True, text=True, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
+    )  # fmt: skip
+    in_calls, outside = found.stdout.splitlines() or [found.stderr, ""]
+    assert set(in_calls) <= set("[1, ]")
+    assert "1" in in_calls
+    assert outside == "2"  # not ours to limit
+
+
+def own_jobs(shared):
+    from joblib import effective_n_jobs
+
+    return effective_n_jobs(2)
+
+
+def test_jobs_of_an_estimator_are_not_multiplied_by_ours():
+    """n_jobs=2 in each of two workers would be four threads on two cores."""
+    assert [jobs for _, jobs in Processes(2).each(own_jobs, None, [(), ()])] == [1, 1]
+    assert [jobs for _, jobs in Serial().each(own_jobs, None, [()])] == [2]

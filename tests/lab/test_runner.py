@@ -127,7 +127,9 @@ def test_fewer_seeds_than_a_run_has_are_refused_and_nothing_is_lost(tiny, tmp_pa
     before = files(tmp_path)
     with pytest.raises(RunError, match=r"seeds 0 to 2, and 0 to 1 .* --first-seed 0 --seeds 3, or"):
         run_experiment(seeded(tiny, 2), tmp_path)
-    with pytest.raises(RunError, match=r"and 2 to 5 .* --first-seed 0 --seeds 6, or choose another --out"):
+    with pytest.raises(
+        RunError, match=r"and 2 to 5 .* --first-seed 0 --seeds 6, or choose another --out"
+    ):
         run_experiment(seeded(tiny, 4, first=2), tmp_path)
     assert files(tmp_path) == before
 
@@ -136,17 +138,18 @@ def test_killed_while_it_grows_a_run_resumes(tiny, tmp_path, monkeypatch):
     run_experiment(seeded(tiny, 5), tmp_path / "whole")
     run_experiment(seeded(tiny, 2), tmp_path / "grown")
     for killer in ("compute", "write_json"):
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            calls, real = [], getattr(runner, killer)
+        calls, real = [], getattr(runner, killer)
 
-            def dies(*arguments, calls=calls, real=real, **options):
-                calls.append(arguments)
-                if len(calls) == 2:
-                    raise KeyboardInterrupt
-                return real(*arguments, **options)
+        def dies(*arguments, calls=calls, real=real, **options):
+            calls.append(arguments)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return real(*arguments, **options)
 
+        with monkeypatch.context() as patch:
             patch.setattr(runner, killer, dies)
-            run_experiment(seeded(tiny, 5), tmp_path / "grown")
+            with pytest.raises(KeyboardInterrupt):
+                run_experiment(seeded(tiny, 5), tmp_path / "grown")
     seen = counting(monkeypatch)
     run_experiment(seeded(tiny, 5), tmp_path / "grown")
     assert seen == []

@@ -2,9 +2,11 @@
 
 An executor calls ``function(shared, *task)`` for many tasks, gives back each result with the place of
 its task, and does so in whatever order they end. Results must not depend on who computed them: every
-call has one thread for linear algebra, here and in workers, so they are the same to the last bit. What
-travels to a worker (the function, ``shared``, the tasks) and back is pickled; what a script or a notebook
-has registered travels too.
+call has one thread for linear algebra and OpenMP, here and in workers, so they are the same to the last bit.
+That also keeps a component which uses threads itself (gradient boosting, a forest with ``n_jobs=-1``) from
+filling cores that are full already, where OpenMP's waiting threads take many times as long. What travels to a
+worker (the function, ``shared``, the tasks) and back is pickled; what a script or a notebook has registered
+travels too.
 
 ``shared`` is what all tasks need, apart from them so that an executor can send it once. An executor
 on other machines is one more class with this one method.
@@ -14,11 +16,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -98,11 +102,41 @@ def in_order(
             wanted += 1
 
 
-def _call(function: Callable[..., Any], shared: Any, place: int, task: Task) -> tuple[int, Any]:
-    from threadpoolctl import threadpool_limits
+@dataclass
+class _Limits:
+    """The limits on threads of a call, and how many modules were loaded when the last was set."""
 
-    with threadpool_limits(1):
-        return place, function(shared, *task)
+    stack: ExitStack
+    modules: int = 0
+
+    def renew(self) -> None:
+        """Limit what is loaded now; a limit does not reach libraries that are loaded after it."""
+        from threadpoolctl import threadpool_limits
+
+        if len(sys.modules) != self.modules:
+            self.stack.enter_context(threadpool_limits(1))
+            self.modules = len(sys.modules)
+
+
+_limits: ContextVar[_Limits | None] = ContextVar("limits on threads", default=None)
+
+
+def keep_to_one_thread() -> None:
+    """Within an executor's call, limit libraries that were loaded since it began; elsewhere nothing."""
+    limits = _limits.get()
+    if limits is not None:
+        limits.renew()
+
+
+def _call(function: Callable[..., Any], shared: Any, place: int, task: Task) -> tuple[int, Any]:
+    with ExitStack() as stack:
+        limits = _Limits(stack)
+        limits.renew()
+        token = _limits.set(limits)
+        try:
+            return place, function(shared, *task)
+        finally:
+            _limits.reset(token)
 
 
 def _call_in_worker(
@@ -113,10 +147,14 @@ def _call_in_worker(
     place: int,
     task: Task,
 ) -> tuple[int, Any]:
-    if os.getpid() != caller:  # where no process can be started, joblib calls it right here
-        _end_with_parent()
-        _adopt(known)
-    return _call(function, shared, place, task)
+    from joblib import parallel_config
+
+    if os.getpid() == caller:  # where no process can be started, joblib calls it right here
+        return _call(function, shared, place, task)
+    _end_with_parent()
+    _adopt(known)
+    with parallel_config(backend="sequential"):  # n_jobs=-1 in each worker would be cores times cores
+        return _call(function, shared, place, task)
 
 
 def _registered() -> tuple[bytes, ...]:

@@ -129,7 +129,9 @@ class SklearnScorer(Scorer):
         chunks = [(coalitions[at : at + _CHUNK],) for at in range(0, len(coalitions), _CHUNK)]
         done: list[Values] = []
         n_done = 0
-        for values in in_order(executor(self._jobs or available_cores()), _fit_chunk, self, chunks):
+        # A single chunk stays here: sending it away takes longer than many a fit.
+        jobs = max(1, min(self._jobs or available_cores(), len(chunks)))
+        for values in in_order(executor(jobs), _fit_chunk, self, chunks):
             done.append(values)
             n_done += len(values)
             if self._progress is not None:

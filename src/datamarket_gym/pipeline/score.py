@@ -15,6 +15,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
 from datamarket_gym.core.content import combined_key
+from datamarket_gym.core.executors import keep_to_one_thread
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import Estimate, Semivalue
 from datamarket_gym.learners.base import Scorer
@@ -109,6 +110,7 @@ class QuotientGame(Game):
         )
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        keep_to_one_thread()  # a learner may load libraries with threads when it is first used
         return self._scorer.utility(coalitions)
 
     def closed_form(self, semivalue: Semivalue) -> Values | None:
