@@ -1,48 +1,210 @@
-"""Every figure draws from the committed results, and the same rows give the same file."""
+"""Every experiment has a figure that says what it shows: all of it, in words, with n and what bars mean."""
 
+import html
+import re
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.lab import builtin_specs
+from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
 from datamarket_gym.lab.figures import draw, drawers
-from datamarket_gym.lab.results import read_all
+from datamarket_gym.lab.figures.dots import dots
+from datamarket_gym.lab.figures.drawing import panels, plotting
+from datamarket_gym.lab.figures.words import attack_words, mechanism_words, words
+from datamarket_gym.lab.results import read_all, results_page
 
 pytest.importorskip("matplotlib")
 DOCS = Path(__file__).parents[2] / "docs"
 KEPT = {one.spec.name: one for one in read_all(DOCS / "results")}
+ROWS = {name: one.rows for name, one in KEPT.items()}
+COMPARE = [name for name in KEPT if name not in ("best-response", "predict-theta", "s1", "s3")]
+"""Experiments whose figure names several attacks."""
 
 
-@pytest.mark.parametrize("name", sorted(drawers()))
-def test_every_figure_draws(name, tmp_path):
-    svg, png = draw(name, KEPT[name].rows, tmp_path)
-    assert svg.read_text(encoding="utf-8").startswith("<?xml")
-    assert png.read_bytes().startswith(b"\x89PNG")
-    assert png.stat().st_size > 10_000
-    assert {p.name for p in tmp_path.iterdir()} == {svg.name, png.name}
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """What is written on the figure of an experiment, as one line."""
+    out, texts = tmp_path_factory.mktemp("figures"), {}
+
+    def text(name):
+        if name not in texts:
+            svg, png = draw(name, ROWS[name], out, others=ROWS)
+            assert png.read_bytes().startswith(b"\x89PNG")
+            assert png.stat().st_size > 10_000
+            texts[name] = written_on(svg)
+        return texts[name]
+
+    return text
+
+
+def written_on(svg):
+    found = re.findall(r"<text[^>]*>(.*?)</text>", svg.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return " ".join(" ".join(html.unescape(re.sub(r"<[^>]*>", " ", part)).split()) for part in found)
+
+
+@pytest.mark.parametrize("name", sorted(KEPT))
+def test_every_figure_says_n_and_what_bars_mean_in_words(name, drawn):
+    text = drawn(name)
+    assert re.search(r"n = \d+( to \d+)? seeds?\b", text)
+    assert "standard error" in text or "standard errors" in text
+    if name != "s1":  # closed-form games have no market
+        assert re.search(r"markets of \d+( to \d+)? providers", text)
+    assert re.findall(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", text) == []
+
+
+@pytest.mark.parametrize("name", COMPARE)
+def test_no_attack_is_left_out_unless_the_figure_says_so(name, drawn):
+    gains = [row for row in ROWS[name] if row["metric"] == "gain"]
+    for attack in dict.fromkeys(row["attack"] for row in gains):
+        assert attack_words(attack) in drawn(name)
+
+
+@pytest.mark.parametrize("name", ["s2", "s8", "s10", "best-response", "agnews", "stl10", "content-imdb"])
+def test_no_mechanism_is_left_out(name, drawn):
+    text = drawn(name).replace("owners known", "true owners known").replace("true true", "true")
+    for mechanism in dict.fromkeys(row["mechanism"] for row in ROWS[name]):
+        assert mechanism_words(mechanism) in text
+
+
+def test_the_best_response_shows_tuned_and_fresh_gains_the_costs_and_the_attack(drawn):
+    text = drawn("best-response")
+    for said in (
+        "attack tuned on this market", "same attack in a fresh market", "cheating is free",
+        "a false name costs 0.1", "combined", "own names",
+    ):  # fmt: skip
+        assert said in text
+
+
+@pytest.mark.parametrize("name", ["agnews", "imdb", "cifar10", "stl10"])
+def test_domains_mark_the_floors_and_the_predicted_threshold(name, drawn):
+    text = drawn(name)
+    for quantity in ("pairwise floor", "chaining floor at 0.10"):
+        (row,) = [r for r in ROWS["predict-theta"] if r["task"] == name and r["quantity"] == quantity]
+        assert f"{quantity}: {row['value']:.2f}" in text
+    thetas = {row["theta"] for row in ROWS[name] if row["mechanism"] == "recommended"}
+    assert all(f"predicted threshold {theta:g}" in text for theta in thetas)
+
+
+def test_a_value_far_off_is_written_at_the_edge():
+    rows = [
+        {"attack": f"a{i}", "mechanism": m, "value": v, "se": 0.01, "paper": None}
+        for i, values in enumerate([(1.0, 1.2), (1.1, 50.0), (0.9, -40.0), (1.3, 1.4)])
+        for m, v in zip(("shapley", "mine"), values, strict=True)
+    ]
+    with plotting() as plt:
+        figure, (axis,) = panels(plt, 1)
+        dots(axis, rows, "attack", "mechanism")
+        low, high = axis.get_xlim()
+        assert -2 < low < 0.9
+        assert 1.4 < high < 5
+        assert {text.get_text() for text in axis.texts} == {"mine 50 ± 0.01 →", "← mine -40 ± 0.01"}
+        plt.close(figure)
+
+
+def test_names_are_words_and_unknown_ones_stay():
+    assert attack_words("near_duplicate_2x_sybils") == "near duplicates, 2 false names"
+    assert attack_words("near_duplicate_2x_sybils@0.5") == "near duplicates, 2 false names, noise 0.5"
+    assert attack_words("sybil_split_k(k=4, how=block)") == "split into 4 names, in blocks"
+    assert attack_words("image_crop_2") == "cropped, strength 2"
+    assert attack_words("composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)") == (
+        "combined, 1 own name, best 100% of own units, takes 100%, of 3 others' units, with noise 0.7"
+    )
+    assert attack_words("my_attack@3") == "my_attack@3"
+    assert mechanism_words("quotient_shapley/cosine@0.99") == "quotient Shapley, cosine ≥ 0.99"
+    assert mechanism_words("my_rule/cosine") == "my_rule/cosine"
+    assert mechanism_words("my_rule") == "my_rule"
+    assert words("representative", "capped@30") == "at most 30 units a cluster"
+    assert words("my_axis", 3) == "my_axis = 3"
 
 
 def test_the_same_rows_give_the_same_file(tmp_path):
-    first = [f.read_bytes() for f in draw("s4", KEPT["s4"].rows, tmp_path / "a")]
-    again = [f.read_bytes() for f in draw("s4", KEPT["s4"].rows, tmp_path / "b")]
+    first = [f.read_bytes() for f in draw("s4", ROWS["s4"], tmp_path / "a")]
+    again = [f.read_bytes() for f in draw("s4", ROWS["s4"], tmp_path / "b")]
     assert first == again
 
 
-def test_every_figure_belongs_to_an_experiment_and_is_in_the_docs():
-    assert set(drawers()) <= set(builtin_specs())
+def test_every_experiment_with_results_has_a_figure_of_its_own_on_the_page():
+    assert set(KEPT) <= set(drawers()) <= set(builtin_specs())
+    page = results_page(DOCS / "results")
     for name in drawers():
+        assert f"figures/{name}.svg" in page
         for suffix in (".svg", ".png"):
             assert (DOCS / "figures" / f"{name}{suffix}").exists()
 
 
-def test_an_experiment_without_a_figure_draws_none(tmp_path):
-    assert draw("s8-sampled", [], tmp_path) == []
+OWN = """
+name = "own"
+title = "An experiment of my own"
+seeds = 3
+tasks = [{ task = "synthetic(n_providers=3, per_provider=8, validation=30)" }]
+utilities = [{ learner = "knn@3", empty = "chance" }]
+attacks = ["sybil_split_k@2", "copycat"]
+
+[[mechanisms]]
+name = "shapley"
+label = "my_name_for_it"
+
+[[mechanisms]]
+name = "quotient_shapley/cosine@{theta}"
+label = "quotient_shapley/cosine"
+sweep = { theta = [0.9, 0.99] }
+"""
+
+
+def test_one_draws_ones_own_experiments(tmp_path):
+    spec = parse_spec(OWN, "own.toml")
+    run_experiment(spec, tmp_path / "runs" / "own")
+    found = CliRunner().invoke(app, ["figures", str(tmp_path / "runs" / "own")])
+    assert found.exit_code == 0, found.output
+    assert found.output.split() == [str(tmp_path / "runs" / "own" / f"own.{e}") for e in ("svg", "png")]
+    text = written_on(tmp_path / "runs" / "own" / "own.svg")
+    for said in (
+        "own: An experiment of my own", "n = 3 seeds", "markets of 3 providers with 8 units each",
+        "split into 2 names", "copies of another's units", "my_name_for_it",
+        "quotient Shapley, cosine, threshold 0.9", "quotient Shapley, cosine, threshold 0.99",
+    ):  # fmt: skip
+        assert said in text
+    # A whole folder of runs, into a folder of one's choice; a changed built-in experiment is one's own too.
+    changed = spec.model_copy(update={"name": "s4"})
+    run_experiment(changed, tmp_path / "runs" / "s4")
+    found = CliRunner().invoke(
+        app, ["figures", str(tmp_path / "runs"), "--out", str(tmp_path / "figures")]
+    )
+    assert found.exit_code == 0, found.output
+    assert {p.name for p in (tmp_path / "figures").iterdir()} == {
+        "own.svg",
+        "own.png",
+        "s4.svg",
+        "s4.png",
+    }
+    assert "my_name_for_it" in written_on(tmp_path / "figures" / "s4.svg")
+
+
+def test_many_mechanisms_get_a_row_each(tmp_path):
+    rows = [
+        {
+            "attack": attack,
+            "mechanism": f"rule-{i}",
+            "metric": "gain",
+            "value": 1.0 + i,
+            "se": 0.1,
+            "seeds": 4,
+        }
+        for attack in ("copycat", "honest")
+        for i in range(12)
+    ]
+    svg, _ = draw("own", rows, tmp_path)
+    text = written_on(svg)
+    assert all(f"rule-{i}" in text for i in range(12))
+    assert "copies of another's units" in text
 
 
 def test_rows_of_a_partial_run_are_refused(tmp_path):
-    rows = [r for r in KEPT["s4"].rows if r["mechanism"] != "shapley"]
+    rows = [r for r in ROWS["s4"] if r["mechanism"] != "shapley"]
     with pytest.raises(DataMarketError, match="--only"):
         draw("s4", rows, tmp_path)
 
@@ -50,4 +212,4 @@ def test_rows_of_a_partial_run_are_refused(tmp_path):
 def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(DataMarketError, match=r"datamarket-gym\[figures\]"):
-        draw("s4", KEPT["s4"].rows, tmp_path)
+        draw("s4", ROWS["s4"], tmp_path)

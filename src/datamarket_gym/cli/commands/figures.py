@@ -10,20 +10,23 @@ import typer
 
 def command(
     results: Annotated[
-        Path, typer.Argument(help="Folder of compact results, as `datamarket results` writes them.")
+        Path,
+        typer.Argument(
+            help="The folder of a run, a folder of runs, or one of compact results (`datamarket results`)."
+        ),
     ] = Path("docs/results"),
-    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("docs/figures"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the figures; if left out, each run's own, and docs/figures for compact results."
+        ),
+    ] = None,
 ) -> None:
-    """Draw every figure, as SVG and PNG, from compact results; nothing is computed again."""
-    from datamarket_gym.core.errors import DataMarketError
-    from datamarket_gym.lab.figures import draw
-    from datamarket_gym.lab.results import read_all
+    """Draw figures, as SVG and PNG, from results that are there; nothing is computed again.
 
-    kept = read_all(results)
-    if not kept:
-        raise DataMarketError(
-            f"there are no compact results in {str(results)!r}; make them with: datamarket results runs"
-        )
-    for one in kept:
-        for file in draw(one.spec.name, one.rows, out):
-            typer.echo(str(file))
+    An experiment of one's own has a general figure: the gain of every attack under every mechanism.
+    """
+    from datamarket_gym.cli.figures import draw_all
+
+    for file in draw_all(results, out):
+        typer.echo(str(file))

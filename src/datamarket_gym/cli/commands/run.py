@@ -37,7 +37,8 @@ def command(
 ) -> None:
     """Run an experiment, or resume it, and print its table beside the paper's numbers.
 
-    Writes results.parquet, table.json, table.md, manifest.json and timings.json.
+    Writes results.parquet, table.json, table.md, manifest.json and timings.json. With more seeds, a finished
+    run in the same folder computes the new ones alone.
     """
     from datamarket_gym.cli.run import run_and_show
     from datamarket_gym.world.data.files import looking_in

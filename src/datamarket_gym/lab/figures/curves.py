@@ -22,29 +22,23 @@ from datamarket_gym.lab.figures.drawing import (
     pick,
     plotting,
 )
-
-NAMES = {
-    "near_duplicate_2x_sybils": "near duplicates",
-    "exact_dup_2x_sybils": "exact duplicates",
-    "sybil_split_3": "pure split, k = 3",
-    "unanimity": "unanimity games",
-    "random_monotone": "random monotone games",
-}
+from datamarket_gym.lab.figures.words import attack_words, mechanism_words, words
 
 
 @drawer("s1")
 def split_gains(rows: Sequence[Row]) -> Any:
     """Split gain against the number of pseudonyms, per kind of game."""
     with plotting() as plt:
-        figure, axes = panels(plt, 2)
+        figure, axes = panels(plt, 2, size=(4.0, 3.2))
         for axis, task in zip(axes, ("unanimity", "random_monotone"), strict=True):
             of_task = pick(rows, "gain", task=task, n="")
             for number, m in enumerate(distinct(of_task, "mechanism")):
-                line(axis, number, *along(pick(of_task, "gain", mechanism=m), "k"), m)
+                line(axis, number, *along(pick(of_task, "gain", mechanism=m), "k"), mechanism_words(m))
             for i, row in enumerate(on_paper(of_task)):
                 axis.plot(row["k"], row["paper"], label=None if i else "paper", **PAPER)
             honest_line(axis)
-            axis.set(title=NAMES[task], xlabel="pseudonyms k", ylabel="gain, mean over n = 2..6")
+            axis.set(title=words("task", task), xlabel="names k", xticks=distinct(of_task, "k"))
+            axis.set_ylabel("gain, mean over n = 2..6 players")
         legend_below(figure, axes[0])
     return figure
 
@@ -54,7 +48,7 @@ def budgets(rows: Sequence[Row]) -> Any:
     """Error of a sample against the exact answer and against another sample, both axes in logs."""
     titles = {"l1_exact": "against enumeration", "l1_reference": "against a sample of 1024 orders"}
     with plotting() as plt:
-        figure, axes = panels(plt, 2)
+        figure, axes = panels(plt, 2, size=(4.6, 4.0))
         for axis, (metric, title) in zip(axes, titles.items(), strict=True):
             shown = pick(rows, metric)
             number = 0
@@ -62,7 +56,7 @@ def budgets(rows: Sequence[Row]) -> Any:
                 for estimator in distinct(shown, "estimator"):
                     name = "once" if "False" in estimator else "both ways"
                     found = along(pick(shown, metric, mechanism=m, estimator=estimator), "samples")
-                    line(axis, number, *found, f"{m.split('/')[-1]}, orders read {name}")
+                    line(axis, number, *found, f"{mechanism_words(m)}, orders read {name}")
                     number += 1
             for i, row in enumerate(on_paper(shown)):
                 axis.plot(row["samples"], row["paper"], label=None if i else "paper", **PAPER)
@@ -85,7 +79,7 @@ def frontier(rows: Sequence[Row]) -> Any:
     """Gain and fairness loss against the cosine threshold, with Shapley and the oracle as lines."""
     attacks = ("near_duplicate_2x_sybils", "sybil_split_3")
     with plotting() as plt:
-        figure, axes = panels(plt, 4, per_row=2)
+        figure, axes = panels(plt, 4, per_row=2, size=(4.0, 3.0))
         for column, attack in enumerate(attacks):
             for row_of, metric in enumerate(("gain", "oracle_l1")):
                 axis = axes[2 * row_of + column]
@@ -96,11 +90,12 @@ def frontier(rows: Sequence[Row]) -> Any:
                     (":", "#1f8f6b", "quotient_shapley/oracle_latent"),
                 ):
                     level = only(pick(shown, metric, mechanism=m))
-                    axis.axhline(level["value"], linestyle=style, color=color, label=m)
+                    axis.axhline(level["value"], linestyle=style, color=color, label=mechanism_words(m))
                 for i, row in enumerate(r for r in on_paper(shown) if "theta" in r):
                     axis.plot(row["theta"], row["paper"], label=None if i else "paper", **PAPER)
-                axis.set(title=NAMES[attack], xlabel="threshold theta", xticks=[0.85, 0.9, 0.95, 0.99])
-                axis.set_ylabel("gain" if metric == "gain" else "L1 distance to the oracle")
+                axis.set(title=attack_words(attack), xlabel="threshold of cosine similarity")
+                axis.set_xticks([0.85, 0.9, 0.95, 0.99])
+                axis.set_ylabel("gain" if metric == "gain" else "L1 distance to pay\nunder true owners")
                 if metric == "gain":
                     honest_line(axis)
                 else:
@@ -112,51 +107,58 @@ def frontier(rows: Sequence[Row]) -> Any:
 @drawer("s7")
 def allocations(rows: Sequence[Row]) -> Any:
     """Gain against the false-merge rate under each allocation rule."""
-    cases = (
-        ("near_duplicate_2x_sybils", "identity"),
-        ("sybil_split_3", "identity"),
-        ("exact_dup_2x_sybils", "collapse"),
-    )
+    shown = pick(rows, "gain")
+    cases = list(dict.fromkeys((row["attack"], row["representative"]) for row in shown))
     with plotting() as plt:
         figure, axes = panels(plt, len(cases))
         for axis, (attack, representative) in zip(axes, cases, strict=True):
-            shown = pick(rows, "gain", attack=attack, representative=representative)
-            for number, rule in enumerate(distinct(shown, "allocation")):
-                line(axis, number, *along(pick(shown, "gain", allocation=rule), "p_fm"), rule)
-            for i, row in enumerate(on_paper(shown)):
+            of_case = pick(shown, "gain", attack=attack, representative=representative)
+            for number, rule in enumerate(distinct(of_case, "allocation")):
+                found = along(pick(of_case, "gain", allocation=rule), "p_fm")
+                line(axis, number, *found, words("allocation", rule))
+            for i, row in enumerate(on_paper(of_case)):
                 axis.plot(row["p_fm"], row["paper"], label=None if i else "paper", **PAPER)
             honest_line(axis)
-            axis.set(title=f"{NAMES[attack]} ({representative})")
+            axis.set(title=f"{attack_words(attack)}\n{words('representative', representative)}")
             axis.set(xlabel="false-merge rate", ylabel="gain")
-        legend_below(figure, axes[0])
+        legend_below(figure, *axes)
     return figure
 
 
 @drawer("s8")
 def markets(rows: Sequence[Row]) -> Any:
-    """Gain against the number of providers at each class separation."""
-    attacks = ("exact_dup_2x_sybils", "sybil_split_3")
-    shown_of = {"shapley": "Shapley", "quotient_shapley/oracle_latent": "latent oracle"}
+    """Gain against the number of providers at each class separation; rows of panels are attacks."""
+    shown = [row for row in pick(rows, "gain") if row.get("task") != "all"]
+    attacks, mechanisms = distinct(shown, "attack"), distinct(shown, "mechanism")
+    cases = [(attack, m) for attack in attacks for m in mechanisms]
     with plotting() as plt:
-        figure, axes = panels(plt, 2)
-        for axis, attack in zip(axes, attacks, strict=True):
-            number = 0
-            for m, name in shown_of.items():
-                for separation in distinct(rows, "separation"):
-                    found = pick(rows, "gain", attack=attack, mechanism=m, separation=separation)
-                    line(axis, number, *along(found, "n"), f"{name}, separation {separation}")
-                    number += 1
-                bounds = [
-                    row["paper"]
-                    for metric in ("gain_lowest", "gain_highest")
-                    for row in on_paper(pick(rows, metric, attack=attack, mechanism=m))
-                ]
-                if bounds and np.ptp(bounds) > 0:
-                    label = "paper, lowest to highest" if m == "shapley" else None
-                    axis.fill_between(
-                        [5.8, 8.2], *bounds, color="#d4202a", alpha=0.15, lw=0, label=label
-                    )
+        figure, axes = panels(plt, len(cases), per_row=len(mechanisms), size=(3.3, 2.5))
+        for number, (axis, (attack, m)) in enumerate(zip(axes, cases, strict=True)):
+            sizes = sorted({row["n"] for row in shown})
+            for series, separation in enumerate(distinct(shown, "separation")):
+                found = pick(shown, "gain", attack=attack, mechanism=m, separation=separation)
+                line(axis, series, *along(found, "n"), f"class separation {separation:g}")
+            bounds = [
+                row["paper"]
+                for metric in ("gain_lowest", "gain_highest")
+                for row in on_paper(pick(rows, metric, attack=attack, mechanism=m))
+            ]
+            if len(bounds) == 2 and np.ptp(bounds) > 0:
+                across = [sizes[0] - 0.2, sizes[1] + 0.2]  # the paper has no larger ones
+                style = {"color": "#d4202a", "alpha": 0.15, "lw": 0}
+                axis.fill_between(across, *bounds, label="paper, lowest to highest", **style)
             honest_line(axis)
-            axis.set(title=NAMES[attack], xlabel="providers", ylabel="gain", xticks=[6, 8, 12])
-        legend_below(figure, axes[0])
+            axis.set(xticks=sizes)
+            if number < len(mechanisms):
+                axis.set_title(mechanism_words(m))
+            if number % len(mechanisms) == 0:
+                axis.set_ylabel(f"{attack_words(attack)}:\ngain".replace(", ", ",\n"))
+            if number >= len(cases) - len(mechanisms):
+                axis.set_xlabel("providers")
+        for start in range(0, len(cases), len(mechanisms)):
+            row_of = axes[start : start + len(mechanisms)]
+            low, high = min(a.get_ylim()[0] for a in row_of), max(a.get_ylim()[1] for a in row_of)
+            for axis in row_of:
+                axis.set_ylim(low, high)
+        legend_below(figure, *axes)
     return figure

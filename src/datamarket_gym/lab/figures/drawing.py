@@ -5,10 +5,12 @@ SVG and PNG, the same bytes for the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import replacing
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.summary import matches
+from datamarket_gym.world.tasks.base import TASKS
 
 # From dark to light, so that a grey print keeps them apart (after Okabe and Ito).
 COLOURS = ("#1b1b1b", "#0b5fa5", "#b3460a", "#1f8f6b", "#a8588f", "#8a7a1c")
@@ -80,15 +83,29 @@ def line(axis: Any, number: int, x: Any, y: Any, se: Any, label: str) -> None:
     axis.fill_between(x, np.subtract(y, se), np.add(y, se), color=style["color"], alpha=0.18, lw=0)
 
 
+def style(number: int) -> dict[str, Any]:
+    """Colour and marker of a series of dots; no two of the first 36 share both."""
+    colour = COLOURS[number % 6]
+    marker = MARKERS[(number + number // 6) % 6]
+    return {"color": colour, "fmt": marker, "mfc": "white" if number % 2 else colour}
+
+
 def honest_line(axis: Any, *, vertical: bool = False) -> None:
     """Where an attack neither gains nor loses."""
     mark = axis.axvline if vertical else axis.axhline
     mark(1.0, color="#777777", linewidth=0.8, zorder=0)
 
 
-def legend_below(figure: Any, axis: Any) -> None:
-    """One legend under all panels, where it covers nothing."""
-    handles, labels = axis.get_legend_handles_labels()
+def legend_below(figure: Any, *axes: Any) -> None:
+    """One legend for all panels under them, where it covers nothing."""
+    found = {
+        label: handle
+        for axis in axes
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    if "paper" in found:
+        found["paper"] = found.pop("paper")  # last
+    handles, labels = list(found.values()), list(found)
     widest = 0.55 + 0.07 * max(len(label) for label in labels)  # inches, at this font size
     columns = max(1, min(len(labels), int(figure.get_figwidth() / widest)))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
@@ -130,25 +147,66 @@ def on_paper(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["paper"] is not None]
 
 
-Drawer = Callable[[Sequence[Row]], Any]
-"""Takes an experiment's summary rows and returns a matplotlib figure."""
+def note(rows: Sequence[Row], bars: str = "") -> str:
+    """How many seeds and providers the rows rest on, and what bars and bands mean (``bars``: something else)."""
+    seeds = sorted({row["seeds"] for row in rows if row.get("seeds")})
+    parts = [f"n = {_span(seeds)} seed{'s' if seeds[-1] > 1 else ''}"] if seeds else []
+    tasks = [task for name in distinct(rows, "task") if (task := _task(name)) is not None]
+    if tasks:
+        providers = sorted({task.n_providers for task in tasks})
+        units = sorted({task.per_provider for task in tasks if hasattr(task, "per_provider")})
+        parts.append(
+            f"markets of {_span(providers)} providers"
+            + (f" with {_span(units)} units each" if units else "")
+        )
+    usual = "bars and bands: ± one standard error over seeds"
+    parts.append(
+        bars or (usual if any(row.get("se") for row in rows) else "no bars: no standard errors")
+    )
+    return "; ".join(parts)
 
-_drawers: dict[str, Drawer] = {}
+
+def _span(values: Sequence[int]) -> str:
+    return f"{values[0]}" if values[0] == values[-1] else f"{values[0]} to {values[-1]}"
 
 
-def drawer(*names: str) -> Callable[[Drawer], Drawer]:
+def _task(name: str) -> Any:
+    """The task of that name, where it is one that deals units to providers."""
+    try:
+        task = TASKS.create(name)
+    except DataMarketError:
+        return None
+    return task if hasattr(task, "n_providers") else None
+
+
+Drawer = Callable[..., Any]
+"""Takes an experiment's summary rows, and those of the experiment beside it if it names one; returns a figure."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Who draws an experiment's figure, and the experiment whose rows it also shows."""
+
+    draws: Drawer
+    beside: str = ""
+
+
+_drawers: dict[str, Figure] = {}
+
+
+def drawer(*names: str, beside: str = "") -> Callable[[Drawer], Drawer]:
     """Decorator: the function draws the figure of these experiments."""
 
     def add(function: Drawer) -> Drawer:
         for name in names:
-            _drawers[name] = function
+            _drawers[name] = Figure(function, beside)
         return function
 
     return add
 
 
 @cache
-def drawers() -> dict[str, Drawer]:
+def drawers() -> dict[str, Figure]:
     """All figures by the experiment's name; importing them does not import matplotlib."""
     from importlib import import_module
     from pkgutil import iter_modules
@@ -160,14 +218,31 @@ def drawers() -> dict[str, Drawer]:
     return _drawers
 
 
-def draw(name: str, rows: Sequence[Row], out: Path) -> list[Path]:
-    """Draw an experiment's figure into a folder; no files where it has none."""
-    if name not in drawers():
-        return []
+def draw(
+    name: str,
+    rows: Sequence[Row],
+    out: Path,
+    *,
+    title: str = "",
+    of: str | None = None,
+    others: Mapping[str, Sequence[Row]] | None = None,
+) -> list[Path]:
+    """Draw an experiment's figure into a folder, as ``name.svg`` and ``name.png``.
+
+    ``of`` names the experiment whose figure it is, if it is not ``name``; one without a figure of its own has
+    the general one. ``others`` holds the rows of other experiments, for figures that show some beside.
+    """
+    from datamarket_gym.lab.figures.general import any_experiment
+
+    chosen = drawers().get(name if of is None else of, Figure(any_experiment))
     out.mkdir(parents=True, exist_ok=True)
     files = [out / f"{name}.svg", out / f"{name}.png"]
     with plotting() as plt:
-        figure = drawers()[name](rows)
+        figure = chosen.draws(rows, *([(others or {}).get(chosen.beside, [])] if chosen.beside else []))
+        bars = getattr(figure, "bars", "")
+        lines = filter(None, [title, note(rows, bars), *getattr(figure, "said", [])])
+        across = int(14 * figure.get_figwidth())  # letters, at this font size
+        figure.suptitle("\n".join(fill(line, across) for line in lines), fontsize=9)
         for file in files:
             # Without a date, so that an unchanged figure is an unchanged file.
             metadata = {"Date": None} if file.suffix == ".svg" else {"Software": None}
@@ -175,3 +250,8 @@ def draw(name: str, rows: Sequence[Row], out: Path) -> list[Path]:
                 figure.savefig(part, dpi=160, metadata=metadata, format=file.suffix[1:])
         plt.close(figure)
     return files
+
+
+def say(figure: Any, line: str) -> None:
+    """A line under the figure's title: what is left out, and why."""
+    figure.said = [*getattr(figure, "said", []), line]

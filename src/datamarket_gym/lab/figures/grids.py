@@ -20,24 +20,30 @@ from datamarket_gym.lab.figures.drawing import (
     panels,
     pick,
     plotting,
+    say,
 )
+from datamarket_gym.lab.figures.words import attack_words, words
 
 
 @drawer("s5")
 def noise_grid(rows: Sequence[Row]) -> Any:
     """Gains over the grid, ours above and the paper's in brackets below."""
     with plotting() as plt:
-        figure, (axis,) = panels(plt, 1, size=(5.2, 3.6))
+        figure, (axis,) = panels(plt, 1, size=(6.4, 4.2))
         shown = pick(rows, "gain", mechanism="quotient_shapley/noisy")
-        image = _heat(axis, shown, "near duplicates, equal shares per name")
+        image = _heat(axis, shown, "equal shares per name", _view(shown))
+        say(figure, f"attack: {attack_words(shown[0]['attack'])}")
         for row in shown:
             x, y = _place(shown, row)
-            text = f"{row['value']:.2f}"
+            text = f"{row['value']:.2f} ± {row['se'] or 0.0:.2f}"
             if row["paper"] is not None:
                 text += f"\n({row['paper']:.2f})"
-            colour = "white" if row["value"] < 1.7 else "black"
+            colour = "white" if row["value"] < np.mean(_view(shown)) else "black"
             axis.text(x, y, text, ha="center", va="center", color=colour, fontsize=7)
-        figure.colorbar(image, ax=axis, label="gain (paper's in brackets)")
+        figure.colorbar(image, ax=axis, label="gain")
+        figure.bars = "± one standard error over seeds; in brackets the paper's"
+        for row in pick(rows, "gain", mechanism="shapley"):
+            say(figure, f"without evidence (Shapley): gain {row['value']:.2f} ± {row['se'] or 0.0:.2f}")
     return figure
 
 
@@ -51,20 +57,31 @@ def fine_grid(rows: Sequence[Row]) -> Any:
         "shared": "shared by a provider's names",
     }
     with plotting() as plt:
-        figure, axes = panels(plt, 4, per_row=2, size=(3.3, 2.8))
+        figure, axes = panels(plt, 4, per_row=2, size=(3.7, 3.1))
         for axis, (errors, title) in zip(axes, titles.items(), strict=True):
             shown = pick(rows, "gain", errors=errors)
-            image = _heat(axis, shown, title)
+            image = _heat(axis, shown, title, _view(pick(rows, "gain")))
             lines = axis.contour(_table(shown), levels=[1.25, 1.5, 1.75, 2.0, 2.25], colors="white")
             axis.clabel(lines, fontsize=6)
             for which in (axis.xaxis, axis.yaxis):
                 which.set_ticks(which.get_ticklocs()[::2], which.get_ticklabels()[::2])
         figure.colorbar(image, ax=axes, label="gain")
+        largest = max(row["se"] or 0.0 for row in pick(rows, "gain"))
+        say(figure, f"attack: {attack_words(rows[0]['attack'])}")
+        figure.bars = f"standard errors over seeds up to {largest:.2f}"
     return figure
 
 
-def _heat(axis: Any, shown: Sequence[Row], title: str) -> Any:
-    image = axis.imshow(_table(shown), origin="lower", cmap=MAP, vmin=0.9, vmax=2.6, aspect="auto")
+def _view(shown: Sequence[Row]) -> tuple[float, float]:
+    """From a little below no gain to the largest gain there is: no colour is cut off."""
+    values = [row["value"] for row in shown]
+    return min(0.9, *values), max(1.5, *values)
+
+
+def _heat(axis: Any, shown: Sequence[Row], title: str, view: tuple[float, float]) -> Any:
+    image = axis.imshow(
+        _table(shown), origin="lower", cmap=MAP, vmin=view[0], vmax=view[1], aspect="auto"
+    )
     across, down = distinct(shown, "p_fm"), distinct(shown, "p_fs")
     axis.set_xticks(range(len(across)), [f"{p:g}" for p in across])
     axis.set_yticks(range(len(down)), [f"{p:g}" for p in down])
@@ -107,11 +124,15 @@ def fairness(rows: Sequence[Row]) -> Any:
                     color=COLOURS[number],
                     mfc="white" if number % 2 else COLOURS[number],
                     linewidth=0.6,
-                    label=representative,
+                    label=words("representative", representative),
                 )
             right, top = axis.get_xlim()[1], axis.get_ylim()[1]
             axis.plot([0, right], [0, 2 * right], color="#d4202a", linestyle="--", label="y = 2x")
             axis.set(xlim=(-0.02 * right, right), ylim=(-0.03 * top, top))
             axis.set(title=title, xlabel=xlabel, ylabel=ylabel)
         legend_below(figure, axes[0])
+        say(
+            figure,
+            f"attack: {attack_words(rows[0]['attack'])}; each dot is one evidence layer or noise rate",
+        )
     return figure

@@ -1,0 +1,200 @@
+"""Figures of the real domains: gains against the threshold, attacks by mechanism, attacks on content, geometry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.figures.dots import dots
+from datamarket_gym.lab.figures.drawing import (
+    MAP,
+    along,
+    distinct,
+    drawer,
+    honest_line,
+    legend_below,
+    line,
+    on_paper,
+    panels,
+    pick,
+    plotting,
+    say,
+)
+from datamarket_gym.lab.figures.drawing import PAPER as PAPER_STYLE
+from datamarket_gym.lab.figures.words import attack_words, mechanism_words, variant, words
+
+COSINE = "quotient_shapley/cosine"
+HONEST = "left out: nobody cheats (a gain of 1 by definition)"
+FLOORS = {
+    "pairwise floor": ("#8a7a1c", (0, (1, 1))),
+    "chaining floor at 0.10": ("#a8588f", (0, (4, 2))),
+    "near-duplicate p10": ("#1f8f6b", (0, (6, 2, 1, 2))),
+}
+"""Measured bounds of an admissible threshold, and how they are drawn."""
+QUANTITIES = {
+    "near-duplicate p10": "10th percentile of near duplicates",
+    "theta to use": "threshold to use",
+}
+_BRIGHT = 2.5  # gains from here on have the brightest colour; each cell says its number
+
+
+@drawer("agnews", "imdb", "cifar10", "stl10", beside="predict-theta")
+def domain(rows: Sequence[Row], geometry: Sequence[Row]) -> Any:
+    """Gain against the threshold with its bounds; all mechanisms where names play; all attacks where units play."""
+    rows = [row for row in rows if row.get("task") != "all"]
+    with plotting() as plt:
+        figure = plt.figure(figsize=(14.0, 11.0))
+        left, right = figure.subfigures(1, 2, width_ratios=(1.1, 1.0))
+        above, below = left.subfigures(2, 1, height_ratios=(1.0, 1.25))
+        axis = above.subplots()
+        _thresholds(axis, rows, geometry)
+        above.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7)
+        _matrix(below.subplots(), pick(rows, "gain", granularity="identity"))
+        axis = right.subplots()
+        units = [
+            {**row, "series": variant(row, ["mechanism", "theta"])}
+            for row in pick(rows, "gain", granularity="unit")
+        ]
+        dots(axis, units, "attack", "series")
+        honest_line(axis, vertical=True)
+        axis.set(title="units play (5-NN, counted from chance)", xlabel="gain")
+        right.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        say(figure, "left: names play (logistic regression, counted from zero)")
+    return figure
+
+
+def _thresholds(axis: Any, rows: Sequence[Row], geometry: Sequence[Row]) -> None:
+    """Gain of every attack against the threshold of cosine evidence, with the bounds of an admissible one."""
+    shown = pick(rows, "gain", mechanism=COSINE, granularity="identity")
+    cheats = [attack for attack in distinct(shown, "attack") if attack != "honest"]
+    for number, attack in enumerate(cheats):
+        line(
+            axis,
+            number,
+            *along([r for r in shown if r["attack"] == attack], "theta"),
+            attack_words(attack),
+        )
+    for i, row in enumerate(on_paper(shown)):
+        axis.plot(row["theta"], row["paper"], label=None if i else "paper", **PAPER_STYLE)
+    tasks = distinct(shown, "task")
+    for name, (colour, dashes) in FLOORS.items():
+        for row in pick(geometry, "measured", task=tasks, quantity=name):
+            axis.axvline(
+                row["value"],
+                color=colour,
+                linestyle=dashes,
+                label=f"{QUANTITIES.get(name, name)}: {row['value']:.2f}",
+            )
+    _predicted(axis, rows)
+    honest_line(axis)
+    axis.set(title="names play: cosine evidence", xlabel="threshold of cosine similarity", ylabel="gain")
+
+
+def _predicted(axis: Any, rows: Sequence[Row]) -> None:
+    for theta in distinct(pick(rows, "gain", mechanism="recommended"), "theta"):
+        axis.axvline(theta, color="#d4202a", linewidth=1.0, label=f"predicted threshold {theta:g}")
+
+
+def _matrix(axis: Any, shown: Sequence[Row]) -> None:
+    """Gain of every attack under every mechanism, each with its standard error."""
+    named = [{**row, "series": _named(row)} for row in shown]
+    down, across = distinct(named, "series"), distinct(named, "attack")
+    table = np.full((len(down), len(across)), np.nan)
+    for row in named:
+        table[down.index(row["series"]), across.index(row["attack"])] = row["value"]
+    axis.imshow(np.clip(table, 0.0, _BRIGHT), cmap=MAP, vmin=0.5, vmax=_BRIGHT, aspect="auto")
+    for row in named:
+        bright = row["value"] > 0.5 * (0.5 + _BRIGHT)
+        axis.text(
+            across.index(row["attack"]),
+            down.index(row["series"]),
+            f"{row['value']:.2f}" + (f" ± {row['se']:.2f}" if row["se"] else ""),
+            ha="center", va="center", fontsize=5.5, color="black" if bright else "white",
+        )  # fmt: skip
+    axis.set_yticks(range(len(down)), down, fontsize=7)
+    names = [fill(attack_words(attack), 12) for attack in across]
+    axis.set_xticks(range(len(across)), names, fontsize=6.5)
+    axis.set_title("names play: gain ± standard error")
+    axis.grid(visible=False)
+
+
+def _named(row: Row) -> str:
+    named = mechanism_words(row["mechanism"]).replace("true owners known", "owners known")
+    if "theta" in row:
+        named += f" ≥ {row['theta']:g}"
+    return named + (", merged" if row["representative"] == "collapse" else "")
+
+
+@drawer("agnews-s9", "cifar10-s9")
+def larger(rows: Sequence[Row]) -> Any:
+    """Gain against the threshold in the larger market of S9, beside no evidence and perfect evidence."""
+    attacks = [attack for attack in distinct(rows, "attack") if attack != "honest"]
+    with plotting() as plt:
+        figure, axes = panels(plt, len(attacks), size=(4.2, 3.4))
+        for axis, attack in zip(axes, attacks, strict=True):
+            shown = pick(rows, "gain", attack=attack)
+            line(axis, 1, *along(pick(shown, "gain", mechanism=COSINE), "theta"), "cosine evidence")
+            for number, row in enumerate(row for row in shown if "theta" not in row):
+                colour, dashes = (("#1b1b1b", "--"), ("#1f8f6b", ":"), ("#a8588f", "-."))[number % 3]
+                label = mechanism_words(row["mechanism"])
+                axis.axhline(row["value"], linestyle=dashes, color=colour, label=label)
+            for row in pick(shown, "gain", mechanism="recommended"):
+                axis.errorbar(
+                    row["theta"], row["value"], row["se"] or 0.0, fmt="D", color="#b3460a",
+                    label="recommended (units play), at the predicted threshold",
+                )  # fmt: skip
+            for i, row in enumerate(r for r in on_paper(shown) if "theta" in r):
+                axis.plot(row["theta"], row["paper"], label=None if i else "paper", **PAPER_STYLE)
+            honest_line(axis)
+            axis.set(title=attack_words(attack), xlabel="threshold of cosine similarity", ylabel="gain")
+        legend_below(figure, *axes)
+        say(figure, HONEST)
+    return figure
+
+
+@drawer("content-agnews", "content-imdb", "content-cifar10", "content-stl10")
+def content(rows: Sequence[Row]) -> Any:
+    """Which evidence still ties a changed copy to its original, and what the copy is worth."""
+    rows = [row for row in rows if row.get("task") != "all" and row["attack"] != "honest"]
+    cases = {"caught": "share of copies tied to their original", "gain": "gain"}
+    with plotting() as plt:
+        figure, axes = panels(plt, 2, size=(4.8, 1.5 + 0.33 * len(distinct(rows, "attack"))))
+        for axis, (metric, title) in zip(axes, cases.items(), strict=True):
+            dots(
+                axis,
+                pick(rows, metric),
+                "attack",
+                "mechanism",
+                reference=0.0 if metric == "caught" else 1.0,
+            )
+            axis.set(title=title, xlabel=title)
+        honest_line(axes[1], vertical=True)
+        axes[1].set_yticklabels([])
+        legend_below(figure, *axes)
+        say(figure, HONEST)
+        for theta in distinct(rows, "theta"):
+            say(figure, f"cosine evidence at the threshold predicted for these embeddings, {theta:g}")
+    return figure
+
+
+@drawer("predict-theta")
+def geometry(rows: Sequence[Row]) -> Any:
+    """The bounds of an admissible threshold in every domain, and the threshold to use."""
+    shown = [row for row in rows if row["quantity"] != "median norm"]
+    norms = {row["task"]: row["value"] for row in rows if row["quantity"] == "median norm"}
+    named = [{**row, "series": QUANTITIES.get(row["quantity"], row["quantity"])} for row in shown]
+    named = [
+        {**row, "variant": f"{words('task', row['task'])}, median norm {norms[row['task']]:.3g}"}
+        for row in named
+    ]
+    with plotting() as plt:
+        figure, (axis,) = panels(plt, 1, size=(8.5, 5.0))
+        dots(axis, named, "variant", "series")
+        axis.set(xlabel="cosine similarity")
+        legend_below(figure, axis)
+        say(figure, "a threshold may be used between the floors and the similarity of near duplicates")
+    return figure
