@@ -203,6 +203,17 @@ def test_many_mechanisms_get_a_row_each(tmp_path):
     assert "copies of another's units" in text
 
 
+def test_cells_without_a_gain_are_named(tmp_path):
+    """A gain over an honest payment of nothing is none: the row has no value, or none is written."""
+    lost = [row for row in ROWS["s2"] if row["metric"] == "gain" and row["mechanism"] == "loo"]
+    rows = [{**row, "value": None, "seeds": 0} if row in lost[:2] else row for row in ROWS["s2"]]
+    rows = [{k: v for k, v in row.items() if k != "value" or row is not lost[2]} for row in rows]
+    svg, _ = draw("s2", rows, tmp_path)
+    text = written_on(svg)
+    assert "not shown, honest pay is nowhere clearly above zero: leave-one-out (3 cells)" in text
+    assert "n = 50 seeds" in text
+
+
 def test_rows_of_a_partial_run_are_refused(tmp_path):
     rows = [r for r in ROWS["s4"] if r["mechanism"] != "shapley"]
     with pytest.raises(DataMarketError, match="--only"):

@@ -112,12 +112,8 @@ def legend_below(figure: Any, *axes: Any) -> None:
 
 
 def pick(rows: Sequence[Row], metric: str, **where: Any) -> list[Row]:
-    """The rows of a metric with the given labels and a value; a list means any of them, "" none."""
-    return [
-        row
-        for row in rows
-        if row["metric"] == metric and row["value"] is not None and matches(row, where)
-    ]
+    """The rows of a metric with the given labels; a list means any of them, "" none."""
+    return [row for row in rows if row["metric"] == metric and matches(row, where)]
 
 
 def along(rows: Sequence[Row], axis: str) -> tuple[list[Any], Values, Values]:
@@ -164,6 +160,17 @@ def note(rows: Sequence[Row], bars: str = "") -> str:
         bars or (usual if any(row.get("se") for row in rows) else "no bars: no standard errors")
     )
     return "; ".join(parts)
+
+
+def _undefined(rows: Sequence[Row]) -> str:
+    """Which mechanisms have cells without a gain, because the honest payment is nowhere clearly positive."""
+    from datamarket_gym.lab.figures.words import mechanism_words
+
+    missing = [row["mechanism"] for row in pick(rows, "gain") if row.get("value") is None]
+    listed = ", ".join(
+        f"{mechanism_words(m)} ({missing.count(m)} cells)" for m in dict.fromkeys(missing)
+    )
+    return f"not shown, honest pay is nowhere clearly above zero: {listed}" if missing else ""
 
 
 def _span(values: Sequence[int]) -> str:
@@ -235,12 +242,16 @@ def draw(
     from datamarket_gym.lab.figures.general import any_experiment
 
     chosen = drawers().get(name if of is None else of, Figure(any_experiment))
+    defined = [row for row in rows if row.get("value") is not None]
     out.mkdir(parents=True, exist_ok=True)
     files = [out / f"{name}.svg", out / f"{name}.png"]
     with plotting() as plt:
-        figure = chosen.draws(rows, *([(others or {}).get(chosen.beside, [])] if chosen.beside else []))
+        figure = chosen.draws(
+            defined, *([(others or {}).get(chosen.beside, [])] if chosen.beside else [])
+        )
         bars = getattr(figure, "bars", "")
-        lines = filter(None, [title, note(rows, bars), *getattr(figure, "said", [])])
+        said = [*getattr(figure, "said", []), _undefined(rows)]
+        lines = filter(None, [title, note(defined, bars), *said])
         across = int(14 * figure.get_figwidth())  # letters, at this font size
         figure.suptitle("\n".join(fill(line, across) for line in lines), fontsize=9)
         for file in files:

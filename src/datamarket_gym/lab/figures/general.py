@@ -17,7 +17,7 @@ from datamarket_gym.lab.figures.drawing import (
     plotting,
 )
 from datamarket_gym.lab.figures.words import METRICS, variant
-from datamarket_gym.lab.summary import axes_of
+from datamarket_gym.lab.tables import axes_of
 
 FIRST = ("gain", "net_gain", "measured")
 """The metric to show: the first of these that there is, else whichever there is."""
