@@ -34,6 +34,7 @@ class CollapsedMarket:
     largest: int
     largest_identities: int
     identities: int
+    checked: bool
 
     @property
     def words(self) -> str:
@@ -41,9 +42,20 @@ class CollapsedMarket:
         return (
             f"{self.evidence} makes {self.clusters:,} clusters of {self.units:,} different units, and one of them "
             f"holds {self.largest:,} units of {self.largest_identities:,} of {self.identities:,} identities: "
-            "units that differ are taken for copies of one another and play as one. `datamarket theta` says "
-            "which threshold these embeddings allow, if any; hybrid_hash_cosine@auto settles it by the same check, "
-            "and exact_hash ties identical units alone"
+            f"units that differ are taken for copies of one another and play as one. {self.remedy}"
+        )
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it, by whether the threshold was checked."""
+        if self.checked:
+            return (
+                "The check admits this threshold, so either they are copies, or the validation rows are not "
+                "like what was submitted; look at some of them, and pay by exact_hash alone if they are no copies"
+            )
+        return (
+            "`datamarket theta` says which threshold these embeddings allow, if any; hybrid_hash_cosine@auto "
+            "settles it by the same check, and exact_hash ties identical units alone"
         )
 
 
@@ -72,8 +84,13 @@ def told_at_the_end() -> Iterator[dict[str, str]]:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
-def find_collapse(evidence: str, submission: Submission, clusters: Clusters) -> CollapsedMarket | None:
-    """The collapse of a market under evidence; None where there is none, or none to speak of."""
+def find_collapse(
+    evidence: str, submission: Submission, clusters: Clusters, *, checked: bool
+) -> CollapsedMarket | None:
+    """The collapse of a market under evidence; None where there is none, or none to speak of.
+
+    ``checked`` says whether the evidence was settled by the check of thresholds.
+    """
     if clusters.granularity == "identity" or not LAYERS.create(evidence).by_similarity:
         return None
     first = np.unique(submission.keys, return_index=True)[1]
@@ -89,4 +106,5 @@ def find_collapse(evidence: str, submission: Submission, clusters: Clusters) -> 
         int(sizes[largest]),
         len(held),
         len(submission.identities),
+        checked,
     )

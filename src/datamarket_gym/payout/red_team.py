@@ -15,6 +15,7 @@ from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.files import write_json, write_text
+from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import Inputs
@@ -44,15 +45,16 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
             features, label, spec.utility, embedding=None if embedding is None else embedding[held]
         )
         market = market_state(submission, features, label, spec.seed)
-        found = audit(
-            market,
-            results.mechanism,
-            utility,
-            providers=_PLAYERS,
-            only=ATTACKS,
-            out=state,
-            threshold=None if results.threshold.check is None else results.threshold,
-        )
+        with told_once():  # the run tells of its whole market
+            found = audit(
+                market,
+                results.mechanism,
+                utility,
+                providers=_PLAYERS,
+                only=ATTACKS,
+                out=state,
+                threshold=None if results.threshold.check is None else results.threshold,
+            )
     except RunError:
         raise
     except DataMarketError as error:

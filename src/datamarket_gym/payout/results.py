@@ -46,7 +46,9 @@ class Results:
     @property
     def collapse(self) -> str | None:
         """What to say where similarity evidence took much of the market for one unit."""
-        found = find_collapse(self.mechanism.evidence, self.inputs.submission, self.payments.clusters)
+        found = find_collapse(
+            self.mechanism.evidence, self.inputs.submission, self.payments.clusters, checked=True
+        )
         return None if found is None else found.words
 
     @property

@@ -95,7 +95,9 @@ class Mechanism(BaseModel):
         if clusters is None:
             settled, threshold = settle(self, submission, utility)
             clusters = tie(settled, submission, oracle)
-            collapse = find_collapse(settled.evidence, submission, clusters)
+            collapse = find_collapse(
+                settled.evidence, submission, clusters, checked=threshold is not None
+            )
             if collapse is not None:
                 warnings.warn(CollapsedMarketWarning(self.name, collapse.words), stacklevel=2)
         canonical = represent(self, submission, clusters)

@@ -179,7 +179,13 @@ def _context(
         everyone = [everyone[i] for i in sorted(chosen.tolist())]
     honest = Paid.by(mechanism, state.honest, utility)
     settled = honest.settled(mechanism)
-    collapse = find_collapse(settled.evidence, state.honest.submission, honest.payments.clusters)
+    settled_by = honest.payments.threshold
+    collapse = find_collapse(
+        settled.evidence,
+        state.honest.submission,
+        honest.payments.clusters,
+        checked=settled_by is not None,
+    )
     return Context(
         state,
         utility,
@@ -189,7 +195,7 @@ def _context(
         everyone,
         stop_at,
         named_folder(),
-        threshold or honest.payments.threshold,
+        threshold or settled_by,
         settled.evidence,
         [] if collapse is None else [collapse.words],
     )
