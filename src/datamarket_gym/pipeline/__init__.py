@@ -10,6 +10,7 @@ from datamarket_gym.pipeline.represent import (
     represent,
 )
 from datamarket_gym.pipeline.score import QuotientGame, Scores, cluster_keys, score
+from datamarket_gym.pipeline.settle import settle
 from datamarket_gym.pipeline.share import Allocation, Allocator, Amounts, Provenance, Shares, share
 from datamarket_gym.pipeline.tie import tie
 
@@ -33,6 +34,7 @@ __all__ = [
     "represent",
     "robust_volume",
     "score",
+    "settle",
     "share",
     "tie",
 ]

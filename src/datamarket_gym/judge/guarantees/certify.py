@@ -26,6 +26,7 @@ from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission, 
 from datamarket_gym.judge.guarantees.splits import size_law
 from datamarket_gym.judge.guarantees.stability import quotient_stability
 from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.settle import OPEN
 
 _GRID = 2.0**-47  # of the sum of scores: the rounding of one amount, with room (see exact_amounts)
 
@@ -103,6 +104,9 @@ def certify(
         delta=0.0 if bars.method in ("exact", "mean_absolute") else delta / comparisons,
         rounding=_rounding(honest) + _rounding(attacked),
         conditions=conditions,
+        evidence=None
+        if mechanism.evidence != OPEN
+        else (honest.settled(mechanism).evidence, attacked.settled(mechanism).evidence),
     )
 
 

@@ -24,6 +24,8 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.runs import MANIFEST, Format, Run, Unkept, open_run
 from datamarket_gym.core.specs import Document
+from datamarket_gym.evidence import Threshold
+from datamarket_gym.evidence.collapse import find_collapse, told_once
 from datamarket_gym.judge.guarantees import Paid, certify
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.judge.metrics import clearly_paid
@@ -72,16 +74,29 @@ class Finding(Document):
         text = f"{self.family}: at worst {size} ({self.worst.provider}, {self.worst.attack})."
         if gain is None or gain <= stop_at:
             return text
-        stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.stops]
-        if stopping:
-            return f"{text} Stopped by: {', '.join(stopping)}."
-        return f"{text} No evidence layer that was tried stops it."
+        stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.advised]
+        text += (
+            f" Stopped by: {', '.join(stopping)}."
+            if stopping
+            else " No evidence layer that was tried and may be used stops it."
+        )
+        refused = [r.title for r in self.remedies if r.stops and not r.admissible]
+        if refused:
+            text += f" Not to be used here, as honest units are that alike: {', '.join(refused)}."
+        return text
 
 
 class AuditReport(Document):
-    """An audit: the mechanism, all trials, and the findings, worst first."""
+    """An audit: the mechanism, all trials, and the findings, worst first.
+
+    ``evidence`` is what the mechanism's policy settled on for the honest market, and ``why``; ``warnings`` are
+    those of the honest market.
+    """
 
     mechanism: Mechanism
+    evidence: str
+    why: str | None
+    warnings: list[str]
     utility: str
     stop_at: float
     providers: list[str]
@@ -111,6 +126,9 @@ class Context:
     providers: list[str]
     stop_at: float
     data: Path | None
+    threshold: Threshold | None
+    evidence: str
+    warnings: list[str]
 
     def attacked(self, provider: str, attack: str) -> SubmittedProfile:
         """The profile after an attack."""
@@ -131,13 +149,15 @@ def audit(
     out: Path | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
+    threshold: Threshold | None = None,
 ) -> AuditReport:
     """Run the attack library (or ``only`` some of it) for each provider, or a sample of ``providers``.
 
-    With ``out`` the report is kept there as ``audit.json``, and an interrupted audit resumes.
+    With ``out`` the report is kept there as ``audit.json``, and an interrupted audit resumes. Of a market that is a
+    sample ``threshold`` says which similarity thresholds the whole of it admits.
     """
     state = market.state if isinstance(market, ProviderMarket) else market
-    context = _context(state, mechanism, utility, providers, only, stop_at)
+    context = _context(state, mechanism, utility, providers, only, stop_at, threshold)
     if out is None:
         return _found(context, Unkept(executor(jobs), progress or SILENT))
     return _audit(context, out, jobs, progress)
@@ -150,6 +170,7 @@ def _context(
     providers: int | None,
     only: str | None,
     stop_at: float,
+    threshold: Threshold | None,
 ) -> Context:
     everyone = state.providers
     if providers is not None:
@@ -157,8 +178,27 @@ def _context(
         chosen = keyed_generator(state.seed, "audited").permutation(len(everyone))[:providers]
         everyone = [everyone[i] for i in sorted(chosen.tolist())]
     honest = Paid.by(mechanism, state.honest, utility)
-    attacks = attack_grid(state, only)
-    return Context(state, utility, mechanism, honest, attacks, everyone, stop_at, named_folder())
+    settled = honest.settled(mechanism)
+    settled_by = honest.payments.threshold
+    collapse = find_collapse(
+        settled.evidence,
+        state.honest.submission,
+        honest.payments.clusters,
+        checked=settled_by is not None,
+    )
+    return Context(
+        state,
+        utility,
+        mechanism,
+        honest,
+        attack_grid(state, only),
+        everyone,
+        stop_at,
+        named_folder(),
+        threshold or settled_by,
+        settled.evidence,
+        [] if collapse is None else [collapse.words],
+    )
 
 
 def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:
@@ -190,6 +230,9 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
     findings = run.steps(_explain, context, explain, _FINDING, before=len(pairs))
     return AuditReport(
         mechanism=context.mechanism,
+        evidence=context.evidence,
+        why=None if context.honest.payments.threshold is None else context.honest.payments.threshold.why,
+        warnings=context.warnings,
         utility=repr(context.utility),
         stop_at=context.stop_at,
         providers=context.providers,
@@ -202,7 +245,8 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
     honest = context.honest.total(provider)
     try:
         profile = context.attacked(provider, attack)
-        paid = Paid.by(context.mechanism, profile, context.utility).total(provider)
+        with told_once():
+            paid = Paid.by(context.mechanism, profile, context.utility).total(provider)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
         return Trial(provider=provider, attack=attack, honest_payment=honest, why=str(error))
     grand, n = context.honest.payments.grand_value, len(context.state.providers)
@@ -214,18 +258,20 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
 
 def _explain(context: Context, name: str, worst: Trial, tried: int, all_tried: int) -> Finding:
     profile = context.attacked(worst.provider, worst.attack)
-    attacked = Paid.by(context.mechanism, profile, context.utility)
-    certificate = certify(context.honest, attacked, context.mechanism, comparisons=all_tried)
-    remedies = []
-    if worst.gain is None or worst.gain > context.stop_at:
-        remedies = try_remedies(
-            context.mechanism,
-            context.state.honest,
-            profile,
-            context.utility,
-            context.honest.payments,
-            context.stop_at,
-        )
+    with told_once():
+        attacked = Paid.by(context.mechanism, profile, context.utility)
+        certificate = certify(context.honest, attacked, context.mechanism, comparisons=all_tried)
+        remedies = []
+        if worst.gain is None or worst.gain > context.stop_at:
+            remedies = try_remedies(
+                context.mechanism,
+                context.state.honest,
+                profile,
+                context.utility,
+                context.honest.payments,
+                context.stop_at,
+                context.threshold,
+            )
     return Finding(family=name, worst=worst, tried=tried, certificate=certificate, remedies=remedies)
 
 
@@ -252,13 +298,20 @@ def _digest(context: Context) -> str:
         written(context.utility.learner),
         context.utility.utility.empty,
         str(context.stop_at),
+        "" if context.threshold is None else context.threshold.model_dump_json(),
         str(context.state.seed),
         repr((context.providers, context.attacks, submission.identity.tolist())),
         repr(submission.times.tolist()),
     ]
     digest = hashlib.sha256("|".join(parts).encode())
-    for array in (submission.vectors, context.utility.features, context.state.leaked_features):
-        digest.update(array.tobytes())
+    utility = context.utility
+    for array in (
+        submission.vectors,
+        utility.features,
+        utility.embedding,
+        context.state.leaked_features,
+    ):
+        digest.update(b"" if array is None else array.tobytes())
     digest.update(b"".join(submission.keys.tolist()) + repr(context.utility.label.tolist()).encode())
     return digest.hexdigest()
 

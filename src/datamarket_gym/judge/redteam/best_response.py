@@ -20,6 +20,7 @@ from datamarket_gym.core.errors import (
     require_choice,
     require_count,
 )
+from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.guarantees import Certificate, Paid, certify
 from datamarket_gym.judge.metrics import CLEAR, clearly_paid
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
@@ -87,7 +88,8 @@ class Target:
                 profile = self.profile(attack)
             except DataMarketError:  # such as more names than units: the search goes on elsewhere
                 return None
-            paid = self.mechanism.pay(profile.submission, self.utility, profile.truth)
+            with told_once():
+                paid = self.mechanism.pay(profile.submission, self.utility, profile.truth)
             gain = paid.total(profile.identities_of(self.name)) / self.pay
             self._known[attack] = (gain, Effort.of(profile, self.state))
         gain, effort = self._known[attack]
@@ -95,7 +97,8 @@ class Target:
 
     def certificate(self, attack: str) -> Certificate:
         """What the theorems say about an attack."""
-        attacked = Paid.by(self.mechanism, self.profile(attack), self.utility)
+        with told_once():
+            attacked = Paid.by(self.mechanism, self.profile(attack), self.utility)
         return certify(self.honest, attacked, self.mechanism, comparisons=max(1, len(self._known)))
 
 
