@@ -38,7 +38,7 @@ def test_run_writes_tables_and_prints_them(tmp_path):
     done = datamarket("run", "s1", "--seeds", "2", "--out", str(tmp_path / "s1"))
     assert done.returncode == 0, done.stderr
     assert {p.name for p in (tmp_path / "s1").iterdir()} == {
-        "results.parquet", "table.json", "table.md", "manifest.json", "timings.json"
+        "results.parquet", "table.json", "table.md", "manifest.json", "timings.json", "cells"
     }  # fmt: skip
     assert "1.563" in done.stdout
     rows = json.loads((tmp_path / "s1" / "table.json").read_text())
