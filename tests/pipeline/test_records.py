@@ -17,7 +17,7 @@ from datamarket_gym.pipeline.records import read_record, write_record
 def same(one, other):
     """Whether two records are equal in every field, to the bit and in kind."""
     assert type(one) is type(other)
-    for field in dataclasses.fields(one):
+    for field in (f for f in dataclasses.fields(one) if f.metadata.get("recorded", True)):
         a, b = getattr(one, field.name), getattr(other, field.name)
         if dataclasses.is_dataclass(a):
             same(a, b)

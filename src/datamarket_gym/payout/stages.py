@@ -181,7 +181,7 @@ class Work:
         shares = self._kept(
             f"{prefix}amounts",
             Amounts,
-            lambda: share(mechanism.allocation, submission, clusters, canonical, scores),
+            lambda: share(mechanism, submission, clusters, canonical, scores),
         )
         return Payments(submission.identities, clusters, canonical, scores, shares)
 

@@ -13,7 +13,7 @@ from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.threshold.choice import Threshold
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import ClusterValues, Scores
-from datamarket_gym.pipeline.share import Allocation, Amounts, exact_amounts, share
+from datamarket_gym.pipeline.share import Allocation, Amounts, divided, exact_amounts
 from datamarket_gym.units.submission import Text
 from datamarket_gym.units.truth import GroundTruth
 
@@ -99,7 +99,7 @@ class Allocator:
                 "these clusters do not say which submission they divide, so there is nobody to pay; "
                 "make them by EvidenceGraph.build or clusters_by"
             )
-        amounts = share(provenance_policy, submission, clusters, canonical, scores, self.oracle)
+        amounts = divided(provenance_policy, submission, clusters, canonical, scores, self.oracle)
         return Payments(submission.identities, clusters, canonical, scores, amounts)
 
 

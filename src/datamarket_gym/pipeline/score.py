@@ -107,7 +107,7 @@ class Valuator:
         values = found.values
         if self.normalize:
             total = float(values.sum())
-            values, scale = normalized(values, grand), abs(grand / values.sum())
+            values, scale = normalized(values, grand), abs(grand / total)
         by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
         if group is not None:
             parts = game.closed_form_by_group(SEMIVALUES.create(semivalue), group)

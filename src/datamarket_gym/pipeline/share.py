@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import Scores
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth
+
+if TYPE_CHECKING:
+    from datamarket_gym.pipeline.mechanism import Mechanism
+
 
 _BITS = 48  # of the 53 a float has; the rest is headroom for the products below
 _LEAST = 2.0**-1074  # the step between the smallest floats: scores near zero lie on it already
@@ -111,6 +115,18 @@ ALLOCATIONS: Kind[Allocation] = Kind("allocation", Allocation)
 
 
 def share(
+    mechanism: Mechanism,
+    submission: Submission,
+    clusters: Clusters,
+    canonical: CanonicalUnits,
+    scores: Scores,
+    truth: GroundTruth | None = None,
+) -> Amounts:
+    """Every cluster's score divided among identities by the mechanism's allocation."""
+    return divided(mechanism.allocation, submission, clusters, canonical, scores, truth)
+
+
+def divided(
     allocation: str | Allocation,
     submission: Submission,
     clusters: Clusters,

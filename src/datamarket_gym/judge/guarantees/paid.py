@@ -129,9 +129,7 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
             f"the clusters are not those that {mechanism.evidence!r} finds in this submission; a "
             "mechanism that reads more than the submission, or another mechanism, cannot be certified"
         )
-    found = share(
-        mechanism.allocation, submission, payments.clusters, payments.canonical, payments.scores, truth
-    )
+    found = share(mechanism, submission, payments.clusters, payments.canonical, payments.scores, truth)
     (theirs, paid_out), (ours, due) = (_by_pair(shares, paid) for shares in (payments.shares, found))
     if not np.array_equal(theirs, ours) or (np.abs(paid_out - due) > 1e-12).any():
         raise DataMarketError(
