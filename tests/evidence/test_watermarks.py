@@ -104,6 +104,7 @@ CHANGES = {
     "crop": lambda image, rng: augment.augmented(image, "crop", 1, rng),
     "colour": lambda image, rng: augment.augmented(image, "colour", 1, rng),
     "flip": lambda image, rng: augment.augmented(image, "flip", 1, rng),
+    "upside down": lambda image, rng: augment.augmented(image, "flip", 2, rng),
     "noise": lambda image, rng: augment.augmented(image, "noise", 1, rng),
     "smaller": lambda image, rng: resized(image, 2 / 3),
     "larger": lambda image, rng: resized(image, 1.5),

@@ -2,9 +2,9 @@
 
 On a 64 x 64 thumbnail, two noise patterns drawn from the secret are added with equal weight: a pilot, and a
 message shifted cyclically against it by a multiple of two pixels down and right. The shift is the number.
-The detector correlates the phases of the image with both patterns (phases alone, so that what is in the picture weighs
-little): the pilot's peak says where the pattern lies, also in a window cut out of the image and in its mirror
-image, and the message's peak, counted from there, the number. Under random phases each correlation is a
+The detector correlates the phases of the image with both patterns (phases alone, so that what is in the
+picture weighs little): the pilot's peak says where the pattern lies, also in a window cut out of the image and
+in its mirror images, and the message's peak, counted from there, the number. Under random phases each correlation is a
 standard normal, and the two peaks' sum over sqrt 2 is the score that a mark must reach. The pattern is made
 as strong as the image needs for a score of ``TARGET``: busy images take more.
 """
@@ -37,6 +37,8 @@ _LOWEST, _NARROW, _WIDE = 4, 15, 28  # cycles per image
 _LARGE = 48  # pixels: a smaller image holds no more than the narrow band
 _WINDOWS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)  # shares of a side that a cut may have left
 _FIRST, _STEP, _MOST = 3.0, 1.2, 16.0  # strengths tried, in grey levels
+
+_BACK = -np.arange(_SIDE) % _SIDE
 
 Spectrum = NDArray[np.complex128]
 
@@ -78,17 +80,16 @@ def mark_in_image(image: bytes, key: bytes, score: float = SCORE) -> int | None:
 
 
 def read_mark(image: Any, key: bytes) -> ImageMark:
-    """The best reading over windows, bands and the mirror image."""
-    from PIL import ImageOps
-
+    """The best reading over windows, bands and mirror images, left to right and upside down."""
     pilot, message = (np.conj(pattern) for pattern in _patterns(key))
     best = ImageMark(0, -np.inf)
-    for view in (image, ImageOps.mirror(image)):
-        for window in _WINDOWS:
-            spectrum = np.fft.fft2(_thumbnail(view, window))
-            phase = spectrum / np.maximum(np.abs(spectrum), 1e-9)
+    for window in _WINDOWS:
+        spectrum = np.fft.fft2(_thumbnail(image, window))
+        phase = spectrum / np.maximum(np.abs(spectrum), 1e-9)
+        # The spectrum of a mirror image is the mirrored spectrum; the shift between the two is the pilot's.
+        for view in (phase, phase[:, _BACK], phase[_BACK], np.conj(phase)):
             for band in _bands(image):
-                found = _reading(np.where(band, phase, 0), pilot, message, int(band.sum()))
+                found = _reading(np.where(band, view, 0), pilot, message, int(band.sum()))
                 best = max(best, found, key=lambda mark: mark.score)
     return best
 
