@@ -19,7 +19,7 @@ from datamarket_gym import (
 from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
 from datamarket_gym.evidence import Clusters
 from datamarket_gym.games.closed_form import RandomMonotoneGame
-from datamarket_gym.pipeline import Payments
+from datamarket_gym.pipeline import Payments, Provenance
 from datamarket_gym.semivalues import Banzhaf, Shapley, estimate
 
 DRAW = Synthetic(n_providers=5, per_provider=12, validation=60).draw(1)
@@ -144,13 +144,10 @@ def test_algorithm_1_makes_r_orders():
 # latent_share
 
 
-def latent_shares(profile, rule):
+def latent_shares(profile, rule, representative="collapse"):
     """What each latent owner gets of the one cluster that holds everything."""
-    from datamarket_gym.pipeline import Provenance
-    from datamarket_gym.pipeline.represent import Collapse
-
     clusters = EvidenceGraph.build(profile, "pool")
-    canonical = Collapse().canonical(profile.submission, clusters)
+    canonical = create("representative", representative).canonical(profile.submission, clusters)
     shares = create("allocation", rule).shares(
         Provenance(profile.submission, clusters, canonical, profile.truth)
     )
@@ -170,6 +167,8 @@ def test_latent_share_counts_raw_units_as_printed_and_canonical_ones_on_request(
     assert raw["provider_0"] == pytest.approx((12 + 2 * 6) / (60 + 2 * 6))
     assert raw["provider_1"] == pytest.approx(12 / 72)
     assert all(share == pytest.approx(1 / 5) for share in canonical.values())
+    kept = latent_shares(profile, "latent_share@canonical", "identity")
+    assert kept == pytest.approx(raw)  # where all units are kept the two are one
     with pytest.raises(ParameterError, match="raw, canonical"):
         create("allocation", "latent_share@cooked")
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datamarket_gym.conformance import check_estimator
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.registry import create
 from datamarket_gym.games.game import Game
@@ -144,3 +145,7 @@ def test_a_payout_gives_no_interval_for_truncated_scores():
     payer = Payer(payments.shares, np.arange(n), n, 1000, True, np.zeros(n))
     with pytest.raises(ParameterError, match="without truncation"):
         standard_errors(payer, payments.scores)
+
+
+def test_a_truncated_estimator_conforms_within_the_bias_it_declares():
+    check_estimator(Permutation(truncation=0.45))
