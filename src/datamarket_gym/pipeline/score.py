@@ -15,8 +15,8 @@ import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
 from datamarket_gym.core.content import combined_key
-from datamarket_gym.core.executors import keep_to_one_thread
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.executors import keep_to_one_thread
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue
