@@ -165,17 +165,3 @@ def test_a_name_that_could_not_be_written_is_not_registered(name):
 def test_a_mechanism_that_is_no_json_of_one_is_one_readable_error(text):
     with pytest.raises(DataMarketError):
         create("mechanism", text)
-
-
-def test_a_plugin_that_cannot_be_loaded_is_named(monkeypatch):
-    class Broken:
-        name, value = "theirs", "their.module"
-
-        def load(self):
-            raise ImportError("no module named foo")
-
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Broken()])
-    with pytest.raises(
-        DataMarketError, match=r"plugin 'theirs' .their.module. cannot be loaded: .* foo"
-    ):
-        registry._load_plugins.__wrapped__()

@@ -19,16 +19,23 @@ import hashlib
 import importlib
 import inspect
 import re
+import sys
+import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import CodeType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
+from datamarket_gym.core.errors import (
+    DataMarketError,
+    ParameterError,
+    PluginWarning,
+    UnknownNameError,
+)
 
 T = TypeVar("T")
 Spec = str | Mapping[str, Any]
@@ -52,6 +59,8 @@ HOMES = {
 
 _components: dict[str, dict[str, Any]] = {kind: {} for kind in HOMES}
 _kinds: dict[str, Kind[Any]] = {}
+_by: dict[tuple[str, str], str] = {}  # the module that registered a component
+_broken: dict[str, str] = {}  # why a plugin could not be loaded
 
 
 class Kind(Generic[T]):
@@ -79,6 +88,8 @@ class Kind(Generic[T]):
             if self._build is None:
                 return self._constructed(*_parse(self.name, spec), spec)
             return self._build(*((spec, {}) if isinstance(spec, str) else _parse(self.name, spec)))
+        if isinstance(spec, type):
+            raise ParameterError(self.name, spec.__name__, f"pass an instance, as {spec.__name__}(...)")
         if not isinstance(spec, self.of):
             raise ParameterError(
                 self.name, type(spec).__name__, "pass its written form, a mapping or an instance"
@@ -110,20 +121,51 @@ _FIRST = "@"  # stands for the first parameter, whatever its name
 
 
 def register(kind: str, name: str) -> Callable[[T], T]:
-    """Class (or function) decorator: makes it known as ``name`` among the plug points of ``kind``."""
+    """Class (or function) decorator: makes it known as ``name`` among the plug points of ``kind``.
+
+    Running a notebook's cell again, or reloading a module, replaces what it registered before. A name of
+    this package's, or of another module, is never replaced.
+    """
     if kind not in HOMES:
         raise UnknownNameError("plug point", kind, HOMES)
 
     if _NAME.fullmatch(name) is None:
         raise ParameterError(f"name of the {kind}", name, "use letters, digits and any of _ . -")
 
+    by = str(sys._getframe(1).f_globals.get("__name__", ""))  # who registers, whoever wrote the class
+
     def add(component: T) -> T:
-        if name in _components[kind]:
-            raise DataMarketError(f"{kind} {name!r} is registered twice; choose another name")
-        _components[kind][name] = component
+        if not _is_ours(by):
+            # The built-in names first: else one that is not loaded yet could be taken.
+            importlib.import_module(HOMES[kind])
+        known = _components[kind].get(name)
+        if known is not None and not _again(known, _by[kind, name], component, by):
+            raise DataMarketError(
+                f"{kind} {name!r} is registered twice, by {_by[kind, name]} and by {by}; choose another name"
+            )
+        _components[kind][name], _by[kind, name] = component, by
         return component
 
     return add
+
+
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] == __name__.split(".")[0]
+
+
+def _again(known: Any, known_by: str, component: Any, by: str) -> bool:
+    """Whether a component is another version of a known one: of the same module, under the same name.
+
+    What is typed at a prompt or into a notebook (``__main__`` without a file) may change its class's name.
+    """
+    if _is_ours(by) or known_by != by:
+        return False
+    typed = by == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
+    return typed or _class_of(known) == _class_of(component)
+
+
+def _class_of(component: Any) -> str:
+    return str(getattr(component, "__qualname__", type(component).__qualname__))
 
 
 def registered_elsewhere() -> dict[tuple[str, str], Any]:
@@ -132,7 +174,7 @@ def registered_elsewhere() -> dict[tuple[str, str], Any]:
         (kind, name): component
         for kind, known in _components.items()
         for name, component in known.items()
-        if str(getattr(component, "__module__", "")).split(".")[0] != __name__.split(".")[0]
+        if not _is_ours(str(getattr(component, "__module__", "")))
     }
 
 
@@ -140,22 +182,35 @@ def sources_elsewhere() -> dict[str, str]:
     """Hashes by module of the code of those components: of its file, or of what a notebook knows of them."""
     found: dict[str, str] = {}
     for component in registered_elsewhere().values():
+        made = component if hasattr(component, "__qualname__") else type(component)
         try:
-            text = Path(inspect.getfile(component)).read_text(encoding="utf-8", errors="replace")
+            text = Path(inspect.getfile(made)).read_text(encoding="utf-8", errors="replace")
         except (OSError, TypeError):
-            text = ""
-            with suppress(OSError, TypeError):
-                text = inspect.getsource(component)
-        found[component.__module__] = hashlib.sha256(
-            (found.get(component.__module__, "") + text).encode()
+            text = _typed(made)
+        found[made.__module__] = hashlib.sha256(
+            (found.get(made.__module__, "") + text).encode()
         ).hexdigest()
     return found
 
 
+def _typed(made: Any) -> str:
+    """What a class or function of a notebook does, of which there is no file: its code and its constants."""
+    if isinstance(made, CodeType):
+        inside = [_typed(const) for const in made.co_consts]
+        return repr((made.co_code.hex(), made.co_names, made.co_varnames, inside))
+    if isinstance(made, type):
+        return repr([(name, _typed(part)) for name, part in sorted(vars(made).items())])
+    made = getattr(made, "__func__", getattr(made, "fget", made))
+    if hasattr(made, "__code__"):
+        return repr((_typed(made.__code__), repr(made.__defaults__), repr(made.__kwdefaults__)))
+    return repr(made) if isinstance(made, str | int | float | complex | bytes | tuple) else ""
+
+
 def adopt(found: Mapping[tuple[str, str], Any]) -> None:
-    """Make known here, in a worker, what another process had registered; what is known here stays."""
+    """Make known here, in a worker, what another process has registered; what is built in stays."""
     for (kind, name), component in found.items():
-        _components[kind].setdefault(name, component)
+        if name not in _components[kind] or not _is_ours(_by[kind, name]):
+            _components[kind][name], _by[kind, name] = component, str(component.__module__)
 
 
 @cache
@@ -169,11 +224,19 @@ def _load_plugins() -> None:
     for entry in entry_points(group="datamarket_gym.plugins"):
         try:
             entry.load()
-        except Exception as error:
-            raise DataMarketError(
+        except (Exception, SystemExit) as error:  # whatever somebody else's module does, ours go on
+            why = (
                 f"the plugin {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}; "
                 "mend it or uninstall its package"
-            ) from error
+            )
+            _broken[entry.name] = why
+            warnings.warn(PluginWarning(why), stacklevel=2)
+
+
+def broken_plugins() -> dict[str, str]:
+    """Why plugins could not be loaded, by name; without them everything else works."""
+    _load_plugins()
+    return dict(_broken)
 
 
 def components(kind: str) -> dict[str, Any]:
@@ -188,7 +251,7 @@ def lookup(kind: str, name: str) -> Any:
     """The component registered under a name."""
     known = components(kind)
     if name not in known:
-        raise UnknownNameError(kind, name, known)
+        raise UnknownNameError(kind, name, known, *_broken.values())
     return known[name]
 
 
