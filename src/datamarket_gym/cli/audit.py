@@ -11,7 +11,7 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state, read_validation
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.pipeline.mechanism import mechanism as named
+from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.units.io import read_submission
 
 
@@ -31,7 +31,7 @@ def audit_and_show(
     features, label = read_validation(validation)
     state = market_state(read_submission(submission), features, label, seed)
     oracle = UtilityOracle(features, label, Utility(*utility))
-    chosen = named(mechanism)
+    chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
     with shown_on_stderr() as progress:
         report = audit(
             state,
@@ -52,9 +52,7 @@ def audit_and_show(
 
 
 def _table(report: AuditReport) -> Table:
-    table = Table(
-        title=f"Worst gain found against {report.mechanism.label}, {len(report.trials)} trials"
-    )
+    table = Table(title=f"Worst gain found against {report.label}, {len(report.trials)} trials")
     for head in ("attack", "worst gain", "by", "guaranteed", "stopped by (honest pay moved)"):
         table.add_column(head, justify="right" if head == "worst gain" else "left")
     for finding in report.findings:
@@ -86,7 +84,7 @@ def markdown(report: AuditReport) -> str:
     """The findings as a page to file: a sentence and the certificate's paragraph each."""
     impossible = sum(trial.why is not None for trial in report.trials)
     lines = [
-        f"# Audit of {report.mechanism.label}",
+        f"# Audit of {report.label}",
         "",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",

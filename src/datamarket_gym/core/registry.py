@@ -86,7 +86,7 @@ class Kind(Generic[T]):
         """Build a component from its written form (text or mapping); an instance passes through."""
         if isinstance(spec, str | Mapping):
             if self._build is None:
-                return self._constructed(*_parse(self.name, spec), spec)
+                return self.construct(spec)
             return self._build(*((spec, {}) if isinstance(spec, str) else _parse(self.name, spec)))
         if isinstance(spec, type):
             raise ParameterError(self.name, spec.__name__, f"pass an instance, as {spec.__name__}(...)")
@@ -96,7 +96,9 @@ class Kind(Generic[T]):
             )
         return spec
 
-    def _constructed(self, name: str, given: dict[str, Any], spec: Spec) -> T:
+    def construct(self, spec: Spec, changes: Mapping[str, Any] | None = None) -> T:
+        """By the constructor of the class that a written form names, with some parameters changed."""
+        name, given = _parse(self.name, spec)
         cls: Callable[..., T] = lookup(self.name, name)
         what = f"{self.name} {name}"
         takes = inspect.signature(cls).parameters
@@ -104,6 +106,7 @@ class Kind(Generic[T]):
             if not takes:
                 raise ParameterError(what, given[_FIRST], "it takes no parameter")
             given = {next(iter(takes)): given[_FIRST]}
+        given |= changes or {}
         for parameter in given:
             if parameter not in takes:
                 raise UnknownNameError(f"parameter of {what}", parameter, takes)
@@ -274,7 +277,14 @@ def written(component: object) -> str:
     for kind in _kinds.values():
         if kind.write is not None and isinstance(component, kind.of):
             return kind.write(component)
-    name = name_of(component)
+    return written_fields(component)
+
+
+def written_fields(component: object) -> str:
+    """The name of a component's class and those parameters that are not as by default."""
+    name, registered = _found(component)
+    if registered is component:
+        return name
     if not dataclasses.is_dataclass(component):
         raise DataMarketError(f"{name} is no frozen dataclass, so it has no written form")
     fields = [f for f in dataclasses.fields(component) if f.init]
@@ -292,11 +302,15 @@ def written(component: object) -> str:
 
 
 def name_of(component: object) -> str:
-    """The name under which a component's class is registered."""
+    """The name under which a component's class, or the component itself, is registered."""
+    return _found(component)[0]
+
+
+def _found(component: object) -> tuple[str, Any]:
     for known in _components.values():
-        for name, cls in known.items():
-            if cls is type(component):
-                return name
+        for name, registered in known.items():
+            if registered is component or registered is type(component):
+                return name, registered
     raise DataMarketError(
         f"{type(component).__name__} is not registered; decorate it with @register(kind, name)"
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.truth import SubmittedProfile
 
 NEAR_ZERO = 0.01
@@ -27,8 +27,8 @@ class Report:
     rank_stability: float
     utility: float
     mixed_components: float
-    clusters: int
-    evaluations: int
+    clusters: float
+    evaluations: float
     near_zero: bool
     runtime: float
 
@@ -42,17 +42,18 @@ class Metrics:
 
     @staticmethod
     def evaluate(
-        payments: Payments,
+        payments: PaidTotals,
         latent_owners: SubmittedProfile,
-        honest_reference: Payments,
-        oracle: Payments | None = None,
+        honest_reference: PaidTotals,
+        oracle: PaidTotals | None = None,
         provider: str | None = None,
     ) -> Report:
         """Compare payments on an attacked profile with the honest reference.
 
         ``latent_owners`` is the profile that was paid, with its truth. ``oracle`` are the payments of
         the latent-oracle mechanism on the same profile, for the L1 distance. The provider is the
-        profile's attacker unless another is named.
+        profile's attacker unless another is named. What is counted in clusters is NaN for a mechanism
+        that has none.
         """
         profile = latent_owners
         provider = provider or profile.attacker or next(iter(provider_totals(payments, profile)))
@@ -61,6 +62,7 @@ class Metrics:
         paid, honest = after[provider], before[provider]
         l1 = np.nan if oracle is None else _l1(after, provider_totals(oracle, profile), payments)
         names = list(before)
+        inside = payments if isinstance(payments, Payments) else None
         return Report(
             honest_payment=honest,
             attacked_payment=paid,
@@ -69,15 +71,15 @@ class Metrics:
             oracle_l1=l1,
             rank_stability=_tau([before[n] for n in names], [after[n] for n in names]),
             utility=payments.grand_value,
-            mixed_components=mixed_component_fraction(payments.clusters, profile),
-            clusters=payments.clusters.n_clusters,
-            evaluations=payments.scores.evaluations,
+            mixed_components=mixed_component_fraction(inside.clusters, profile) if inside else np.nan,
+            clusters=inside.clusters.n_clusters if inside else np.nan,
+            evaluations=inside.scores.evaluations if inside else np.nan,
             near_zero=honest < NEAR_ZERO,
             runtime=payments.seconds,
         )
 
 
-def provider_totals(payments: Payments, profile: SubmittedProfile) -> dict[str, float]:
+def provider_totals(payments: PaidTotals, profile: SubmittedProfile) -> dict[str, float]:
     """What each latent provider collects over the identities it controls."""
     controllers = profile.truth.controllers(profile.submission)
     names = list(dict.fromkeys(sorted(controllers.tolist())))
@@ -92,7 +94,7 @@ def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> f
     return float((owners_per_cluster > 1).mean())
 
 
-def _l1(paid: dict[str, float], ideal: dict[str, float], payments: Payments) -> float:
+def _l1(paid: dict[str, float], ideal: dict[str, float], payments: PaidTotals) -> float:
     distance = sum(abs(paid[name] - ideal[name]) for name in paid)
     return distance / payments.grand_value if payments.grand_value else np.nan
 

@@ -18,6 +18,8 @@ from datamarket_gym.core.registry import written
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.world.attacks import Attack
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import ProviderMarket
@@ -101,6 +103,17 @@ def attacks_of(spec: ExperimentSpec) -> list[tuple[str, Attack]]:
     attacks: list[Attack] = [ATTACKS.create(text) for text in spec.attacks]
     count = Counter(attack.label for attack in attacks)
     return [(a.label if count[a.label] == 1 else written(a), a) for a in attacks]
+
+
+def labels_of(mechanism: Mechanism | OwnMechanism) -> Row:
+    """What tables tell mechanisms apart by; one that is not of our pipeline has a name alone."""
+    if not isinstance(mechanism, Mechanism):
+        return {"mechanism": mechanism.name}
+    return {
+        "mechanism": mechanism.name,
+        "granularity": mechanism.granularity,
+        "representative": mechanism.representative,
+    }
 
 
 def selected(only: str | None, attack: str, mechanism: str) -> bool:

@@ -1,8 +1,9 @@
 """From units to amounts in four stages, each a frozen record: tie, represent, score, share."""
 
 from datamarket_gym.pipeline import robust_volume
-from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
-from datamarket_gym.pipeline.payments import Payments, floored, hidden_harm
+from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism, mechanism
+from datamarket_gym.pipeline.own import OwnMechanism, Payer
+from datamarket_gym.pipeline.payments import PaidTotals, Payments, floored, hidden_harm
 from datamarket_gym.pipeline.represent import (
     CanonicalUnits,
     Representative,
@@ -19,12 +20,16 @@ __all__ = [
     "Amounts",
     "CanonicalUnits",
     "Mechanism",
+    "OwnMechanism",
+    "PaidTotals",
+    "Payer",
     "Payments",
     "Provenance",
     "QuotientGame",
     "Representative",
     "Scores",
     "Shares",
+    "as_mechanism",
     "canonical_training_set",
     "cluster_keys",
     "floored",

@@ -24,13 +24,16 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.runs import MANIFEST, Format, Run, Unkept, open_run
 from datamarket_gym.core.specs import Document
-from datamarket_gym.judge.guarantees import Paid, certify
+from datamarket_gym.judge.guarantees import Paid
 from datamarket_gym.judge.guarantees.certificate import Certificate
+from datamarket_gym.judge.guarantees.certify import certified
+from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
 from datamarket_gym.judge.redteam.grid import attack_grid, family
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.remedies import Remedy, try_remedies
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
+from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.files import looking_in, named_folder
@@ -74,18 +77,25 @@ class Finding(Document):
         stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.stops]
         if stopping:
             return f"{text} Stopped by: {', '.join(stopping)}."
+        if not self.remedies:
+            return text
         return f"{text} No evidence layer that was tried stops it."
 
 
 class AuditReport(Document):
-    """An audit: the mechanism, all trials, and the findings, worst first."""
+    """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst first."""
 
-    mechanism: Mechanism
+    mechanism: Mechanism | str
     utility: str
     stop_at: float
     providers: list[str]
     trials: list[Trial]
     findings: list[Finding]
+
+    @property
+    def label(self) -> str:
+        """What tables call the mechanism."""
+        return self.mechanism if isinstance(self.mechanism, str) else self.mechanism.label
 
     @property
     def worst(self) -> Finding | None:
@@ -106,8 +116,8 @@ class Context:
 
     state: MarketState
     utility: UtilityOracle
-    mechanism: Mechanism
-    honest: Paid
+    mechanism: Mechanism | OwnMechanism
+    honest: PaidProfile
     attacks: list[str]
     providers: list[str]
     stop_at: float
@@ -123,7 +133,7 @@ class Context:
 
 def audit(
     market: ProviderMarket | MarketState,
-    mechanism: Mechanism,
+    mechanism: Payer,
     utility: UtilityOracle,
     *,
     providers: int | None = None,
@@ -138,7 +148,7 @@ def audit(
     With ``out`` the report is kept there as ``audit.json``, and an interrupted audit resumes.
     """
     state = market.state if isinstance(market, ProviderMarket) else market
-    context = _context(state, mechanism, utility, providers, only, stop_at)
+    context = _context(state, as_mechanism(mechanism), utility, providers, only, stop_at)
     if out is None:
         return _found(context, Unkept(executor(jobs), progress or SILENT))
     return _audit(context, out, jobs, progress)
@@ -146,7 +156,7 @@ def audit(
 
 def _context(
     state: MarketState,
-    mechanism: Mechanism,
+    mechanism: Mechanism | OwnMechanism,
     utility: UtilityOracle,
     providers: int | None,
     only: str | None,
@@ -157,7 +167,7 @@ def _context(
         require_count("providers", providers)
         chosen = keyed_generator(state.seed, "audited").permutation(len(everyone))[:providers]
         everyone = [everyone[i] for i in sorted(chosen.tolist())]
-    honest = Paid.by(mechanism, state.honest, utility)
+    honest = paid_by(mechanism, state.honest, utility)
     attacks = attack_grid(state, only)
     return Context(state, utility, mechanism, honest, attacks, everyone, stop_at, named_folder())
 
@@ -190,7 +200,7 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
     }
     findings = run.steps(_explain, context, explain, _FINDING, before=len(pairs))
     return AuditReport(
-        mechanism=context.mechanism,
+        mechanism=m if isinstance(m := context.mechanism, Mechanism) else m.name,
         utility=repr(context.utility),
         stop_at=context.stop_at,
         providers=context.providers,
@@ -203,7 +213,7 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
     honest = context.honest.total(provider)
     try:
         profile = context.attacked(provider, attack)
-        paid = Paid.by(context.mechanism, profile, context.utility).total(provider)
+        paid = paid_by(context.mechanism, profile, context.utility).total(provider)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
         return Trial(provider=provider, attack=attack, honest_payment=honest, why=str(error))
     equal = context.honest.payments.grand_value / len(context.state.providers)
@@ -215,17 +225,14 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
 
 def _explain(context: Context, name: str, worst: Trial, tried: int, all_tried: int) -> Finding:
     profile = context.attacked(worst.provider, worst.attack)
-    attacked = Paid.by(context.mechanism, profile, context.utility)
-    certificate = certify(context.honest, attacked, context.mechanism, comparisons=all_tried)
+    m, honest = context.mechanism, context.honest
+    attacked = paid_by(m, profile, context.utility)
+    certificate = certified(honest, attacked, m, comparisons=all_tried)
     remedies = []
-    if worst.gain is None or worst.gain > context.stop_at:
+    gains = worst.gain is None or worst.gain > context.stop_at
+    if gains and isinstance(m, Mechanism) and isinstance(honest, Paid):  # evidence is ours to change
         remedies = try_remedies(
-            context.mechanism,
-            context.state.honest,
-            profile,
-            context.utility,
-            context.honest.payments,
-            context.stop_at,
+            m, context.state.honest, profile, context.utility, honest.payments, context.stop_at
         )
     return Finding(family=name, worst=worst, tried=tried, certificate=certificate, remedies=remedies)
 
@@ -249,7 +256,7 @@ def _digest(context: Context) -> str:
     submission = context.state.honest.submission
     parts = [
         __version__,
-        context.mechanism.model_dump_json(),
+        context.mechanism.key,
         written(context.utility.learner),
         context.utility.utility.empty,
         str(context.stop_at),

@@ -13,9 +13,10 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.judge.metrics import NEAR_ZERO
 from datamarket_gym.judge.redteam.best_response import Target, best_response
 from datamarket_gym.judge.redteam.space import AttackCosts
-from datamarket_gym.lab.cells import Row, kind, learner_for, selected
+from datamarket_gym.lab.cells import Row, kind, labels_of, learner_for, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 
@@ -42,7 +43,7 @@ def _against(
     task: TaskEntry,
     seed: int,
     utility: UtilityEntry,
-    m: Mechanism,
+    m: Mechanism | OwnMechanism,
     engine: dict[str, Any],
 ) -> list[Row]:
     target, used = _target(spec, task, seed, utility, m, engine)
@@ -60,9 +61,7 @@ def _against(
                 "empty": utility.empty,
                 "seed": seed,
                 "attack": "best_response",
-                "mechanism": m.name,
-                "granularity": m.granularity,
-                "representative": m.representative,
+                **labels_of(m),
                 **{f"cost_{name}": float(value) for name, value in level.items()},
                 **task.axes,
                 "best_attack": found.attack,
@@ -82,7 +81,7 @@ def _target(
     task: TaskEntry,
     seed: int,
     utility: UtilityEntry,
-    m: Mechanism,
+    m: Mechanism | OwnMechanism,
     engine: dict[str, Any],
 ) -> tuple[Target, int]:
     """The market of a seed, or of the next in which the provider's honest pay is clearly positive."""
@@ -92,8 +91,7 @@ def _target(
         oracle = market.utility_oracle(utility.build(), learner, engine.get("memo"))
         paid = m.pay(market.honest.submission, oracle, market.honest.truth)
         if paid.total([market.state.provider(spec.provider)]) >= NEAR_ZERO:
-            keyed = m.model_copy(update={"seed": at})
-            return Target(market.state, keyed, oracle, spec.provider), at
+            return Target(market.state, m.seeded(at), oracle, spec.provider), at
     raise DataMarketError(
         f"{m.name} pays provider {spec.provider} almost nothing in {_TRIES} markets; "
         "leave it out with --only, or choose another provider"
