@@ -8,7 +8,9 @@ from datamarket_gym.pipeline.represent import (
     CanonicalUnits,
     Representative,
     canonical_training_set,
+    keep_units,
     represent,
+    seniority,
 )
 from datamarket_gym.pipeline.score import QuotientGame, Scores, cluster_keys, score
 from datamarket_gym.pipeline.share import Allocation, Allocator, Amounts, Provenance, Shares, share
@@ -34,10 +36,12 @@ __all__ = [
     "cluster_keys",
     "floored",
     "hidden_harm",
+    "keep_units",
     "mechanism",
     "represent",
     "robust_volume",
     "score",
+    "seniority",
     "share",
     "tie",
 ]
