@@ -13,7 +13,6 @@ a class in a module that their package names under the entry-point group ``datam
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import hashlib
 import importlib
@@ -28,17 +27,15 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from datamarket_gym.core.errors import (
     DataMarketError,
     ParameterError,
     PluginWarning,
     UnknownNameError,
 )
+from datamarket_gym.core.forms import FIRST, Spec, parsed, text_of
 
 T = TypeVar("T")
-Spec = str | Mapping[str, Any]
 
 HOMES = {
     "encoder": "datamarket_gym.world.encoders",
@@ -87,7 +84,7 @@ class Kind(Generic[T]):
         if isinstance(spec, str | Mapping):
             if self._build is None:
                 return self.construct(spec)
-            return self._build(*((spec, {}) if isinstance(spec, str) else _parse(self.name, spec)))
+            return self._build(*((spec, {}) if isinstance(spec, str) else parsed(self.name, spec)))
         if isinstance(spec, type):
             raise ParameterError(self.name, spec.__name__, f"pass an instance, as {spec.__name__}(...)")
         if not isinstance(spec, self.of):
@@ -98,14 +95,14 @@ class Kind(Generic[T]):
 
     def construct(self, spec: Spec, changes: Mapping[str, Any] | None = None) -> T:
         """By the constructor of the class that a written form names, with some parameters changed."""
-        name, given = _parse(self.name, spec)
+        name, given = parsed(self.name, spec)
         cls: Callable[..., T] = lookup(self.name, name)
         what = f"{self.name} {name}"
         takes = inspect.signature(cls).parameters
-        if _FIRST in given:
+        if FIRST in given:
             if not takes:
-                raise ParameterError(what, given[_FIRST], "it takes no parameter")
-            given = {next(iter(takes)): given[_FIRST]}
+                raise ParameterError(what, given[FIRST], "it takes no parameter")
+            given = {next(iter(takes)): given[FIRST]}
         given |= changes or {}
         for parameter in given:
             if parameter not in takes:
@@ -120,7 +117,6 @@ class Kind(Generic[T]):
 
 
 _NAME = re.compile(r"[\w.-]+")
-_FIRST = "@"  # stands for the first parameter, whatever its name
 
 
 def register(kind: str, name: str) -> Callable[[T], T]:
@@ -295,10 +291,10 @@ def written_fields(component: object) -> str:
     if not changed:
         return name
     if list(changed) == [fields[0].name]:
-        single = f"{name}@{_text(changed[fields[0].name])}"
-        if _parse("", single)[1].keys() == {_FIRST}:
+        single = f"{name}@{text_of(changed[fields[0].name])}"
+        if parsed("", single)[1].keys() == {FIRST}:
             return single
-    return f"{name}({', '.join(f'{key}={_text(value)}' for key, value in changed.items())})"
+    return f"{name}({', '.join(f'{key}={text_of(value)}' for key, value in changed.items())})"
 
 
 def name_of(component: object) -> str:
@@ -318,95 +314,3 @@ def _found(component: object) -> tuple[str, Any]:
 
 def _has_no_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def _parse(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
-    if isinstance(spec, Mapping):
-        parameters = dict(spec)
-        if "name" not in parameters:
-            raise ParameterError(kind, dict(spec), "the mapping needs a 'name'")
-        return str(parameters.pop("name")), parameters
-    match = re.fullmatch(r"\s*([\w.-]+)\s*(?:@\s*(.+?)|\((.*)\))?\s*", spec, flags=re.DOTALL)
-    if match is None:
-        raise ParameterError(kind, spec, "write name, name@value or name(parameter=value, ...)")
-    name, single, several = match.groups()
-    if single is not None:
-        return name, {_FIRST: _literal(single)}
-    parameters = {}
-    for item in _items(several or ""):
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise ParameterError(kind, spec, f"write {item!r} as parameter=value")
-        if key.strip() in parameters:
-            raise ParameterError(kind, spec, f"give {key.strip()!r} once")
-        parameters[key.strip()] = _literal(value.strip())
-    return name, parameters
-
-
-def _items(text: str) -> list[str]:
-    """The text between commas that stand outside quotes and brackets."""
-    parts, depth, quote, start = [], 0, "", 0
-    escaped = False
-    for at, sign in enumerate(text):
-        if quote:
-            if not escaped and sign == quote:
-                quote = ""
-            escaped = sign == "\\" and not escaped
-        elif sign in "'\"":
-            quote = sign
-        elif sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-        elif sign == "," and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
-
-
-def _literal(text: str) -> Any:
-    if text in ("nan", "inf", "-inf"):
-        return float(text)
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
-def _text(value: Any) -> str:
-    """A value as `_literal` reads it back: bare words stay bare, whatever would be misread is quoted.
-
-    What no text gives back (a function, a NaN inside a list) is refused.
-    """
-    value = _plain(value)
-    if isinstance(value, str):
-        bare = value and _items(f"{value}, x") == [value, "x"] and _literal(value) == value
-        return value if bare and not set(value) & set("'\"\\\n") else repr(value)
-    text = repr(value) if isinstance(value, float) else _inner(value)
-    again = _literal(text)
-    if type(again) is not type(value) or (again != value and value == value):
-        raise DataMarketError(
-            f"{value!r} has no written form; use numbers, texts, and lists or mappings of them"
-        )
-    return text
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, in lists and mappings too."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if type(value) in (tuple, list):
-        return type(value)(_plain(v) for v in value)
-    if type(value) is dict:
-        return {_plain(k): _plain(v) for k, v in value.items()}
-    return value
-
-
-def _inner(value: Any) -> str:
-    """A value's repr, with infinities, which are no literals, as 1e999, which is read back as one."""
-    if type(value) in (tuple, list):
-        inner = ", ".join(map(_inner, value)) + ("," if type(value) is tuple and len(value) == 1 else "")
-        return f"[{inner}]" if type(value) is list else f"({inner})"
-    if type(value) is dict:
-        return "{" + ", ".join(f"{_inner(k)}: {_inner(v)}" for k, v in value.items()) + "}"
-    return repr(value).replace("inf", "1e999") if isinstance(value, float) else repr(value)

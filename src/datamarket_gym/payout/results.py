@@ -10,7 +10,7 @@ from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.content import combined_key
 from datamarket_gym.payout.evidence import Payees
 from datamarket_gym.payout.inputs import Inputs
-from datamarket_gym.payout.intervals import Payer
+from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.spec import PayoutSpec
@@ -61,7 +61,7 @@ class Cents:
 
     names: list[str]
     division: Division
-    payer: Payer
+    payer: PayRule
 
 
 def in_cents(
@@ -85,7 +85,7 @@ def in_cents(
         names,
         balances,
     )
-    payer = Payer(shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64))
+    payer = PayRule(shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64))
     return Cents(names, division, payer)
 
 
