@@ -14,6 +14,7 @@ could still gain::
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 __version__ = "0.1.0"
@@ -145,5 +146,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Public names as well, which are not there before they are used."""
-    return sorted({*globals(), *__all__})
+    """The public names, also those that are not loaded yet, and the rooms that are."""
+    there = {n for n, value in globals().items() if n.startswith("__") or isinstance(value, ModuleType)}
+    return sorted({*there, *__all__})

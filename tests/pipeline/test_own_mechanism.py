@@ -103,6 +103,28 @@ def test_errors_name_the_mechanism_and_the_remedy():
         create("mechanism", "by_cunt")
 
 
+def test_a_registered_class_that_cannot_pay_is_refused_when_it_is_made():
+    class Mute:
+        pass
+
+    register("mechanism", "mute")(Mute)
+    try:
+        with pytest.raises(ParameterError, match=r"mechanism mute = 'Mute': pass an object with pay"):
+            create("mechanism", "mute")
+    finally:
+        del registry._components["mechanism"]["mute"]
+
+
+def test_looking_at_payments_trains_nothing(market):
+    class NoOracle:
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    paid = as_mechanism(ByCount()).pay(market.honest.submission, NoOracle())
+    assert "4 identities" in repr(paid)
+    assert paid.to_arrow().num_rows == 4
+
+
 def answering(answer):
     class Answering:
         def pay(self, submission, utility):
@@ -259,6 +281,18 @@ def test_the_best_response_to_it_is_found(tmp_path, market):
     )
     (row,) = [r for r in run_experiment(spec, tmp_path / "run") if r["metric"] == "net_gain"]
     assert row["value"] >= 1.0
+
+
+def test_it_faces_the_gymnasium_environment():
+    pytest.importorskip("gymnasium")
+    from datamarket_gym.judge.redteam.gym_env import AttackEnv
+
+    env = AttackEnv(mechanism_name="by_count@0.02")
+    env.reset(seed=0)
+    _, reward, done, _, info = env.step(env.action_space.sample())
+    assert done
+    assert "A" not in info  # no theorem speaks of it
+    assert np.isfinite(reward)
 
 
 def test_it_is_audited_without_certificates_and_remedies(tmp_path, market):

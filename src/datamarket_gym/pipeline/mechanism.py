@@ -176,12 +176,17 @@ def _built(text: str, parameters: dict[str, Any]) -> Payer:
     name = re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0]
     found = components("mechanism").get(name)
     if isinstance(found, type):
-        return MECHANISMS.construct(text, parameters)
+        return _that_pays(MECHANISMS.construct(text, parameters), name)
     if isinstance(found, Payer):
         if parameters or text.strip() != name:
             raise ParameterError(f"mechanism {name}", parameters or text, "it takes no parameters")
         return found
     return mechanism(text, **parameters)
+
+
+def _that_pays(made: Payer, name: str) -> Payer:
+    OwnMechanism(name, made)  # refuses what cannot pay
+    return made
 
 
 def _written(spec: Payer) -> str:

@@ -73,7 +73,7 @@ class PaidTotals(Shown, Tabular):
     def title(self) -> str:
         """Who was paid what in one line."""
         names = counted(len(self.identities), "identity", "identities")
-        return f"Payments of {self.totals.sum():.4g} to {names}; v(all) = {self.grand_value:.4g}"
+        return f"Payments of {self.totals.sum():.4g} to {names}"
 
 
 _FORMATS = {"amount": ".4f", "share": ".1%", "standard_error": ".4f"}
@@ -131,7 +131,8 @@ class Payments(PaidTotals):
         """Who was paid what in one line, and over how many clusters."""
         units = counted(len(self.clusters.label), "unit")
         clusters = counted(self.clusters.n_clusters, "cluster")
-        return f"{super().title}; {units} in {clusters}, scored by {self.scores.method}"
+        value = f"v(all) = {self.grand_value:.4g}"
+        return f"{super().title}; {value}; {units} in {clusters}, scored by {self.scores.method}"
 
 
 def floored(payments: Payments, *, rescale: bool = False) -> Payments:
