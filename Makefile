@@ -29,10 +29,11 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-## synthetic: S1 to S8, S10 and the ablations, then docs/results.md
+## synthetic: S1 to S8, S10 and the ablations, then docs/results.md and docs/accounts.md
 synthetic: $(READY)
 	$(BIN)/datamarket suite synthetic
 	$(BIN)/datamarket results runs
+	$(BIN)/python tools/accounts.py
 
 ## figures: every figure, from docs/results
 figures: $(READY)

@@ -46,7 +46,7 @@ def worst() -> str:
         lines.append(f"| synthetic, {search.seeds} markets | {title} | {cells[0]} | {cells[1]} |")
     for name in ("cifar10", "stl10", "agnews", "imdb"):
         rows = [r for r in kept[name].rows if r["metric"] == "gain" and r["task"] != "all"]
-        paid = [r for r in rows if r["mechanism"] == "recommended"]
+        paid = [r for r in rows if r["mechanism"] == "recommended" and r["value"] is not None]
         top = max(paid, key=lambda r: float(r["value"]))
         title = kept[name].spec.title.partition(":")[0]
         lines.append(
@@ -65,7 +65,8 @@ def _one(rows: Iterable[Row], **wanted: str) -> Row:
 
 
 def _text(row: Row) -> str:
-    return f"{row['value']:.2f} ± {row['se']:.2f}"
+    error = "" if row["se"] is None else f" ± {row['se']:.2f}"
+    return f"{row['value']:.2f}{error}"
 
 
 def block(readme: str, name: str) -> str:

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import parse_spec, run_experiment
-from datamarket_gym.lab import results as page
 from datamarket_gym.lab.results import collect, read_all, results_page
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -57,7 +56,7 @@ def test_compact_results_lose_nothing_that_is_shown(runs, tmp_path):
     _, rows, folder = runs
     assert collect(folder, tmp_path / "kept") == ["tiny"]
     (kept,) = read_all(tmp_path / "kept")
-    shown = {"gain", "gain_ratio_of_means", "gain_additive", "near_zero_seeds", "oracle_l1"}
+    shown = {"gain", "gain_ratio_of_means", "gain_additive", "oracle_l1"}
     assert {row["metric"] for row in kept.rows} == shown
     wanted = [row for row in rows if row["metric"] in shown]
     assert len(kept.rows) == len(wanted)
@@ -75,19 +74,21 @@ def test_the_page_says_where_we_differ(runs, tmp_path, monkeypatch):
     measured = next(r["value"] for r in rows if r["metric"] == "gain" and r.get("theta") == 0.99)
     entry = {
         "experiment": "tiny", "attack": "sybil_split_2", "mechanism": "quotient_shapley/cosine",
-        "theta": 0.99, "metric": "gain", "paper": measured - 1, "tolerance": 0.5, "why": "Because.",
+        "theta": 0.99, "metric": "gain", "paper": measured - 1, "bar": "l1", "why": "Because.",
     }  # fmt: skip
-    near = {**entry, "theta": 0.9, "paper": measured, "tolerance": 100.0}
-    values = {"tiny": (entry, near)}
-    monkeypatch.setattr("datamarket_gym.lab.tables.paper_values", lambda: values)
-    monkeypatch.setattr(page, "paper_values", lambda: values)
+    near = {**entry, "theta": 0.9, "paper": measured, "bar": "real baseline"}
+    silent = {"experiment": "tiny", "attack": "sybil_split_2", "mechanism": "shapley", "metric": "gain"}
+    silent |= {"paper": 7.0, "paper_se": 0.5, "why": "Nobody knows."}
+    values = {"tiny": (entry, near, silent)}
+    monkeypatch.setattr("datamarket_gym.lab.paper_values.paper_values", lambda: values)
     collect(folder, tmp_path / "kept")
     text = results_page(tmp_path / "kept")
-    assert f"our gain {measured:.3f}" in text
-    assert "lies 1.000 above" in text
+    assert f"for {measured - 1:g}). Because." in text
+    assert "| +1.000 | 0.05 (set after measuring) | **outside** |" in text
     assert text.count("Because.") == 1
-    assert "| 2 | 1 | 1 |" in text
-    assert "**no**" in text
+    assert "| 7 ± 0.5 |" in text
+    assert "for 7 ± 0.5). Nobody knows." in text
+    assert text.count(" | 3 | 1 | 1 | 1 |") == 2  # of the experiment, and of all
     assert "Seeds 0 to 1." in text
 
 

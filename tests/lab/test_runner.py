@@ -5,7 +5,7 @@ import pytest
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment, runner
-from datamarket_gym.lab.tables import summarise
+from datamarket_gym.lab.summary import summarise
 
 TINY = """
 name = "tiny"
@@ -120,11 +120,12 @@ def test_ratio_of_means_and_near_zero_seeds():
             "near_zero": 1.0,
         },
     ]
-    found = {r["metric"]: r["value"] for r in summarise(results)}
+    rows = summarise(results)
+    found = {r["metric"]: r["value"] for r in rows}
     assert found["gain"] == 2.0  # of the seed whose honest payment is clearly above zero
     assert found["gain_every_seed"] == 51.0
     assert found["gain_ratio_of_means"] == pytest.approx(2.1 / 1.001)
-    assert found["near_zero_seeds"] == 1.0
+    assert next(r for r in rows if r["metric"] == "gain")["left_out"] == [1]
 
 
 def test_s1_matches_the_paper_to_three_decimals(tmp_path):

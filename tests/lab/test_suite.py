@@ -1,19 +1,27 @@
 """The synthetic suite on a few seeds: what must hold whatever the draw. Full seeds: `make slow`."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from datamarket_gym.cli import run as suite
 from datamarket_gym.core.errors import UnknownNameError
-from datamarket_gym.core.registry import create
+from datamarket_gym.core.registry import create, written
+from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
-from datamarket_gym.lab.cells import attacks_of, kinds
+from datamarket_gym.lab.cells import attacks_of, compute, kinds
 from datamarket_gym.lab.kinds.fairness import by_cluster, merged_table
+from datamarket_gym.lab.paper_values import paper_values
+from datamarket_gym.lab.results import read_all
 from datamarket_gym.lab.spec import TaskEntry, UtilityEntry
-from datamarket_gym.lab.tables import AVERAGED, paper_values
+from datamarket_gym.lab.summary import AVERAGED
+from datamarket_gym.lab.tables import render
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.world.market import ProviderMarket
 
+DOCS = Path(__file__).parents[2] / "docs"
 SMALL = "synthetic(n_providers=4, per_provider=12, validation=60)"
 SYNTHETIC = [spec for spec in builtin_specs().values() if spec.suite == "synthetic"]
 
@@ -64,6 +72,46 @@ def test_every_number_of_the_paper_finds_its_cell(tmp_path):
         assert sum(row["paper"] is not None for row in rows) == len(paper_values()[name])
 
 
+def test_noisy_rows_rest_on_enough_seeds():
+    specs = builtin_specs()
+    assert all(specs[name].seeds >= 30 for name in ("agnews", "cifar10", "imdb", "stl10"))
+    assert all(specs[name].seeds >= 5 for name in ("agnews-s9", "cifar10-s9"))
+    assert all(spec.seeds >= 10 for spec in specs.values() if spec.kind == "content")
+
+
+def test_the_strongest_attacks_known_are_in_the_table_of_what_we_recommend(tmp_path):
+    spec = builtin_specs()["s10"]
+    labels = dict(attacks_of(spec))
+    assert {"noisy_theft_from_3", "best_response_found"} <= set(labels)
+    assert written(labels["noisy_theft_from_3"]) == (
+        "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)"
+    )
+    worst = [text for text, name in spec.called.items() if name != "noisy_theft_from_3"]
+    rows = run_experiment(spec.model_copy(update={"seeds": 2, "attacks": ["copycat", *worst]}), tmp_path)
+    gain = gains(rows, "mechanism", "attack", "empty")
+    found = gain["recommended", "best_response_found", "chance"]
+    assert found > gain["recommended", "copycat", "chance"] + 0.5
+
+
+def test_best_responses_are_shown_tuned_and_fresh_for_ours_and_for_the_usual_practice():
+    spec = builtin_specs()["best-response"]
+    assert {layout.metric for layout in spec.tables} == {"net_gain", "net_gain_fresh"}
+    assert {"recommended", "shapley"} <= {entry.name for entry in spec.mechanisms}
+    kept = [one for one in read_all(DOCS / "results") if one.spec.name == "best-response"]
+    text = render(kept[0].rows, spec.tables)
+    for mechanism in ("recommended", "shapley"):
+        assert text.count(f"| {mechanism} |") == 2 * len(
+            {c["perturbation"] for c in spec.options["costs"]}
+        )
+    assert "`composite(" in text
+
+
+def test_a_name_for_an_attack_that_is_not_run_is_refused():
+    text = 'name = "x"\ntitle = "x"\nattacks = ["copycat"]\ncalled = { copycta = "theft" }'
+    with pytest.raises(UnknownNameError, match="did you mean copycat"):
+        parse_spec(text, "x.toml")
+
+
 def test_threshold_frontier(tmp_path):
     rows = run_experiment(changed("s4", seeds=4), tmp_path)
     gain = gains(rows, "attack", "mechanism", "theta")
@@ -89,8 +137,8 @@ def test_pure_splits_gain_exactly_nothing_where_units_play(tmp_path):
 
 def test_counting_units_never_pays_more_than_counting_names(tmp_path):
     """With more names than its units deserve, the attacker's equal share is the larger one."""
-    spec = changed("s7", seeds=2, attacks=["near_duplicate_2x_sybils", "sybil_split_k@3"])
-    rows = run_experiment(spec.model_copy(update={"options": {"draws": 2}}), tmp_path)
+    spec = changed("s7", seeds=4, attacks=["near_duplicate_2x_sybils", "sybil_split_k@3"])
+    rows = run_experiment(spec, tmp_path)
     keys = ("mechanism", "representative", "attack", "p_fm", "allocation")
     paid = gains(rows, *keys, metric="gain_ratio_of_means")
     for (m, r, attack, p_fm, rule), value in paid.items():
@@ -111,7 +159,6 @@ def test_the_fairness_bound_holds_and_delta_is_not_idle(tmp_path):
 
 def test_without_an_attack_the_identity_representative_has_no_distance(market):
     from datamarket_gym.evidence import EvidenceGraph
-    from datamarket_gym.learners.oracle import Utility
     from datamarket_gym.pipeline import QuotientGame
 
     oracle = market.utility_oracle(Utility("knn@3"))
@@ -137,16 +184,31 @@ def test_sampling_error_falls_towards_the_exact_answer(tmp_path):
             assert error[mechanism, 1024] > 0
 
 
-def test_draws_are_averaged_within_the_seed(tmp_path):
-    """Two draws in one run are the mean of two runs of one draw each."""
-    base = changed("s5", seeds=1, tasks=[TaskEntry(task=SMALL)], options={"draws": 2})
-    both = run_experiment(base, tmp_path / "both")
-    one = run_experiment(base.model_copy(update={"options": {}}), tmp_path / "one")
-    cells = ("mechanism", "p_fs", "p_fm")
-    clean = ("quotient_shapley/noisy", 0.0, 0.0)
-    assert gains(both, *cells)[clean] == pytest.approx(gains(one, *cells)[clean])
-    assert gains(both, *cells) != gains(one, *cells)
-    assert {row["seeds"] for row in both} == {1}
+@pytest.mark.parametrize("name", ["s5", "s7"])
+def test_noise_is_drawn_once_a_seed(name):
+    """As the protocol has it (6 and 8): a seed's payment is one payment, not a mean over draws."""
+    small = {"tasks": [TaskEntry(task=SMALL)], "utilities": [UtilityEntry(learner="knn@3")]}
+    spec = changed(name, **small)
+    seed, rates = 3, {"p_fs": 0.0, "p_fm": 0.2}
+    market = ProviderMarket.from_task(create("task", SMALL), seed)
+    oracle = market.utility_oracle(Utility("knn@3"))
+    label, attack = attacks_of(spec)[0]
+    profile = attack.apply(0, market.state)
+    family = spec.mechanisms[-1].expand()
+    m, axes = next((m, a) for m, a in family if all(a.get(k, v) == v for k, v in rates.items()))
+    paid = m.model_copy(update={"seed": seed}).pay(profile.submission, oracle, profile.truth)
+    once = provider_totals(paid, profile)[str(profile.attacker)]
+    rows = compute(spec, spec.tasks[0], seed, {})
+    (row,) = [
+        r
+        for r in rows
+        if r["attack"] == label
+        and r["mechanism"] == m.name
+        and r["representative"] == m.representative
+        and all(r[axis] == value for axis, value in axes.items())
+    ]
+    assert row["attacked_payment"] == once
+    assert row["gain"] == once / row["honest_payment"]
 
 
 def test_batches_are_players_of_their_own(tmp_path):

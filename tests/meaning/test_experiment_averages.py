@@ -11,9 +11,8 @@ from datamarket_gym.judge.metrics import Metrics, provider_totals
 from datamarket_gym.judge.redteam.grid import NOISE, attack_grid
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.lab.cells import compute
-from datamarket_gym.lab.kinds.market import _averaged
 from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
-from datamarket_gym.lab.tables import summarise
+from datamarket_gym.lab.summary import summarise
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket
@@ -68,18 +67,6 @@ def draw(honest, attacked, **more):
         "experiment": "x", "seed": 0, "attack": "a", "mechanism": "m", "honest_payment": honest,
         "attacked_payment": attacked, "gain": attacked / honest if honest else math.nan, "near_zero": 0.0, **more,
     }  # fmt: skip
-
-
-def test_draws_of_one_seed_give_the_ratio_of_mean_payments_not_the_mean_of_ratios():
-    (found,) = _averaged([draw(1.0, 2.0, oracle_l1=0.1), draw(3.0, 3.0, oracle_l1=0.3)])
-    assert found["gain"] == 1.25  # 5 / 4; the mean of 2 and 1 would be 1.5
-    assert (found["honest_payment"], found["attacked_payment"]) == (2.0, 2.5)
-    assert found["oracle_l1"] == pytest.approx(0.2)
-    assert found["near_zero"] == 0.0
-    (found,) = _averaged([draw(0.001, 1.0), draw(0.018, 1.0)])
-    assert found["near_zero"] == 1.0  # of the mean payment
-    apart = _averaged([draw(1.0, 2.0, theta=0.1), draw(3.0, 3.0, theta=0.2)])
-    assert [row["gain"] for row in apart] == [2.0, 1.0]  # different cells of a table
 
 
 def table(rows):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from datamarket_gym.core.files import write_text
@@ -52,17 +54,18 @@ def audit_and_show(
 
 
 def _table(report: AuditReport) -> Table:
-    table = Table(title=f"Worst gain found against {report.label}, {len(report.trials)} trials")
+    title = f"Worst gain found against {report.label}, {len(report.trials)} trials"
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
     for head in ("attack", "worst gain", "by", "guaranteed", "stopped by (honest pay moved)"):
-        table.add_column(head, justify="right" if head == "worst gain" else "left")
+        table.add_column(head, justify="right" if head == "worst gain" else "left", overflow="fold")
     for finding in report.findings:
         gain = finding.worst.gain
         bad = gain is None or gain > report.stop_at
         shown = "undefined" if gain is None else f"{gain:.3f}"
         table.add_row(
-            finding.worst.attack,
+            escape(finding.worst.attack),
             f"[{'red' if bad else 'green'}]{shown}[/]",
-            finding.worst.provider,
+            escape(finding.worst.provider),
             finding.certificate.summary,
             ", ".join(f"{r.title} ({r.moved:.0%})" for r in finding.remedies if r.stops)
             or ("nothing that was tried" if bad else "no need"),

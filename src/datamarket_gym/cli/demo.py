@@ -10,7 +10,8 @@ from rich.table import Table
 
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.registry import written
-from datamarket_gym.judge.metrics import provider_totals
+from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, provider_totals
+from datamarket_gym.lab.tables import spans
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline import Mechanism, mechanism
 from datamarket_gym.units import SubmittedProfile
@@ -51,8 +52,9 @@ def schemes() -> tuple[Scheme, Scheme]:
     )
 
 
-Gains = dict[tuple[str, str], list[tuple[float, float]]]
-"""Attacked and honest payment in each market, by attack (in words) and scheme."""
+Gains = dict[tuple[str, str], list[tuple[float, float, bool]]]
+"""Attacked and honest payment in each market, and whether the latter is clearly above zero, by attack
+(in words) and scheme."""
 
 
 def show_demo(attack: str, seeds: int) -> None:
@@ -68,11 +70,13 @@ def show_demo(attack: str, seeds: int) -> None:
             market = ProviderMarket.from_task(SMALL, seed)
             for scheme in schemes():
                 oracle = market.utility_oracle(scheme.utility)
-                honest = _paid(scheme, market.honest, oracle)
+                before = scheme.mechanism.pay(market.honest.submission, oracle)
+                honest = provider_totals(before, market.honest)
+                clear = clearly_paid(honest["provider_0"], before.grand_value, len(honest))
                 for name, title in words.items():
                     paid = _paid(scheme, ATTACKS.create(name).apply(0, market.state), oracle)
-                    both = paid["provider_0"], honest["provider_0"]
-                    gains.setdefault((title, scheme.title), []).append(both)
+                    found = paid["provider_0"], honest["provider_0"], clear
+                    gains.setdefault((title, scheme.title), []).append(found)
                     if seed == 0 and name == chosen:
                         payments[scheme.title, False], payments[scheme.title, True] = honest, paid
             progress.count(seed + 1, seeds)
@@ -109,24 +113,39 @@ def _gain_table(gains: Gains, seeds: int) -> Table:
         cells = []
         for title in titles:
             mean = _mean(gains[attack, title])
-            after, before = np.sum(gains[attack, title], axis=0)
+            after, before = (sum(column) for column in list(zip(*gains[attack, title], strict=True))[:2])
+            ratio = f" \\[{after / before:.3f}]" if before > ROUNDING else ""
             colour = "red" if mean > 1.05 else "green"
-            cells.append(f"[{colour}]{mean:.3f} \\[{after / before:.3f}][/]")
+            cells.append(f"[{colour}]{'no clear market' if np.isnan(mean) else f'{mean:.3f}'}{ratio}[/]")
         table.add_row(attack, *cells)
+    some = next(attack for attack, _ in gains)  # honest payments are the same for all
+    left_out = []
+    for title in titles:
+        unclear = [i for i, (*_, clear) in enumerate(gains[some, title]) if not clear]
+        left_out += [f"{title}: {spans(unclear)}"] if unclear else []
+    if left_out:
+        table.caption = (
+            "Left out of the means, as the honest payment is not clearly above zero there, "
+            f"are the markets of {'; '.join(left_out)}."
+        )
     return table
 
 
-def _mean(pairs: list[tuple[float, float]]) -> float:
-    return float(np.mean([paid / honest for paid, honest in pairs]))
+def _mean(found: list[tuple[float, float, bool]]) -> float:
+    """Of the ratios in the markets where they mean something; NaN where there is none."""
+    ratios = [paid / honest for paid, honest, clear in found if clear]
+    return float(np.mean(ratios)) if ratios else float("nan")
 
 
 def _sentence(gains: Gains) -> str:
     worst = {}
     for title in (s.title for s in schemes()):
-        means = {a: _mean(pairs) for (a, t), pairs in gains.items() if t == title}
-        worst[title] = max(means.items(), key=lambda item: item[1])
+        means = {a: _mean(found) for (a, t), found in gains.items() if t == title}
+        worst[title] = max(means.items(), key=lambda item: np.nan_to_num(item[1]))
     (name, before), (top, stays) = worst.values()
     left = "none of them pays" if stays <= 1.001 else f"{top} still multiplies it by {stays:.2f}"
+    if np.isnan(stays):
+        left = "no market here tells, as it pays the honest next to nothing"
     return (
         f"Paid by name, the best of these attacks ({name}) multiplies the cheat's payment by {before:.2f}. "
         f"Paid by the recommended mechanism, with no oracle, {left}. A search finds stronger ones: "

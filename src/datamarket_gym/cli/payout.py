@@ -49,12 +49,12 @@ def run_and_show(
     table = Table(
         title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
     )
-    table.add_column("identity")
+    table.add_column("identity", overflow="fold")
     for name in ("payment", "low", "high", "without evidence", "carried", "units"):
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(
-            escape(visible(row["identity"], 40)), row["payment"], row["low"], row["high"],
+            escape(visible(row["identity"])), row["payment"], row["low"], row["high"],
             row["without_evidence"], row["balance"], f"{row['units']:,}",
         )  # fmt: skip
     console = Console()
@@ -110,7 +110,7 @@ def show_ledger(run: Path) -> None:
     )
     table = Table(box=None, pad_edge=False)
     for name in ("time", "event", "by", "detail"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for row in ledger.read_history(run):
         table.add_row(*(escape(visible(cell, 90)) for cell in row))
     console.print(table)
@@ -131,11 +131,12 @@ def show_explanation(
 
 def _print_explanation(found: Explanation, money: Currency) -> None:
     console, text = Console(), money.text
+    error = f" ± {found.score_error:.4f}" if found.score_error >= 0.00005 else ""  # not ± 0.0000
     console.print(f"[bold]{escape(visible(found.identity))}[/] is paid {money.code} {text(found.paid)} "
                   f"({text(found.low)} to {text(found.high)} at 95 %).", highlight=False)  # fmt: skip
     console.print(
         f"It submitted {found.units:,} units, which are in {found.clusters:,} clusters; "
-        f"it owns {found.owned:,} of these. Its score is {found.score:.4f} ± {found.score_error:.4f} of the "
+        f"it owns {found.owned:,} of these. Its score is {found.score:.4f}{error} of the "
         "accuracy over chance.",
         highlight=False,
     )

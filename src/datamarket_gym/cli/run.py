@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.table import Table
 
+from datamarket_gym.cli.grids import as_text
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.registry import lookup
 from datamarket_gym.lab import ExperimentSpec, builtin_specs, parse_spec, run_experiment
+from datamarket_gym.lab.tables import grids
 
 
 def members(suite: str, device: str) -> list[ExperimentSpec]:
@@ -66,9 +67,11 @@ def run_and_show(
     spec = spec.model_copy(update={key: value for key, value in said.items() if value is not None})
     out = out or Path("runs") / spec.name
     with shown_on_stderr() as progress:
-        run_experiment(spec, out, jobs=jobs, device=device, memo=memo, progress=progress)
+        rows = run_experiment(spec, out, jobs=jobs, device=device, memo=memo, progress=progress)
     console = Console()
-    console.print(Markdown((out / "table.md").read_text(encoding="utf-8")))
+    console.print(spec.title, style="bold", markup=False, highlight=False, end="\n\n")
+    tables = as_text(grids(rows, spec.tables), console.width)
+    console.print(tables, markup=False, highlight=False, soft_wrap=True)
     console.print(f"\nresults, tables and manifest are in {out}/", highlight=False)
 
 

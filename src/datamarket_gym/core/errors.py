@@ -51,6 +51,10 @@ class UnknownNameError(DataMarketError):
         super().__init__("; ".join([f"unknown {kind} {name!r}", hint, *why]))
 
 
+class UnclearPayError(DataMarketError):
+    """A provider earns so little when honest that a multiplicative gain means nothing."""
+
+
 class TooManyPlayersError(DataMarketError):
     """Enumeration was asked for with more players than it can handle."""
 

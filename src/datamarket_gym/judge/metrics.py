@@ -11,8 +11,25 @@ from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.truth import SubmittedProfile
 
-NEAR_ZERO = 0.01
-"""An honest payment below this is not clearly above zero: a multiplicative gain means nothing."""
+CLEAR = 0.1
+"""Of an equal share of v(all): an honest payment up to this is not clearly above zero."""
+
+ROUNDING = 1e-9
+"""Values are accuracies, of the order of one: what is smaller than this is rounding, and divides nothing."""
+
+
+def clearly_paid(payment: float, grand_value: float, providers: int) -> bool:
+    """Whether an honest payment is clearly above zero, so that a multiplicative gain means something.
+
+    payment > CLEAR * v(all) / n for n latent providers; nothing is clear where all data together are
+    worth nothing, or less.
+    """
+    return grand_value > ROUNDING and payment > CLEAR * grand_value / providers
+
+
+def of_grand_value(amount: float, grand_value: float) -> float:
+    """An amount as a part of v(all); NaN where all data together are worth nothing, or less."""
+    return amount / grand_value if grand_value > ROUNDING else float("nan")
 
 
 @dataclass(frozen=True)
@@ -62,11 +79,12 @@ class Metrics:
         paid, honest = after[provider], before[provider]
         l1 = np.nan if oracle is None else _l1(after, provider_totals(oracle, profile), payments)
         names = list(before)
+        grand, n = honest_reference.grand_value, len(after)
         inside = payments if isinstance(payments, Payments) else None
         return Report(
             honest_payment=honest,
             attacked_payment=paid,
-            gain=paid / honest if honest else np.nan,
+            gain=paid / honest if abs(honest) > ROUNDING else np.nan,
             gain_additive=paid - honest,
             oracle_l1=l1,
             rank_stability=_tau([before[n] for n in names], [after[n] for n in names]),
@@ -74,7 +92,7 @@ class Metrics:
             mixed_components=mixed_component_fraction(inside.clusters, profile) if inside else np.nan,
             clusters=inside.clusters.n_clusters if inside else np.nan,
             evaluations=inside.scores.evaluations if inside else np.nan,
-            near_zero=honest < NEAR_ZERO,
+            near_zero=not clearly_paid(honest, grand, n),
             runtime=payments.seconds,
         )
 
@@ -96,7 +114,7 @@ def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> f
 
 def _l1(paid: dict[str, float], ideal: dict[str, float], payments: PaidTotals) -> float:
     distance = sum(abs(paid[name] - ideal[name]) for name in paid)
-    return distance / payments.grand_value if payments.grand_value else np.nan
+    return of_grand_value(distance, payments.grand_value)
 
 
 def _tau(before: Values | list[float], after: Values | list[float]) -> float:

@@ -101,8 +101,9 @@ def oracles_of(
 def attacks_of(spec: ExperimentSpec) -> list[tuple[str, Attack]]:
     """Attacks under the names tables print, written out where several share one."""
     attacks: list[Attack] = [ATTACKS.create(text) for text in spec.attacks]
-    count = Counter(attack.label for attack in attacks)
-    return [(a.label if count[a.label] == 1 else written(a), a) for a in attacks]
+    names = [spec.called.get(t, a.label) for t, a in zip(spec.attacks, attacks, strict=True)]
+    count = Counter(names)
+    return [(n if count[n] == 1 else written(a), a) for n, a in zip(names, attacks, strict=True)]
 
 
 def labels_of(mechanism: Mechanism | OwnMechanism) -> Row:

@@ -24,7 +24,8 @@ from datamarket_gym.core.progress import Progress
 from datamarket_gym.core.runs import MANIFEST, Format, Run, libraries, open_run
 from datamarket_gym.lab.cells import Row, compute, prepare
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
-from datamarket_gym.lab.tables import summarise, write_tables
+from datamarket_gym.lab.summary import summarise
+from datamarket_gym.lab.tables import write_tables
 from datamarket_gym.units.io import write_table
 from datamarket_gym.world.data.files import looking_in, named_folder
 

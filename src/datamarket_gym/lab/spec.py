@@ -8,11 +8,11 @@ import json
 import re
 from collections.abc import Iterator
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.specs import Document, from_toml
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import MECHANISMS, Mechanism, as_mechanism
@@ -87,14 +87,19 @@ class Layout(Document):
     """One printed table: a metric, what goes down and across, and which rows it shows.
 
     ``down`` left out is the attack and every axis. Whatever else varies splits the table in several,
-    but for the labels in ``merge``.
+    but for the labels in ``merge``. Several metrics are the columns of one table; mechanisms then go down.
     """
 
-    metric: str = "gain"
+    metric: str | list[str] = "gain"
     down: list[str] = []
     across: str = "mechanism"
     merge: list[str] = []
     where: Where = {}
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics shown."""
+        return [self.metric] if isinstance(self.metric, str) else self.metric
 
 
 class Ranges(Document):
@@ -108,7 +113,8 @@ class ExperimentSpec(Document):
     """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
 
     ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges`` and
-    ``tables`` say how results are shown; they do not decide them. ``device`` "cuda" marks an
+    ``tables`` say how results are shown; they do not decide them. ``called`` gives attacks, as
+    ``attacks`` writes them, the names that tables print. ``device`` "cuda" marks an
     experiment that a suite leaves out on a CPU.
     """
 
@@ -127,9 +133,16 @@ class ExperimentSpec(Document):
     utilities: list[UtilityEntry] = [UtilityEntry()]
     provider: int = 0
     attacks: list[str] = []
+    called: dict[str, str] = {}
     mechanisms: list[MechanismEntry] = []
     only: str | None = None
     options: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _names_are_of_attacks(self) -> Self:
+        if unknown := set(self.called) - set(self.attacks):
+            raise UnknownNameError("attack of this experiment", min(unknown), self.attacks)
+        return self
 
     @property
     def digest(self) -> str:

@@ -1,41 +1,56 @@
-"""From tidy results to summary rows: means over seeds, each beside the paper's number; and as
-Markdown tables, laid out as an experiment's `Layout` entries say.
+"""Summary rows as tables, laid out as an experiment's `Layout` entries say, and these as Markdown.
+
+Every mean of ratios stands beside the ratio of means, and a cell that rests on fewer seeds than were run
+is marked: the seeds are named under its own table (protocol, 6).
 """
 
 from __future__ import annotations
 
 import json
-import math
-import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from functools import cache
-from importlib import resources
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
-import numpy as np
-
 from datamarket_gym.core.files import write_text
+from datamarket_gym.judge.metrics import CLEAR
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.spec import ExperimentSpec, Layout, Ranges, Where
+from datamarket_gym.lab.spec import ExperimentSpec, Layout
+from datamarket_gym.lab.summary import NUMBERS, RATIO, labels_of, matches
 
 LABELS = ("task", "learner", "empty", "attack", "mechanism", "granularity", "representative")
-NUMBERS = (
-    "experiment", "metric", "value", "se", "seeds", "paper", "tolerance", "within", "best_attack"
-)  # fmt: skip
 LEGEND = (
-    "Mean ± standard error over seeds; (p ...) is the paper's value, "
-    "! marks a difference beyond the stated tolerance.\n"
+    "Mean ± standard error over seeds, without the latter where all seeds give one number; [the ratio of "
+    "means] beside every mean of ratios; (p ...) is the paper's value, ! marks a difference beyond the "
+    f"stated tolerance. A gain is the mean over the seeds whose honest payment exceeds {CLEAR:g} of an "
+    "equal share of v(all).\n"
 )
+WORDS = {
+    "gain_additive": "additive gain",
+    "oracle_l1": "oracle L1",
+    "rank_stability": "rank stability (Kendall's tau)",
+    "utility": "utility v(all)",
+}
+"""What metrics are called where their names do not say it."""
+DEFAULT = (Layout(), Layout(metric=list(WORDS)))
+"""Without layouts: the gains, and the paper's other metrics."""
+
+Cell = tuple[str, ...]
+"""What a cell says, in parts between which a line may end."""
 
 
-def matches(row: Row, where: Where) -> bool:
-    """Whether a row has the values asked for: a list means any of them, "" that it has none."""
-    return all(
-        row.get(key, "") in value if isinstance(value, list) else row.get(key, "") == value
-        for key, value in where.items()
-    )
+@dataclass(frozen=True)
+class Grid:
+    """One table: cells under ``heads``, behind the labels under ``names``; notes go below."""
+
+    title: str
+    names: list[str]
+    heads: list[str]
+    lines: list[tuple[list[str], list[Cell]]]
+    notes: list[str]
 
 
 def axes_of(row: Row) -> list[str]:
@@ -43,41 +58,59 @@ def axes_of(row: Row) -> list[str]:
     return [key for key in row if key not in LABELS and key not in NUMBERS]
 
 
+def shown_error(row: Row) -> str:
+    """The standard error behind a value, where it does not print as zero."""
+    return f" ± {row['se']:.3f}" if row["se"] and row["se"] >= 0.0005 else ""
+
+
+def grids(rows: Sequence[Row], layouts: Sequence[Layout]) -> list[Grid]:
+    """All tables of an experiment; without layouts those of `DEFAULT`."""
+    ratios = {(r["metric"], labels_of(r)): r["value"] for r in rows if r["metric"].endswith(RATIO)}
+    return [grid for layout in layouts or DEFAULT for grid in _grids(rows, ratios, layout)]
+
+
 def render(rows: Sequence[Row], layouts: Sequence[Layout]) -> str:
-    """All tables of an experiment; without layouts one with the gains."""
-    text = [_table(rows, layout) for layout in layouts or [Layout()]]
-    return "\n".join([*text, LEGEND, _left_out(rows)])
+    """All tables of an experiment as Markdown."""
+    return "\n".join([*(markdown(grid) for grid in grids(rows, layouts)), LEGEND])
 
 
-def _left_out(rows: Sequence[Row]) -> str:
-    """Which mechanisms had seeds whose honest payment is too near zero to divide by."""
-    counts: dict[str, tuple[int, int]] = {}
-    for row in rows:
-        if row["metric"] == "near_zero_seeds" and row["value"]:
-            most = max(int(row["value"]), counts.get(row["mechanism"], (0, 0))[0])
-            counts[row["mechanism"]] = (most, row["seeds"])
-    if not counts:
-        return ""
-    listed = ", ".join(f"{name} {n} of {seeds}" for name, (n, seeds) in counts.items())
-    return (
-        "Left out of the gains, because the honest payment is not clearly above zero there "
-        f"(seeds at most): {listed}. `table.json` also has `gain_every_seed`, "
-        "`gain_ratio_of_means` and `gain_additive`.\n"
-    )
+def markdown(grid: Grid) -> str:
+    """A table as Markdown."""
+    lines = [f"## {grid.title}", "", "| " + " | ".join([*grid.names, *grid.heads]) + " |"]
+    lines.append("|---" * (len(grid.names) + len(grid.heads)) + "|")
+    for labels, cells in grid.lines:
+        lines.append("| " + " | ".join([*labels, *(" ".join(cell) for cell in cells)]) + " |")
+    notes = ["", "<br>\n".join(grid.notes)] if grid.notes else []
+    return "\n".join([*lines, *notes]) + "\n"
 
 
-def _table(rows: Sequence[Row], layout: Layout) -> str:
-    shown = [r for r in rows if r["metric"] == layout.metric and matches(r, layout.where)]
+Ratios = dict[tuple[str, tuple[tuple[str, Any], ...]], float]
+
+
+def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> list[Grid]:
+    several = len(layout.metrics) > 1
+    across = "metric" if several else layout.across
+    standing = ["attack", "mechanism"] if several else ["attack"]
     blocks: dict[tuple[tuple[str, Any], ...], list[Row]] = defaultdict(list)
-    for row in shown:
-        inside = {layout.across, *layout.merge, *(layout.down or ["attack", *axes_of(row)])}
-        varies = [k for k in (*LABELS, *axes_of(row)) if k not in inside]
-        blocks[tuple((k, row[k]) for k in varies if row.get(k) is not None)].append(row)
-    title = layout.metric.replace("_", " ").capitalize()
-    return "\n".join(
-        f"## {title}: {_caption(dict(fixed))}\n\n{_grid(block, layout)}"
-        for fixed, block in blocks.items()
-    )
+    for row in rows:
+        if row["metric"] in layout.metrics and matches(row, layout.where):
+            inside = {across, *layout.merge, *(layout.down or [*standing, *axes_of(row)])}
+            varies = [k for k in (*LABELS, *axes_of(row)) if k not in inside]
+            blocks[tuple((k, row[k]) for k in varies if row.get(k) is not None)].append(row)
+    words = ", ".join(_words(metric) for metric in layout.metrics)
+    found = []
+    for fixed, block in blocks.items():
+        # an axis of the columns never names a row; k is in the attack's name already
+        names = layout.down or [*standing, *dict.fromkeys(a for r in block for a in axes_of(r))]
+        names = [name for name in names if name not in (across, "k")]
+        caption = _caption(dict(fixed))
+        title = words[0].upper() + words[1:] + (f": {caption}" if caption else "")
+        found.append(_grid(title, names, across, block, ratios))
+    return found
+
+
+def _words(metric: str) -> str:
+    return WORDS.get(metric, metric.replace("_", " "))
 
 
 def _caption(fixed: Row) -> str:
@@ -95,159 +128,79 @@ def _caption(fixed: Row) -> str:
     return ", ".join([*filter(None, words), *(f"{k} = {v}" for k, v in fixed.items())])
 
 
-def _grid(block: Sequence[Row], layout: Layout) -> str:
-    # an axis of the columns never names a row; k is in the attack's name already
-    hidden = {layout.across, "k"}
-    names = layout.down or ["attack", *dict.fromkeys(a for r in block for a in axes_of(r))]
-    names = [name for name in names if name not in hidden]
-    across = list(dict.fromkeys(row.get(layout.across) for row in block))
+def _grid(title: str, names: list[str], across: str, block: Sequence[Row], ratios: Ratios) -> Grid:
+    columns = list(dict.fromkeys(row.get(across) for row in block))
     down = list(dict.fromkeys(tuple(row.get(name) for name in names) for row in block))
-    cells = {(tuple(r.get(n) for n in names), r.get(layout.across)): _cell(r) for r in block}
-    heads = ["-" if a is None else str(a) for a in across]
-    if layout.across != "mechanism":
-        heads = [f"{layout.across} = {head}" for head in heads]
-    lines = [" | ".join(["| " + " | ".join(names), *heads]) + " |"]
-    lines.append("|---" * (len(names) + len(across)) + "|")
-    for d in down:
-        first = ["" if part is None else str(part) for part in d]
-        lines.append("| " + " | ".join([*first, *(cells.get((d, a), "") for a in across)]) + " |")
-    return "\n".join(lines) + "\n"
+    notes = _Notes()
+    cells = {(tuple(r.get(n) for n in names), r.get(across)): _cell(r, ratios, notes) for r in block}
+    heads = ["-" if at is None else str(at) for at in columns]
+    if across == "metric":
+        heads = [_words(head) for head in heads]
+    elif across != "mechanism":
+        heads = [f"{across} = {head}" for head in heads]
+    lines = [
+        (["" if part is None else str(part) for part in d], [cells.get((d, c), ()) for c in columns])
+        for d in down
+    ]
+    return Grid(title, names, heads, lines, notes.listed)
 
 
-def _cell(row: Row) -> str:
-    text = f"{row['value']:.3f}"
-    if row["se"] and row["se"] >= 0.0005:
-        text += f" ± {row['se']:.3f}"
+def _cell(row: Row, ratios: Ratios, notes: _Notes) -> Cell:
+    parts = []
+    ratio = ratios.get((row["metric"] + RATIO, labels_of(row)))
+    if row["value"] is None:
+        parts.append("undefined" if ratio is None else "no clear seed")
+    else:
+        parts.append(f"{round(row['value'], 3) + 0.0:.3f}{shown_error(row)}")  # no minus before zero
+        if row["seeds"] == 1:
+            parts.append("(1 seed)")
+    if ratio is not None:
+        parts.append(f"[{ratio:.3f}]")
     if row["paper"] is not None:
-        text += f" (p {row['paper']:g}{' !' if row['within'] is False else ''})"
-    if row.get("best_attack"):
-        text += f" `{row['best_attack']}`"
-    return text
+        parts.append(f"(p {row['paper']:g}{' !' if row['within'] is False else ''})")
+    return (*parts, *notes.marks(row))
 
 
-AVERAGED = (
-    "gain_additive", "oracle_l1", "rank_stability", "utility", "mixed_components", "clusters",
-    "l1_exact", "l1_reference", "asked",
-    "delta", "fairness_loss", "bound_used", "bound_broken", "proxy_broken",
-    "hidden_harm", "paid_total", "attacker_paid", "harm_done",
-    "net_gain", "net_gain_fresh",
-    "honest_cost", "caught", "measured",
-)  # fmt: skip
-MEASURES = ("gain", *AVERAGED, "honest_payment", "attacked_payment", "evaluations", "near_zero")
-NOTE = "best_attack"  # of the seed with the largest net gain; it names no group
+@dataclass
+class _Notes:
+    """The notes of a table, and the marks that lead to them."""
+
+    listed: list[str] = field(default_factory=list)
+    _mark: dict[str, str] = field(default_factory=dict)
+
+    def marks(self, row: Row) -> Cell:
+        texts = []
+        if row.get("left_out"):
+            why = (
+                "the honest payment is not clearly above zero there"
+                if row["metric"].startswith("gain")
+                else "it is undefined there"
+            )
+            ran = row["seeds"] + len(row["left_out"])
+            texts.append(f"{row['seeds']} of {ran} seeds; left out, as {why}: {spans(row['left_out'])}.")
+        if row.get("redrawn"):
+            texts.append(
+                "another market was played, as the honest payment is not clearly above zero in the "
+                f"first: seeds {spans(row['redrawn'])}."
+            )
+        if row.get("best_attack"):
+            texts.append(f"`{row['best_attack']}`")
+        return tuple(self._marked(text) for text in texts)
+
+    def _marked(self, text: str) -> str:
+        if text not in self._mark:
+            first, last = divmod(len(self._mark), 26)  # a to z, aa to zz
+            letters = (ascii_lowercase[first - 1] if first else "") + ascii_lowercase[last]
+            self._mark[text] = f"({letters})"
+            self.listed.append(f"({letters}) {text}")
+        return self._mark[text]
 
 
-def summarise(
-    results: Iterable[Row], pooled: Sequence[str] = (), ranges: Ranges | None = None
-) -> list[Row]:
-    """Long-format rows (one per cell and metric), each with the paper's value where it has one."""
-    groups: dict[tuple[tuple[str, Any], ...], list[Row]] = defaultdict(list)
-    for row in results:
-        labels = {k: v for k, v in row.items() if k not in (*MEASURES, "seed", NOTE) and v is not None}
-        groups[tuple(labels.items())].append(row)
-        if any(axis in labels for axis in pooled):
-            groups[tuple((k, v) for k, v in labels.items() if k not in pooled)].append(row)
-    rows = [
-        {**dict(labels), "metric": metric, "value": value, "se": se, "seeds": seeds, **_note(of_group)}
-        for labels, of_group in groups.items()
-        for metric, value, se, seeds in _metrics(of_group)
-    ]
-    return [with_paper(row) for row in [*rows, *_ranges(rows, ranges)]]
-
-
-def _note(rows: list[Row]) -> Row:
-    found = [row for row in rows if row.get(NOTE)]
-    return {NOTE: max(found, key=lambda row: row["net_gain"])[NOTE]} if found else {}
-
-
-def _metrics(rows: list[Row]) -> Iterable[tuple[str, float | None, float | None, int]]:
-    seeds = len({row["seed"] for row in rows})
-    # A gain is a ratio: where the honest payment is not clearly above zero it means nothing.
-    clear = [row for row in rows if not row.get("near_zero")]
-    yield from _mean("gain", clear, "gain", seeds)
-    yield from _mean("gain_every_seed", rows, "gain", seeds)
-    honest = np.array([row["honest_payment"] for row in rows])
-    attacked = np.array([row["attacked_payment"] for row in rows])
-    if honest.sum():
-        ratio = float(attacked.sum() / honest.sum())
-        yield "gain_ratio_of_means", ratio, _ratio_se(attacked, honest), seeds
-    for name in AVERAGED:
-        yield from _mean(name, rows, name, seeds)
-    if "near_zero" in rows[0]:
-        yield "near_zero_seeds", float(len(rows) - len(clear)), None, seeds
-
-
-def _mean(
-    metric: str, rows: list[Row], column: str, seeds: int
-) -> Iterable[tuple[str, float | None, float | None, int]]:
-    values = np.array([row.get(column, np.nan) for row in rows], dtype=float)
-    values = values[~np.isnan(values)]
-    if len(values):
-        yield metric, float(values.mean()), _se(values), seeds
-
-
-def _ranges(rows: list[Row], ranges: Ranges | None) -> list[Row]:
-    """The lowest and the highest gain of each kind of cell over the axes of ``ranges``."""
-    if ranges is None:
-        return []
-    groups: dict[tuple[tuple[str, Any], ...], list[Row]] = defaultdict(list)
-    numbers = ("value", "se", "seeds", "task", *ranges.over)
-    for row in rows:
-        if row["metric"] == "gain" and matches(row, ranges.where):
-            groups[tuple((k, v) for k, v in row.items() if k not in numbers)].append(row)
-    return [
-        {
-            **dict(labels),
-            **({"attack": row["attack"]} if "attack" in ranges.over else {}),
-            "task": "all",
-            "metric": name,
-            **{k: row[k] for k in ("value", "se", "seeds")},
-        }
-        for labels, cells in groups.items()
-        for name, row in (
-            ("gain_lowest", min(cells, key=lambda r: r["value"])),
-            ("gain_highest", max(cells, key=lambda r: r["value"])),
-        )
-    ]
-
-
-def _se(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
-def _ratio_se(attacked: np.ndarray, honest: np.ndarray) -> float | None:
-    """Jackknife standard error of a ratio of sums."""
-    n = len(honest)
-    rest = honest.sum() - honest
-    if n < 2 or (rest == 0).any():
-        return None
-    ratios = (attacked.sum() - attacked) / rest
-    return float(math.sqrt((n - 1) / n * ((ratios - ratios.mean()) ** 2).sum()))
-
-
-@cache
-def paper_values() -> dict[str, tuple[Row, ...]]:
-    """The paper's numbers with our tolerances by experiment, from all files of the folder ``paper``."""
-    folder = resources.files("datamarket_gym.lab") / "paper"
-    found: dict[str, list[Row]] = defaultdict(list)
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        for entry in tomllib.loads(file.read_text(encoding="utf-8"))["value"]:
-            found[entry["experiment"]].append(entry)
-    return {experiment: tuple(entries) for experiment, entries in found.items()}
-
-
-def with_paper(row: Row) -> Row:
-    """The row with the paper's value, our tolerance and whether we are within it."""
-    ignored = {"value", "se", "seeds", "learner", "empty", "granularity", "representative", "task"}
-    for entry in paper_values().get(row["experiment"], ()):
-        wanted = {k: v for k, v in entry.items() if k not in ("paper", "tolerance", "why")}
-        wanted = {"empty": row.get("empty") and "none", **wanted}  # the paper counts from zero
-        if all(row.get(k) == v for k, v in wanted.items()) and not set(row) - set(wanted) - ignored:
-            paper, tolerance = entry["paper"], entry.get("tolerance")
-            # a hair of slack: 1.0 + 0.1 - 1.1 is not 0 in binary
-            within = None if tolerance is None else abs(row["value"] - paper) <= tolerance + 1e-9
-            return {**row, "paper": paper, "tolerance": tolerance, "within": within}
-    return {**row, "paper": None, "tolerance": None, "within": None}
+def spans(seeds: Sequence[int]) -> str:
+    """Whole numbers in order, runs of three and more written with a dash: 0, 3-7, 12."""
+    ends = [at for at, (a, b) in enumerate(pairwise(seeds), 1) if b != a + 1]
+    runs = [seeds[a:b] for a, b in pairwise([0, *ends, len(seeds)])]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 def write_tables(spec: ExperimentSpec, rows: list[Row], out: Path) -> None:

@@ -118,7 +118,7 @@ def _row(
 def _listed(names: list[str]) -> str:
     distinct = list(dict.fromkeys(names))
     more = f" and {len(distinct) - 3} more" if len(distinct) > 3 else ""
-    return ", ".join(visible(name, 32) for name in distinct[:3]) + more
+    return ", ".join(visible(name) for name in distinct[:3]) + more
 
 
 def _worth(results: Results, cluster: int) -> str:

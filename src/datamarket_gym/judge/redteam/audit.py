@@ -28,6 +28,7 @@ from datamarket_gym.judge.guarantees import Paid
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
+from datamarket_gym.judge.metrics import clearly_paid
 from datamarket_gym.judge.redteam.grid import attack_grid, family
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.remedies import Remedy, try_remedies
@@ -106,8 +107,6 @@ class AuditReport(Document):
 REPORT = "audit.json"
 STOP_AT = 1.05
 """A gain up to this counts as stopped."""
-
-_CLEAR = 0.1  # an honest payment below this share of an equal one is too small to divide by
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +215,8 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
         paid = paid_by(context.mechanism, profile, context.utility).total(provider)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
         return Trial(provider=provider, attack=attack, honest_payment=honest, why=str(error))
-    equal = context.honest.payments.grand_value / len(context.state.providers)
-    gain = paid / honest if honest > _CLEAR * equal > 0 else None
+    grand, n = context.honest.payments.grand_value, len(context.state.providers)
+    gain = paid / honest if clearly_paid(honest, grand, n) else None
     return Trial(
         provider=provider, attack=attack, honest_payment=honest, attacked_payment=paid, gain=gain
     )

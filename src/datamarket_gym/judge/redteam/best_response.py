@@ -13,10 +13,17 @@ from importlib.util import find_spec
 import numpy as np
 
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.errors import DataMarketError, ParameterError, require_choice, require_count
+from datamarket_gym.core.errors import (
+    DataMarketError,
+    ParameterError,
+    UnclearPayError,
+    require_choice,
+    require_count,
+)
 from datamarket_gym.judge.guarantees import Certificate
 from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.paid import paid_by
+from datamarket_gym.judge.metrics import CLEAR, clearly_paid
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.space import (
     DIMENSIONS,
@@ -63,10 +70,12 @@ class Target:
         self._payer = as_mechanism(self.mechanism)
         self.honest = paid_by(self._payer, self.state.honest, self.utility)
         self.pay = self.honest.total(self.name)
-        if not self.pay > 0:
-            raise DataMarketError(
-                f"{self.name} earns {self.pay:.4g} when honest, so gains have no meaning; "
-                "choose another provider"
+        grand, n = self.honest.payments.grand_value, len(self.state.providers)
+        if not clearly_paid(self.pay, grand, n):
+            raise UnclearPayError(
+                f"{self.name} earns {self.pay:.4g} when honest, where an equal share of v(all) is "
+                f"{grand / n:.4g}: gains have no meaning below a share of {CLEAR:g} of that; "
+                "choose another provider or market"
             )
 
     def profile(self, attack: str) -> SubmittedProfile:

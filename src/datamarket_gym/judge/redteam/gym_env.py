@@ -11,6 +11,7 @@ has the attack, its gain and costs, and the channels A, L and D where Theorem 3 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import gymnasium
@@ -18,6 +19,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from datamarket_gym.core.errors import DataMarketError, UnclearPayError
 from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE, Target
 from datamarket_gym.judge.redteam.space import DIMENSIONS, AttackCosts, Space
 from datamarket_gym.learners.oracle import Utility
@@ -29,6 +31,7 @@ Observation = NDArray[np.float32]
 _HIGH: Observation = np.array(
     (1e6, 1, 1e3, 1, 1e3, 1e3), dtype=np.float32
 )  # beyond, nothing is told apart
+_DRAWS = 100  # of markets, until the provider's honest pay is clearly above zero
 
 
 class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
@@ -61,17 +64,18 @@ class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """A new market, in which the provider earns something when honest."""
+        """A new market, drawn again until the provider's honest pay is clearly above zero."""
         super().reset(seed=seed)
-        target = None
-        while target is None:
+        for _ in range(_DRAWS):
             market = ProviderMarket.from_task(self._task, int(self.np_random.integers(2**31)))
             oracle = market.utility_oracle(self._utility)
-            paid = self._mechanism.pay(market.honest.submission, oracle, market.honest.truth)
-            if paid.total([market.state.provider(self._provider)]) > 0:
-                target = Target(market.state, self._mechanism, oracle, self._provider)
-        self._target = target
-        return self._observation(target), {}
+            with suppress(UnclearPayError):  # the market is drawn again
+                self._target = Target(market.state, self._mechanism, oracle, self._provider)
+                return self._observation(self._target), {}
+        raise DataMarketError(
+            f"{self._mechanism.label} pays provider {self._provider} next to nothing in {_DRAWS} markets, "
+            "so rewards would mean nothing; choose another mechanism_name, provider or task"
+        )
 
     def step(self, action: NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Carry out the attack; the episode ends."""

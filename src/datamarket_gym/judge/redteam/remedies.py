@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.judge.metrics import clearly_paid
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
@@ -21,7 +22,7 @@ class Remedy(BaseModel):
 
     title: str
     evidence: str
-    gain: float | None  # multiplicative; None where the honest payment is not positive
+    gain: float | None  # multiplicative; None where the honest payment is not clearly above zero
     moved: float  # share of the honest pot that the layer alone moves between providers
     stops: bool
 
@@ -66,7 +67,8 @@ def try_remedies(
         except DataMarketError as error:
             raise DataMarketError(f"trying {title} ({other.evidence}) as a remedy: {error}") from error
         pay = before.total([provider])
-        gain = after.total(attacked.identities_of(provider)) / pay if pay > 0 else None
+        clear = clearly_paid(pay, before.grand_value, len(honest.submission.identities))
+        gain = after.total(attacked.identities_of(provider)) / pay if clear else None
         found.append(
             Remedy(
                 title=title,

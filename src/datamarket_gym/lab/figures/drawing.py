@@ -17,7 +17,7 @@ from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import replacing
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.tables import matches
+from datamarket_gym.lab.summary import matches
 
 # From dark to light, so that a grey print keeps them apart (after Okabe and Ito).
 COLOURS = ("#1b1b1b", "#0b5fa5", "#b3460a", "#1f8f6b", "#a8588f", "#8a7a1c")
@@ -95,8 +95,12 @@ def legend_below(figure: Any, axis: Any) -> None:
 
 
 def pick(rows: Sequence[Row], metric: str, **where: Any) -> list[Row]:
-    """The rows of a metric with the given labels; a list means any of them, "" none."""
-    return [row for row in rows if row["metric"] == metric and matches(row, where)]
+    """The rows of a metric with the given labels and a value; a list means any of them, "" none."""
+    return [
+        row
+        for row in rows
+        if row["metric"] == metric and row["value"] is not None and matches(row, where)
+    ]
 
 
 def along(rows: Sequence[Row], axis: str) -> tuple[list[Any], Values, Values]:

@@ -1,5 +1,8 @@
 """The attacker of the paper's Remark on costs: the best response to each mechanism at each cost level.
 
+A seed in whose market the provider's honest pay is not clearly above zero plays another market, and its
+rows say so (``redrawn``): tables name these seeds.
+
 On every seed the search prices attacks by the mechanism itself, so its winner is picked with
 hindsight: ``net_gain`` is what that attacker really gets in that market. ``net_gain_fresh`` is the same
 attack in a market it was not tuned on, which shows what is left when hindsight is taken away.
@@ -7,10 +10,10 @@ attack in a market it was not tuned on, which shows what is left when hindsight 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.judge.metrics import NEAR_ZERO
+from datamarket_gym.core.errors import DataMarketError, UnclearPayError
 from datamarket_gym.judge.redteam.best_response import Target, best_response
 from datamarket_gym.judge.redteam.space import AttackCosts
 from datamarket_gym.lab.cells import Row, kind, labels_of, learner_for, selected
@@ -65,11 +68,13 @@ def _against(
                 **{f"cost_{name}": float(value) for name, value in level.items()},
                 **task.axes,
                 "best_attack": found.attack,
+                "redrawn": float(used != seed),
                 "honest_payment": target.pay,
                 "attacked_payment": target.pay * found.gain,
                 "gain": found.gain,
                 "gain_additive": target.pay * (found.gain - 1.0),
                 "net_gain": found.net_gain,
+                "honest_payment_fresh": fresh.pay,
                 "net_gain_fresh": float("nan") if again is None else again.net_gain,
             }
         )
@@ -84,13 +89,12 @@ def _target(
     m: Mechanism | OwnMechanism,
     engine: dict[str, Any],
 ) -> tuple[Target, int]:
-    """The market of a seed, or of the next in which the provider's honest pay is clearly positive."""
+    """The market of a seed, or of the next in which the provider's honest pay is clearly above zero."""
     learner = learner_for(utility, engine)
     for at in range(seed, seed + _TRIES * 1000, 1000):
         market = ProviderMarket.from_task(TASKS.create(task.task), at)
         oracle = market.utility_oracle(utility.build(), learner, engine.get("memo"))
-        paid = m.pay(market.honest.submission, oracle, market.honest.truth)
-        if paid.total([market.state.provider(spec.provider)]) >= NEAR_ZERO:
+        with suppress(UnclearPayError):  # the next market is tried
             return Target(market.state, m.seeded(at), oracle, spec.provider), at
     raise DataMarketError(
         f"{m.name} pays provider {spec.provider} almost nothing in {_TRIES} markets; "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from datamarket_gym.judge.metrics import NEAR_ZERO, provider_totals
+from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, of_grand_value, provider_totals
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -58,7 +58,8 @@ def _budgets(
         for samples in spec.options["samples"]:
             once = sampler.model_copy(update={"samples": samples})
             paid, _, asked = _paid(once, profile, oracle)
-            before = _paid(once, honest, oracle)[0][str(profile.attacker)]
+            unattacked, grand, _ = _paid(once, honest, oracle)
+            before = unattacked[str(profile.attacker)]
             after = paid[str(profile.attacker)]
             rows.append(
                 {
@@ -70,11 +71,11 @@ def _budgets(
                     "samples": samples,
                     "honest_payment": before,
                     "attacked_payment": after,
-                    "gain": after / before if before else float("nan"),
+                    "gain": after / before if abs(before) > ROUNDING else float("nan"),
                     "gain_additive": after - before,
-                    "near_zero": float(before < NEAR_ZERO),
-                    "l1_exact": _l1(paid, exact) / value,
-                    "l1_reference": _l1(paid, reference) / value,
+                    "near_zero": float(not clearly_paid(before, grand, len(unattacked))),
+                    "l1_exact": of_grand_value(_l1(paid, exact), value),
+                    "l1_reference": of_grand_value(_l1(paid, reference), value),
                     "asked": float(asked),
                 }
             )

@@ -61,7 +61,7 @@ def _distance(
     return {
         "delta": delta,
         "fairness_loss": loss,
-        "bound_used": loss / (2 * delta) if delta else float("nan"),
+        "bound_used": loss / (2 * delta) if delta > _SLACK else float("nan"),
         "bound_broken": float(loss > 2 * delta + _SLACK),
     }
 

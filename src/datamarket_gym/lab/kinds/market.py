@@ -1,21 +1,18 @@
 """The kind of most experiments: every attack against every mechanism on one draw of a market.
 
-Options: ``draws`` repeats mechanisms whose evidence is random and averages within the seed;
-``batch`` cuts every identity's submission into batches of that many units.
+Option ``batch`` cuts every identity's submission into batches of that many units.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from datamarket_gym.judge.metrics import NEAR_ZERO, Metrics
+from datamarket_gym.judge.metrics import Metrics
 from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
-from datamarket_gym.lab.tables import MEASURES
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
@@ -25,7 +22,6 @@ from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 
 Extra = Callable[[Mechanism, Payments, ProviderMarket, SubmittedProfile, UtilityOracle], Row]
-_STRIDE = 1_000_003  # between the mechanism seeds of draws, so that those of two markets differ
 
 
 @kind("market")
@@ -45,10 +41,9 @@ def measured(
     market = ProviderMarket.from_task(TASKS.create(task.task), seed)
     rows: list[Row] = []
     for labels, oracle in oracles_of(spec, task, market, engine):
-        for draw in range(spec.options.get("draws", 1)):
-            found = _attacks(spec, market, oracle, seed + _STRIDE * draw, extra)
-            rows += [{"experiment": spec.name, "seed": seed, **row, **labels} for row in found]
-    return _averaged(rows)
+        found = _attacks(spec, market, oracle, seed, extra)
+        rows += [{"experiment": spec.name, "seed": seed, **row, **labels} for row in found]
+    return rows
 
 
 def _attacks(
@@ -104,22 +99,3 @@ def _batched(profile: SubmittedProfile, size: int | None) -> SubmittedProfile:
     batch = np.char.add(np.char.add(submission.identity, "/"), place.astype(str))
     rebatched = submission.take(np.arange(len(submission)), {"batch": batch})
     return SubmittedProfile(rebatched, profile.truth, profile.attacker, profile.attack)
-
-
-def _averaged(rows: list[Row]) -> list[Row]:
-    """One row per cell of the tables: means over draws, and the gain in mean payment."""
-    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(item for item in row.items() if item[0] not in MEASURES)].append(row)
-    if all(len(group) == 1 for group in groups.values()):
-        return rows
-    return [_mean(group) for group in groups.values()]
-
-
-def _mean(rows: list[Row]) -> Row:
-    mean = {n: float(np.mean([row[n] for row in rows])) for n in rows[0] if n in MEASURES}
-    honest, attacked = mean["honest_payment"], mean["attacked_payment"]
-    # Under random evidence a payment is an expectation: the gain is the ratio of two of them.
-    mean["gain"] = attacked / honest if honest else float("nan")
-    mean["near_zero"] = float(honest < NEAR_ZERO)
-    return {**rows[0], **mean}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from datamarket_gym.judge.metrics import Metrics
+from datamarket_gym.judge.metrics import Metrics, of_grand_value
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -57,8 +57,8 @@ def _measured(honest: Payments, paid: Payments, profile: SubmittedProfile, rule:
     report = Metrics.evaluate(ruled, profile, _ruled(honest, rule))
     return {
         **replace(report, oracle_l1=0.0).as_row(),
-        "attacker_paid": report.attacked_payment / paid.grand_value,
-        "paid_total": float(ruled.totals.sum()) / paid.grand_value,
+        "attacker_paid": of_grand_value(report.attacked_payment, paid.grand_value),
+        "paid_total": of_grand_value(float(ruled.totals.sum()), paid.grand_value),
         "hidden_harm": 0.0 if rule == "raw" else hidden_harm(paid),
         "harm_done": honest.grand_value - paid.grand_value,
     }

@@ -9,6 +9,7 @@ import numpy as np
 from datamarket_gym.games.closed_form import RandomMonotoneGame, SplitGame, UnanimityGame
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import SEMIVALUES
+from datamarket_gym.judge.metrics import ROUNDING, clearly_paid
 from datamarket_gym.lab.cells import Row, kind
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.semivalues import full_table, semivalues_from_table
@@ -26,7 +27,8 @@ def split_gain_cell(
     rows: list[Row] = []
     for n in spec.options["n"]:
         game = _game(task.task, n, seed)
-        honest = semivalues_from_table(full_table(game), semivalues)[:, 0]
+        table = full_table(game)
+        honest = semivalues_from_table(table, semivalues)[:, 0]
         for k in spec.options["k"]:
             split = SplitGame(game, 0, k)
             parts = semivalues_from_table(full_table(split), semivalues)[:, split.pseudonyms]
@@ -44,8 +46,9 @@ def split_gain_cell(
                         "k": k,
                         "honest_payment": before,
                         "attacked_payment": after,
-                        "gain": after / before if before else np.nan,
+                        "gain": after / before if abs(before) > ROUNDING else np.nan,
                         "gain_additive": after - before,
+                        "near_zero": float(not clearly_paid(before, table[-1], n)),
                     }
                 )
     return rows

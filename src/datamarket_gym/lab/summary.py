@@ -1,0 +1,178 @@
+"""From tidy results to summary rows: means over seeds, each beside the paper's number.
+
+A seed is one independent draw: within it, values over pooled axes are averaged first, and a standard
+error is taken over the seeds' means. Where all seeds give one number, or there is one seed, there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.judge.metrics import ROUNDING
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.paper_values import with_paper
+from datamarket_gym.lab.spec import Ranges, Where
+
+NUMBERS = (
+    "experiment", "metric", "value", "se", "seeds", "left_out", "redrawn",
+    "paper", "tolerance", "within", "best_attack",
+)  # fmt: skip
+"""What a summary row holds beside its labels: ``seeds`` counts those the value rests on, ``left_out``
+names those it does not rest on, and ``redrawn`` those that played another market."""
+
+AVERAGED = (
+    "gain_additive", "oracle_l1", "rank_stability", "utility", "mixed_components", "clusters",
+    "l1_exact", "l1_reference", "asked",
+    "delta", "fairness_loss", "bound_used", "bound_broken", "proxy_broken",
+    "hidden_harm", "paid_total", "attacker_paid", "harm_done",
+    "net_gain", "net_gain_fresh",
+    "honest_cost", "caught", "measured",
+)  # fmt: skip
+MEASURES = (
+    "gain", *AVERAGED, "honest_payment", "attacked_payment", "honest_payment_fresh",
+    "evaluations", "near_zero", "redrawn",
+)  # fmt: skip
+NOTE = "best_attack"  # of the seed with the largest net gain; it names no group
+RATIO = "_ratio_of_means"  # ends the metric that stands beside a mean of ratios
+_WEIGHTED = {"net_gain": "honest_payment", "net_gain_fresh": "honest_payment_fresh"}
+"""Ratios other than the gain, and what they are ratios to."""
+
+Labels = tuple[tuple[str, Any], ...]
+
+
+def matches(row: Row, where: Where) -> bool:
+    """Whether a row has the values asked for: a list means any of them, "" that it has none."""
+    return all(
+        row.get(key, "") in value if isinstance(value, list) else row.get(key, "") == value
+        for key, value in where.items()
+    )
+
+
+def labels_of(row: Row) -> Labels:
+    """What tells a summary row's cell from others."""
+    return tuple((k, v) for k, v in row.items() if k not in NUMBERS and v is not None)
+
+
+def summarise(
+    results: Iterable[Row], pooled: Sequence[str] = (), ranges: Ranges | None = None
+) -> list[Row]:
+    """Long-format rows (one per cell and metric), each with the paper's value where it has one."""
+    groups: dict[Labels, list[Row]] = defaultdict(list)
+    for row in results:
+        labels = {k: v for k, v in row.items() if k not in (*MEASURES, "seed", NOTE) and v is not None}
+        groups[tuple(labels.items())].append(row)
+        if any(axis in labels for axis in pooled):
+            groups[tuple((k, v) for k, v in labels.items() if k not in pooled)].append(row)
+    rows = [
+        {**dict(labels), **found, **_notes(of_group)}
+        for labels, of_group in groups.items()
+        for found in _metrics(of_group)
+    ]
+    return [with_paper(row) for row in [*rows, *_ranges(rows, ranges)]]
+
+
+def _notes(rows: list[Row]) -> Row:
+    found = [row for row in rows if row.get(NOTE)]
+    note = {NOTE: max(found, key=lambda row: row["net_gain"])[NOTE]} if found else {}
+    redrawn = sorted({row["seed"] for row in rows if row.get("redrawn")})
+    return {**note, **({"redrawn": redrawn} if redrawn else {})}
+
+
+def _metrics(rows: list[Row]) -> Iterator[Row]:
+    # A gain is a ratio: where the honest payment is not clearly above zero it means nothing.
+    unclear = {row["seed"] for row in rows if row.get("near_zero")}
+    yield from _mean("gain", rows, "gain", unclear)
+    yield from _mean("gain_every_seed", rows, "gain")
+    yield from _ratio("gain" + RATIO, rows, "attacked_payment", "honest_payment")
+    for name in AVERAGED:
+        yield from _mean(name, rows, name)
+    for name, weight in _WEIGHTED.items():
+        if rows[0].get(name) is not None:
+            whole = [
+                {**row, "part": row[name] * row[weight]} for row in rows if not math.isnan(row[name])
+            ]
+            yield from _ratio(name + RATIO, whole, "part", weight)
+
+
+def _mean(
+    metric: str, rows: list[Row], column: str, unclear: Collection[int] = frozenset()
+) -> Iterator[Row]:
+    """The mean over seeds; none where nothing was measured, an empty one where it is nowhere defined."""
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for row in rows:
+        if row.get(column) is not None:
+            by_seed[row["seed"]].append(row[column])
+    if not by_seed:
+        return
+    means = {seed: float(np.mean(found)) for seed, found in by_seed.items() if seed not in unclear}
+    means = {seed: mean for seed, mean in means.items() if not math.isnan(mean)}
+    values = np.array(list(means.values()))
+    value = float(values.mean()) if len(values) else None
+    left_out = sorted(set(by_seed) - set(means))
+    yield {
+        "metric": metric, "value": value, "se": standard_error(values), "seeds": len(values),
+        **({"left_out": left_out} if left_out else {}),
+    }  # fmt: skip
+
+
+def standard_error(values: Values) -> float | None:
+    """Of the mean; None for one value, and where all are one number but for rounding."""
+    if len(values) < 2 or _same(values):
+        return None
+    return float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
+def _same(values: Values) -> bool:
+    return bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
+
+
+def _ratio(metric: str, rows: list[Row], above: str, below: str) -> Iterator[Row]:
+    """The ratio of two means over all seeds, with the jackknife's error over seeds.
+
+    There is none where the honest earn nothing on the whole, or owe: it would be no gain.
+    """
+    by_seed: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        by_seed[row["seed"]].append((row[above], row[below]))
+    if not by_seed:
+        return
+    parts, wholes = np.array([np.mean(found, axis=0) for found in by_seed.values()]).T
+    least = ROUNDING * np.abs(wholes).sum()
+    if not wholes.sum() > least:
+        return
+    n, without = len(wholes), wholes.sum() - wholes
+    error = None
+    if n > 1 and (without > least).all():
+        ratios = (parts.sum() - parts) / without
+        if not _same(ratios):
+            error = float(math.sqrt((n - 1) / n * ((ratios - ratios.mean()) ** 2).sum()))
+    yield {"metric": metric, "value": float(parts.sum() / wholes.sum()), "se": error, "seeds": n}
+
+
+def _ranges(rows: list[Row], ranges: Ranges | None) -> list[Row]:
+    """The lowest and the highest gain of each kind of cell over the axes of ``ranges``."""
+    if ranges is None:
+        return []
+    groups: dict[Labels, list[Row]] = defaultdict(list)
+    ratios = {labels_of(row): row for row in rows if row["metric"] == "gain" + RATIO}
+    for row in rows:
+        if row["metric"] == "gain" and matches(row, ranges.where):
+            inside = ("task", *ranges.over)
+            groups[tuple((k, v) for k, v in labels_of(row) if k not in inside)].append(row)
+    found: list[Row] = []
+    for labels, cells in groups.items():
+        known = [cell for cell in cells if cell["value"] is not None] or cells[:1]
+        for name, pick in (("gain_lowest", min), ("gain_highest", max)):
+            at = pick(known, key=lambda cell: cell["value"] or 0.0)
+            attack = {"attack": at["attack"]} if "attack" in ranges.over else {}
+            for metric, cell in ((name, at), (name + RATIO, ratios.get(labels_of(at)))):
+                if cell is not None:
+                    kept = {k: cell[k] for k in NUMBERS if k in cell}
+                    found.append({**dict(labels), **attack, **kept, "task": "all", "metric": metric})
+    return found
