@@ -168,10 +168,30 @@ def test_a_pay_that_takes_other_things_is_refused_before_it_is_called():
         as_mechanism(Odd())
 
 
-def test_payments_of_ours_pass_through_and_amounts_become_paid_totals(market):
+class Deduplicates:
+    """Shapley over what is left of each identity when copies are dropped."""
+
+    def pay(self, submission, utility):
+        once = np.unique(submission.keys, return_index=True)[1]
+        return mechanism("shapley").pay(submission.take(once), utility)
+
+
+def test_payments_on_other_units_count_by_their_amounts(market):
+    oracle = market.utility_oracle(KNN)
+    copied = create("attack", "exact_dup_2x_sybils").apply(0, market.state)
+    found = as_mechanism(Deduplicates())
+    with pytest.raises(DataMarketError, match="has no amount for identity 'provider_0"):
+        found.pay(copied.submission, oracle)  # names that are left with nothing
+    turned = market.honest.submission.take(np.arange(len(market.honest.submission))[::-1])
+    paid = found.pay(turned, oracle)
+    assert paid.as_dict() == mechanism("shapley").pay(turned, oracle).as_dict()
+    assert not isinstance(paid, Payments)
+
+
+def test_amounts_become_paid_totals(market):
     submission, oracle = market.honest.submission, market.utility_oracle(KNN)
     ours = as_mechanism(Delegates()).pay(submission, oracle)
-    assert isinstance(ours, Payments)
+    assert ours.as_dict() == mechanism("shapley").pay(submission, oracle).as_dict()
     paid = as_mechanism(ByCount(0.5)).pay(submission, oracle)
     assert isinstance(paid, PaidTotals)
     assert paid.as_dict() == {f"provider_{i}": 6.0 for i in range(4)}

@@ -95,12 +95,7 @@ class OwnMechanism:
     @classmethod
     def of(cls, payer: Any, name: str = "") -> OwnMechanism:
         """The mechanism under a name, or under what it is written as, or under that of its class."""
-        try:
-            return cls(name or written_fields(payer), payer)
-        except DataMarketError as error:
-            if name or isinstance(error, ParameterError):
-                raise
-            return cls(type(payer).__name__, payer)
+        return cls(name or _written(payer) or type(payer).__name__, payer)
 
     @property
     def label(self) -> str:
@@ -115,7 +110,7 @@ class OwnMechanism:
     @property
     def key(self) -> str:
         """All that is known of what decides payments."""
-        return repr((self.name, self.payer))
+        return repr((self.name, _written(self.payer) or self.payer))
 
     @property
     def asks_oracle(self) -> bool:
@@ -139,7 +134,7 @@ class OwnMechanism:
 
     def pay(
         self, submission: Submission, utility: UtilityOracle, oracle: GroundTruth | None = None
-    ) -> PaidTotals:
+    ) -> OwnPayments:
         """Pay a submission; the oracle is shown only to a mechanism that takes one."""
         started = time.perf_counter()
         shown = {"oracle": oracle} if self.asks_oracle else {}
@@ -148,7 +143,7 @@ class OwnMechanism:
 
     def _checked(
         self, found: Any, submission: Submission, utility: UtilityOracle, seconds: float
-    ) -> PaidTotals:
+    ) -> OwnPayments:
         names = submission.identities.tolist()
         if not isinstance(found, PaidTotals | Mapping):
             raise DataMarketError(
@@ -175,6 +170,13 @@ class OwnMechanism:
             raise DataMarketError(
                 f"mechanism {self.name} pays {odd!r}, who submitted nothing; pay identities of the submission only"
             )
-        if isinstance(found, PaidTotals):
-            return found
+        # Payments, too, count by their amounts alone: their clusters may be of other units than these.
         return OwnPayments(submission, np.array([float(amounts[n]) for n in names]), utility, seconds)
+
+
+def _written(payer: Any) -> str:
+    """What it is written as; empty where it has no written form."""
+    try:
+        return written_fields(payer)
+    except DataMarketError:
+        return ""
