@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from datamarket_gym.core.errors import CollapsedMarketWarning as CollapsedMarketWarning
     from datamarket_gym.core.errors import DataMarketError as DataMarketError
     from datamarket_gym.core.registry import register as register
     from datamarket_gym.evidence import Clusters as Clusters
@@ -101,6 +102,7 @@ _EXPORTS = {
     "Allocator": "pipeline",
     "Attack": "world.attacks",
     "Clusters": "evidence",
+    "CollapsedMarketWarning": "core.errors",
     "DataMarketError": "core.errors",
     "Encoder": "world.encoders",
     "Estimator": "games.semivalue",

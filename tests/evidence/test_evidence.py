@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
-from datamarket_gym.core.registry import create
+from datamarket_gym.core.registry import create, written
 from datamarket_gym.evidence import EvidenceGraph, EvidenceLayer
 from datamarket_gym.evidence.layers import content as content_module
 from datamarket_gym.evidence.layers.content import similar_pairs
@@ -148,3 +148,13 @@ def test_copies_in_any_order_form_one_cluster():
         id=np.arange(150), identity=np.arange(150) % 7, features=features, label=np.zeros(150, int)
     )
     assert EvidenceGraph.build(many, "cosine@0.999999").n_clusters == 5
+
+
+def test_an_open_threshold_is_written_and_not_guessed(submission):
+    layer = create("evidence", "hybrid_hash_cosine@auto")
+    assert written(layer) == "hybrid_hash_cosine@auto"
+    with pytest.raises(ParameterError, match="settle the mechanism first, or name a number"):
+        EvidenceGraph.build(submission, layer)
+    for text in ("cosine@auto", "hybrid_hash_cosine@automatic"):
+        with pytest.raises(ParameterError, match="choose a value in"):
+            create("evidence", text)

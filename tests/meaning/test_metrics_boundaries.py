@@ -44,6 +44,21 @@ def test_rank_stability_compares_before_with_after(market, paid):
         )
 
 
+def test_payments_that_differ_by_rounding_have_no_order(market, paid):
+    """Equal pay is equal pay: ranks of rounding noise said 0.6 of a mechanism that pays all the same."""
+    level = after(paid, [0.1, 0.1 + 1.4e-17, 0.1 - 1.4e-17, 0.1])
+    other = after(paid, [0.1, 0.2, 0.3, 0.4])
+    for one, two in ((level, other), (other, level)):
+        report = Metrics.evaluate(one, market.honest, two, provider="provider_0")
+        assert np.isnan(report.rank_stability)
+    tied = after(paid, [0.1, 0.1 + 1e-17, 0.3, 0.4])
+    exact = after(paid, [0.1, 0.1, 0.3, 0.4])
+    assert (
+        Metrics.evaluate(tied, market.honest, other, provider="provider_0").rank_stability
+        == Metrics.evaluate(exact, market.honest, other, provider="provider_0").rank_stability
+    )
+
+
 def test_ranks_of_two_providers_can_be_compared(market):
     two = ProviderMarket(market.dataset, market.provider_partition[:2])
     oracle = two.utility_oracle(Utility("knn@3"))

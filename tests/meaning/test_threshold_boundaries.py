@@ -7,8 +7,9 @@ from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import predict_theta
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, chaining_floors
+from datamarket_gym.evidence.threshold.choice import admitted
+from datamarket_gym.evidence.threshold.crowding import crowding_floor, highest_cosines
 from datamarket_gym.evidence.threshold.floors import Merges, variant_similarities
-from datamarket_gym.payout.threshold import _admitted, crowding_floor, highest_cosines
 from datamarket_gym.world.data import Embeddings
 
 RNG = np.random.default_rng(4)
@@ -118,23 +119,23 @@ def test_the_simulated_markets_are_averaged():
 )  # fmt: skip
 def test_a_wanted_threshold_must_lie_between_floor_and_ceiling(wanted, crowding, theta):
     check = found(pairwise=0.7, p10=0.9)
-    assert _admitted(check, crowding, wanted)[0] == theta
+    assert admitted(check, crowding, wanted)[0] == theta
 
 
 def test_a_crowd_is_where_less_than_two_hundredths_are_left():
-    assert "weak" in _admitted(found(p10=0.9), 0.885, "auto")[1]
-    assert "weak" not in _admitted(found(p10=0.9), 0.875, "auto")[1]
-    assert "weak" not in _admitted(found(p10=0.02), 0.0, "0.01")[1]
+    assert "weak" in admitted(found(p10=0.9), 0.885, "auto")[1]
+    assert "weak" not in admitted(found(p10=0.9), 0.875, "auto")[1]
+    assert "weak" not in admitted(found(p10=0.02), 0.0, "0.01")[1]
 
 
 def test_the_automatic_threshold_moves_up_with_the_crowd_and_never_below_the_floor():
     check = found(pairwise=0.6, p10=0.9)
-    assert _admitted(check, None, "auto")[0] == 0.7
-    assert _admitted(check, 0.65, "auto")[0] == 0.7  # high enough as it is
-    assert _admitted(check, 0.7, "auto")[0] == 0.7
-    assert _admitted(check, 0.801, "auto")[0] == 0.86  # half-way between floor and ceiling, rounded up
-    assert _admitted(check, 0.8901, "auto")[0] == 0.90  # in a crowd: just above it
-    assert _admitted(found(pairwise=0.89, p10=0.9), None, "auto")[0] is None
+    assert admitted(check, None, "auto")[0] == 0.7
+    assert admitted(check, 0.65, "auto")[0] == 0.7  # high enough as it is
+    assert admitted(check, 0.7, "auto")[0] == 0.7
+    assert admitted(check, 0.801, "auto")[0] == 0.86  # half-way between floor and ceiling, rounded up
+    assert admitted(check, 0.8901, "auto")[0] == 0.90  # in a crowd: just above it
+    assert admitted(found(pairwise=0.89, p10=0.9), None, "auto")[0] is None
 
 
 def test_crowding_takes_at_most_one_honest_unit_in_a_hundred_for_a_copy():

@@ -6,7 +6,7 @@ from payout_files import payments, run, units
 from payout_files import validation as few_dimensions
 
 from datamarket_gym.core.files import read_json
-from datamarket_gym.payout.threshold import crowding_floor, highest_cosines
+from datamarket_gym.evidence.threshold.crowding import crowding_floor, highest_cosines
 
 DIMENSIONS = 64
 

@@ -7,8 +7,9 @@ import pytest
 from payout_files import run, spec, write
 
 from datamarket_gym.core.files import read_json
+from datamarket_gym.evidence.threshold.crowding import crowding_floor, highest_cosines
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.threshold import Threshold, choose_evidence, crowding_floor, highest_cosines
+from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
 
 DIMENSIONS, HELD = 64, 200
 
@@ -87,9 +88,9 @@ def test_the_threshold_is_lifted_to_the_middle_of_what_is_left_rounded_up(said, 
 
 
 def test_the_interval_that_is_shown_starts_at_the_crowd(said):
-    found = Threshold.model_validate(said)
+    found = DrawnThreshold.model_validate(said)
     assert found.interval == (said["crowding"], said["check"]["interval"][1])
-    low, high = Threshold(why="nothing was checked").interval
+    low, high = DrawnThreshold(why="nothing was checked").interval
     assert low > high
 
 

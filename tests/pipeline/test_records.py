@@ -104,7 +104,7 @@ def test_what_was_paid_can_be_read_back(market, tmp_path, changes):
 @pytest.mark.parametrize("representative", ["capped", "identity", "capped(kappa=1, pick=centroid)"])
 def test_rows_that_are_submitted_units_are_kept_as_numbers(market, tmp_path, representative):
     submission = create("attack", "exact_dup_2x_sybils").apply(0, market.state).submission
-    m = mechanism("recommended", representative=representative)
+    m = mechanism("recommended", representative=representative, evidence="hybrid_hash_cosine@0.9")
     canonical = represent(m, submission, tie(m, submission))
     kept = canonical.stored()
     assert (

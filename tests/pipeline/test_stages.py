@@ -17,6 +17,7 @@ from datamarket_gym.pipeline import (
     mechanism,
     represent,
     score,
+    settle,
     share,
     tie,
 )
@@ -129,7 +130,9 @@ def test_pay_is_its_four_stages_and_given_ties_replace_the_first(market):
     submission, oracle = profile.submission, market.utility_oracle(Utility("knn", "chance"))
     m = mechanism("recommended")
     paid = m.pay(submission, oracle)
-    clusters = tie(m, submission)
+    settled, threshold = settle(m, submission, oracle)
+    assert threshold == paid.threshold
+    clusters = tie(settled, submission)
     canonical = represent(m, submission, clusters)
     scores = score(m, canonical, oracle)
     shares = share(m, submission, clusters, canonical, scores)

@@ -11,10 +11,11 @@ from rich.table import Table
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.core.progress import shown_on_stderr
+from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state, read_validation
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
-from datamarket_gym.units.io import read_submission
+from datamarket_gym.units.io import read_submission, read_validation_embedding
 
 
 def audit_and_show(
@@ -32,9 +33,11 @@ def audit_and_show(
     """Audit a submission, then print the findings and where the files are."""
     features, label = read_validation(validation)
     state = market_state(read_submission(submission), features, label, seed)
-    oracle = UtilityOracle(features, label, Utility(*utility))
+    oracle = UtilityOracle(
+        features, label, Utility(*utility), embedding=read_validation_embedding(validation)
+    )
     chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
-    with shown_on_stderr() as progress:
+    with shown_on_stderr() as progress, told_once():  # the report has it
         report = audit(
             state,
             chosen,
@@ -50,6 +53,9 @@ def audit_and_show(
     console = Console()
     console.print(_table(report))
     console.print(_sentence(report))
+    console.print(_evidence(report), highlight=False, markup=False)
+    for warning in report.warnings:
+        console.print(f"Warning: {warning}.", style="red", highlight=False, markup=False)
     console.print(f"\nthe report with all certificates is in {out}/", highlight=False)
 
 
@@ -67,7 +73,7 @@ def _table(report: AuditReport) -> Table:
             f"[{'red' if bad else 'green'}]{shown}[/]",
             escape(finding.worst.provider),
             finding.certificate.summary,
-            ", ".join(f"{r.title} ({r.moved:.0%})" for r in finding.remedies if r.stops)
+            ", ".join(f"{r.title} ({r.moved:.0%})" for r in finding.remedies if r.advised)
             or ("nothing that was tried" if bad else "no need"),
         )
     return table
@@ -83,6 +89,12 @@ def _sentence(report: AuditReport) -> str:
     return worst.certificate.words
 
 
+def _evidence(report: AuditReport) -> str:
+    if not report.evidence:
+        return f"{report.label} is a mechanism of its own: no evidence layers were tried against it."
+    return f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else "")
+
+
 def markdown(report: AuditReport) -> str:
     """The findings as a page to file: a sentence and the certificate's paragraph each."""
     impossible = sum(trial.why is not None for trial in report.trials)
@@ -91,6 +103,9 @@ def markdown(report: AuditReport) -> str:
         "",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",
+        "",
+        _evidence(report),
+        *(f"\nWarning: {warning}." for warning in report.warnings),
     ]
     for finding in report.findings:
         lines += ["", f"## {finding.family}", "", finding.words(report.stop_at), ""]

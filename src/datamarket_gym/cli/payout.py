@@ -66,6 +66,8 @@ def run_and_show(
         highlight=False,
         markup=False,
     )
+    for warning in manifest["warnings"]:
+        console.print(f"Warning: {warning}.", style="red", highlight=False, markup=False)
     console.print(
         f"{manifest['units']:,} units make {manifest['clusters']:,} clusters. Read {out / 'report.html'}; "
         f"then: datamarket ledger approve {out}",

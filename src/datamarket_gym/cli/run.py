@@ -12,6 +12,7 @@ from datamarket_gym.cli.grids import as_text
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.registry import lookup
+from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.lab import ExperimentSpec, builtin_specs, parse_spec, run_experiment
 from datamarket_gym.lab.tables import grids
 
@@ -66,12 +67,14 @@ def run_and_show(
     said = {"seeds": seeds, "first_seed": first_seed, "only": only}
     spec = spec.model_copy(update={key: value for key, value in said.items() if value is not None})
     out = out or Path("runs") / spec.name
-    with shown_on_stderr() as progress:
+    with told_at_the_end() as told, shown_on_stderr() as progress:
         rows = run_experiment(spec, out, jobs=jobs, device=device, memo=memo, progress=progress)
     console = Console()
     console.print(spec.title, style="bold", markup=False, highlight=False, end="\n\n")
     tables = as_text(grids(rows, spec.tables), console.width)
     console.print(tables, markup=False, highlight=False, soft_wrap=True)
+    for name, words in told.items():
+        console.print(f"Warning: {name}: {words}.", style="red", highlight=False, markup=False)
     console.print(f"\nresults, tables and manifest are in {out}/", highlight=False)
 
 

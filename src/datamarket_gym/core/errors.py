@@ -67,10 +67,18 @@ class LearnerError(DataMarketError):
     """A learner failed on a coalition; the message names the coalition."""
 
 
+class CollapsedMarketWarning(UserWarning):
+    """Similarity evidence tied much of a market into one cluster; says how much, and what to do."""
+
+    def __init__(self, mechanism: str, words: str) -> None:
+        super().__init__(f"{mechanism}: {words}")
+        self.mechanism, self.words = mechanism, words
+
+
 def require_in(parameter: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:
-    """Refuse a value outside [low, high], or (low, high] with ``open_low``; NaN is outside."""
-    above = value > low if open_low else value >= low
-    if not (above and value <= high):
+    """Refuse a value outside [low, high], or (low, high] with ``open_low``; NaN and words are outside."""
+    inside = not isinstance(value, str) and (value > low if open_low else value >= low) and value <= high
+    if not inside:
         bracket = "(" if open_low else "["
         raise ParameterError(parameter, value, f"choose a value in {bracket}{low:g}, {high:g}]")
 

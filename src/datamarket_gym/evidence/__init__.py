@@ -10,7 +10,7 @@ from datamarket_gym.evidence.graph import (
     View,
     star,
 )
-from datamarket_gym.evidence.threshold import Admissibility, predict_theta
+from datamarket_gym.evidence.threshold import Admissibility, Threshold, predict_theta
 
 __all__ = [
     "GRANULARITIES",
@@ -19,6 +19,7 @@ __all__ = [
     "Edges",
     "EvidenceGraph",
     "EvidenceLayer",
+    "Threshold",
     "View",
     "layers",
     "predict_theta",

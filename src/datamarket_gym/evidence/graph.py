@@ -113,6 +113,8 @@ class EvidenceLayer(ABC):
     needs_oracle: ClassVar[bool] = False
     needs_content: ClassVar[str] = ""
     """The raw content it compares ("text" or "image", a metadata column); most layers need none."""
+    by_similarity: ClassVar[bool] = False
+    """Whether it takes likeness for sameness, and may so tie the honest: a collapse is then told."""
 
     @abstractmethod
     def edges(self, view: View) -> Edges:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.truth import SubmittedProfile
@@ -120,6 +120,17 @@ def _l1(paid: dict[str, float], ideal: dict[str, float], payments: PaidTotals) -
 def _tau(before: Values | list[float], after: Values | list[float]) -> float:
     from scipy.stats import kendalltau
 
-    if len(before) < 2 or len(set(before)) < 2 or len(set(after)) < 2:
+    one, other = _levels(before), _levels(after)
+    if one.max() == 0 or other.max() == 0:  # no order on one side: nothing to compare
         return float("nan")
-    return float(kendalltau(before, after).statistic)
+    return float(kendalltau(one, other).statistic)
+
+
+def _levels(payments: Values | list[float]) -> Codes:
+    """The place of each payment among the distinct ones; what differs by rounding is one payment."""
+    values = np.asarray(payments, dtype=float)
+    order = np.argsort(values, kind="stable")
+    steps = np.diff(values[order]) > ROUNDING
+    level = np.zeros(len(values), dtype=np.int64)
+    level[order] = np.concatenate([[0], np.cumsum(steps)])
+    return level

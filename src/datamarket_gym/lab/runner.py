@@ -7,7 +7,9 @@ only the cells that are missing and ends with the same bytes. Seconds are kept a
 
 from __future__ import annotations
 
+import json
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import CollapsedMarketWarning, DataMarketError
 from datamarket_gym.core.executors import Task, executor
-from datamarket_gym.core.files import write_json
+from datamarket_gym.core.files import read_json, write_json
 from datamarket_gym.core.machine import machine
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.core.runs import MANIFEST, Format, Run, libraries, open_run
+from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.lab.cells import Row, compute, prepare
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.lab.summary import summarise
@@ -30,7 +33,7 @@ from datamarket_gym.units.io import write_table
 from datamarket_gym.world.data.files import looking_in, named_folder
 
 RESULTS = "results.parquet"
-_SECONDS = b"seconds"
+_SECONDS, _COLLAPSED = b"seconds", b"collapsed"
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ def run_experiment(
 ) -> list[Row]:
     """Run (or resume) an experiment into a folder and return the summary rows of its table.
 
-    ``memo`` names a file in which fits are kept and shared with other runs.
+    ``memo`` names a file in which fits are kept and shared with other runs. Where evidence collapsed markets,
+    one warning per mechanism says so, whoever computed the cells; the manifest keeps it.
     """
     tasks = _tasks(spec)
     jobs = min(jobs, len(tasks))
@@ -67,12 +71,15 @@ def run_experiment(
             # Threads inside a fit only where cells do not already fill the cores.
             games = len(tasks) * (1 + len(spec.attacks))
             engine = {"device": device, "jobs": 1 if jobs > 1 else 0, "games": games, "memo": memo}
-            timings = _compute(run, Shared(spec, engine, named_folder()), tasks)
+            timings, warned = _compute(run, Shared(spec, engine, named_folder()), tasks)
             timings |= {"jobs": jobs, "machine": machine(device)}
             write_json(out / "timings.json", timings, indent=2, sort=False)
-            write_json(out / MANIFEST, _manifest(spec), indent=2, sort=False)
+            write_json(out / MANIFEST, _manifest(spec) | {"warnings": warned}, indent=2, sort=False)
         rows = summarise(pq.read_table(out / RESULTS).to_pylist(), spec.pooled, spec.ranges)
         write_tables(spec, rows, out)
+        told = read_json(out / MANIFEST)["warnings"]
+    for name, words in told.items():
+        warnings.warn(CollapsedMarketWarning(name, words), stacklevel=2)
     return rows
 
 
@@ -84,32 +91,47 @@ def _tasks(spec: ExperimentSpec) -> dict[str, Task]:
     }
 
 
-def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> dict[str, Any]:
-    """Write the results of all cells; what they took."""
+def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Write the results of all cells; what they took, and what they warned of."""
     resumed = any(run.kept(name, _CELL.ending).exists() for name in tasks)
     started = time.perf_counter()
     cells = run.steps(_cell, shared, tasks, _CELL)
     seconds = sum(float(cell.schema.metadata[_SECONDS]) for cell in cells)
     plain = [cell.replace_schema_metadata(None) for cell in cells]
     write_table(pa.concat_tables(plain, promote_options="permissive"), run.folder / RESULTS)
-    return {
+    timings = {
         "cells": len(cells),
         "cell_seconds": round(seconds, 3),
         "wall_seconds": None if resumed else round(time.perf_counter() - started, 3),
     }
+    return timings, _collapses(cells)
 
 
 def _cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
     """The rows of a cell, with its seconds beside them."""
     spec = shared.spec
     started = time.perf_counter()
-    with looking_in(shared.data):
+    with looking_in(shared.data), told_at_the_end() as told:
         rows = compute(spec, task, seed, shared.engine)
     if not rows:
         raise DataMarketError(f"{spec.name}: nothing is left to run; check --only {spec.only!r}")
     names = dict.fromkeys(name for row in rows for name in row)
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
-    return table.replace_schema_metadata({_SECONDS: repr(time.perf_counter() - started)})
+    return table.replace_schema_metadata(
+        {_SECONDS: repr(time.perf_counter() - started), _COLLAPSED: json.dumps(told)}
+    )
+
+
+def _collapses(cells: list[pa.Table]) -> dict[str, str]:
+    """By mechanism, in how many cells its evidence collapsed the market, with the first as example."""
+    told: dict[str, list[str]] = {}
+    for cell in cells:
+        for name, words in json.loads(cell.schema.metadata[_COLLAPSED]).items():
+            told.setdefault(name, []).append(words)
+    return {
+        name: f"the market collapsed in {len(words)} of {len(cells)} cells, as in: {words[0]}"
+        for name, words in told.items()
+    }
 
 
 def _write_cell(path: Path, table: pa.Table) -> None:

@@ -41,7 +41,8 @@ class UtilityOracle:
 
     The memo is keyed by the multiset of training rows, so all mechanisms on one profile (and the
     untouched coalitions of attacked profiles) share their fits. With ``memo`` it is kept in a file
-    and shared with other processes.
+    and shared with other processes. ``embedding`` are the validation rows' own, for submissions that bring
+    embeddings beside their features: no utility needs them, the check of a similarity threshold does.
     """
 
     def __init__(
@@ -52,11 +53,18 @@ class UtilityOracle:
         *,
         learner: Learner | None = None,
         memo: str | Path | None = None,
+        embedding: Features | None = None,
     ) -> None:
         self.utility = utility or Utility()
         self.learner: Learner = learner or LEARNERS.create(self.utility.learner)
         self.features = np.ascontiguousarray(validation_features, dtype=np.float64)
         self.label = np.asarray(validation_label)
+        self.embedding = None if embedding is None else np.asarray(embedding, dtype=np.float64)
+        if self.embedding is not None and len(self.embedding) != len(self.label):
+            raise SubmissionError(
+                f"there are {len(self.embedding)} validation embeddings for {len(self.label)} validation rows; "
+                "give one for each row"
+            )
         self.classes = np.unique(self.label)
         self.memo, self._secret = CoalitionMemo(), secrets.token_bytes(16)
         if memo is not None:
@@ -82,7 +90,11 @@ class UtilityOracle:
     def counted_from(self, empty: str) -> UtilityOracle:
         """The same learner and validation rows, and the same memo, counted from another U(empty)."""
         other = UtilityOracle(
-            self.features, self.label, Utility(self.utility.learner, empty), learner=self.learner
+            self.features,
+            self.label,
+            Utility(self.utility.learner, empty),
+            learner=self.learner,
+            embedding=self.embedding,
         )
         other.memo, other._secret = self.memo, self._secret
         return other

@@ -70,6 +70,7 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "mechanism": results.mechanism.model_dump(mode="json"),
             "utility": {"learner": spec.utility.learner, "empty": spec.utility.empty},
             "evidence": {"used": results.threshold.evidence, "why": results.threshold.why},
+            "warnings": [] if results.collapse is None else [results.collapse],
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
             "versions": {

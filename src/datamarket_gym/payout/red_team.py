@@ -15,20 +15,23 @@ from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.files import write_json, write_text
+from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import Inputs
-from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.payout.results import Results
 
 ATTACKS = "sybil_split_k,exact_dup_2x_sybils,near_duplicate_2x_sybils,copycat,synthetic_laundering,junk_padding"
 _PLAYERS, _IDENTITIES, _UNITS, _VALIDATION = 2, 8, 50, 200
 
 
-def run_red_team(
-    inputs: Inputs, spec: PayoutSpec, mechanism: Mechanism, state: Path, target: Path
-) -> None:
-    """The audit of a sample market, kept in ``target``; or why it cannot be made."""
+def run_red_team(results: Results, state: Path, target: Path) -> None:
+    """The audit of a sample market, kept in ``target``; or why it cannot be made.
+
+    The mechanism is the run's, at the threshold that the whole submission settled: in a sample the nearest
+    stranger is further away, and its own check would admit thresholds that the run must not use.
+    """
+    inputs, spec = results.inputs, results.spec
     if not spec.audit:
         write_json(target, {"none": "they were switched off"})
         return
@@ -37,9 +40,21 @@ def run_red_team(
         submission = inputs.submission.take(rows)
         held = _some(len(inputs.validation_label), _VALIDATION, spec.seed, "audit validation")
         features, label = inputs.validation_features[held], inputs.validation_label[held]
-        utility = UtilityOracle(features, label, spec.utility)
+        embedding = inputs.validation_embedding
+        utility = UtilityOracle(
+            features, label, spec.utility, embedding=None if embedding is None else embedding[held]
+        )
         market = market_state(submission, features, label, spec.seed)
-        found = audit(market, mechanism, utility, providers=_PLAYERS, only=ATTACKS, out=state)
+        with told_once():  # the run tells of its whole market
+            found = audit(
+                market,
+                results.mechanism,
+                utility,
+                providers=_PLAYERS,
+                only=ATTACKS,
+                out=state,
+                threshold=None if results.threshold.check is None else results.threshold,
+            )
     except RunError:
         raise
     except DataMarketError as error:

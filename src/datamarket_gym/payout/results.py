@@ -8,13 +8,14 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.content import combined_key
+from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.payout.evidence import Payees
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.threshold import Threshold
+from datamarket_gym.payout.threshold import DrawnThreshold
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments, floored
 from datamarket_gym.pipeline.share import grid_of
@@ -30,7 +31,7 @@ class Results:
 
     spec: PayoutSpec
     inputs: Inputs
-    threshold: Threshold
+    threshold: DrawnThreshold
     mechanism: Mechanism
     overrides: list[Override]
     payments: Payments
@@ -41,6 +42,14 @@ class Results:
     error: Values  # standard error of the payment, minor units
     width: float
     without_evidence: list[int]
+
+    @property
+    def collapse(self) -> str | None:
+        """What to say where similarity evidence took much of the market for one unit."""
+        found = find_collapse(
+            self.mechanism.evidence, self.inputs.submission, self.payments.clusters, checked=True
+        )
+        return None if found is None else found.words
 
     @property
     def low(self) -> list[int]:

@@ -42,7 +42,7 @@ def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None =
             progress.stage("writing tables")
             write_tables(results, out)
             progress.stage("attacking a sample of the market")
-            run_red_team(payday.inputs, spec, results.mechanism, run.state / "audit", out / "audit.json")
+            run_red_team(results, run.state / "audit", out / "audit.json")
             progress.stage("writing the report")
             write_report(results, payday.run, out)
             write_manifest(results, payday.run, payday.opening, out)

@@ -28,7 +28,7 @@ from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.threshold import Threshold, choose_evidence
+from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.pipeline.records import record_format
@@ -107,11 +107,13 @@ class FinishedRun:
         return form.read(path)
 
 
-def _write_threshold(path: Path, threshold: Threshold) -> None:
+def _write_threshold(path: Path, threshold: DrawnThreshold) -> None:
     path.write_text(json_text(threshold.model_dump(mode="json")), encoding="utf-8")
 
 
-_THRESHOLD = Format(".json", _write_threshold, lambda path: Threshold.model_validate(read_json(path)))
+_THRESHOLD = Format(
+    ".json", _write_threshold, lambda path: DrawnThreshold.model_validate(read_json(path))
+)
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class Work:
             without.division.paid,
         )  # fmt: skip
 
-    def threshold(self) -> Threshold:
+    def threshold(self) -> DrawnThreshold:
         """The evidence that may be used."""
         inputs, spec = self.payday.inputs, self.payday.spec
         return self.run.output("threshold.json", _THRESHOLD, lambda: choose_evidence(inputs, spec))
@@ -193,4 +195,10 @@ def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
     features, label = inputs.validation_features, inputs.validation_label
     group = validation_groups(features, label, spec.seed)
     order = np.lexsort((unit_keys(features, label), group))
-    return UtilityOracle(features[order], label[order], spec.utility)
+    embedding = inputs.validation_embedding
+    return UtilityOracle(
+        features[order],
+        label[order],
+        spec.utility,
+        embedding=None if embedding is None else embedding[order],
+    )

@@ -13,6 +13,7 @@ from datamarket_gym.pipeline.represent import (
     seniority,
 )
 from datamarket_gym.pipeline.score import QuotientGame, Scores, cluster_keys, score
+from datamarket_gym.pipeline.settle import settle
 from datamarket_gym.pipeline.share import Allocation, Allocator, Amounts, Provenance, Shares, share
 from datamarket_gym.pipeline.tie import tie
 
@@ -42,6 +43,7 @@ __all__ = [
     "robust_volume",
     "score",
     "seniority",
+    "settle",
     "share",
     "tie",
 ]

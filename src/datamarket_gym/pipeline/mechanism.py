@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.errors import CollapsedMarketWarning, DataMarketError, ParameterError
 from datamarket_gym.core.registry import (
     Kind,
     components,
@@ -21,12 +22,14 @@ from datamarket_gym.core.registry import (
     written_fields,
 )
 from datamarket_gym.core.specs import fault
+from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.pipeline.represent import represent
 from datamarket_gym.pipeline.score import score
+from datamarket_gym.pipeline.settle import OPEN, settle
 from datamarket_gym.pipeline.share import share
 from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.semivalues import Valuator
@@ -106,16 +109,26 @@ class Mechanism(BaseModel):
     ) -> Payments:
         """Pay a submission. The oracle is shown only to evidence and allocations that declare it.
 
-        With ``clusters`` the question is what would be paid if these were the ties.
+        Evidence that leaves its threshold open (``hybrid_hash_cosine@auto``) is settled first; the payments
+        say how. Warns (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one
+        unit. With ``clusters`` the question is what would be paid if these were the ties.
         """
         started = time.perf_counter()
         require_learnable(submission.label, utility.label)
-        clusters = clusters or tie(self, submission, oracle)
+        threshold = None
+        if clusters is None:
+            settled, threshold = settle(self, submission, utility)
+            clusters = tie(settled, submission, oracle)
+            collapse = find_collapse(
+                settled.evidence, submission, clusters, checked=threshold is not None
+            )
+            if collapse is not None:
+                warnings.warn(CollapsedMarketWarning(self.name, collapse.words), stacklevel=2)
         canonical = represent(self, submission, clusters)
         scores = score(self, canonical, utility)
         shares = share(self, submission, clusters, canonical, scores, oracle)
         seconds = time.perf_counter() - started
-        return Payments(submission.identities, clusters, canonical, scores, shares, seconds)
+        return Payments(submission.identities, clusters, canonical, scores, shares, seconds, threshold)
 
 
 def mechanism(name: str, **changes: Any) -> Mechanism:
@@ -228,8 +241,8 @@ _preset(
 )
 _preset(
     "recommended",
-    "Units play; hash and cosine evidence; the earliest unit represents and owns its cluster.",
-    evidence="hybrid_hash_cosine@0.9",
+    "Units play; hashes, and cosine where it is admitted; the earliest unit represents and owns its cluster.",
+    evidence=OPEN,
     granularity="unit",
     representative="capped",
     allocation="count_canonical",

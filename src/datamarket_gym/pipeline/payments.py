@@ -13,6 +13,7 @@ from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.frames import Tabular
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.evidence.threshold.choice import Threshold
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import Scores
 from datamarket_gym.pipeline.share import Amounts, exact_amounts
@@ -89,6 +90,7 @@ class Payments(PaidTotals):
     scores: Scores
     shares: Amounts
     seconds: float = 0.0
+    threshold: Threshold | None = None  # how the evidence was settled, where the mechanism left it open
 
     @property
     def amount(self) -> Values:

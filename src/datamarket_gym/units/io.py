@@ -39,6 +39,13 @@ def read_validation(path: str | Path) -> tuple[Features, NDArray[Any]]:
     return dense["features"], single[label].values()
 
 
+def read_validation_embedding(path: str | Path) -> Features | None:
+    """The embeddings of validation rows beside their features; None where the file has none."""
+    table = Table.open(Path(path))
+    columns = table.matrix_columns("embedding")
+    return table.read(matrices={"embedding": columns})[1]["embedding"] if columns else None
+
+
 def write_submission(submission: Submission, path: str | Path) -> None:
     """Write a submission in the format of the path's ending; nothing half-written is left behind."""
     write_table(to_table(submission, spread=ending(Path(path)) == ".csv"), Path(path))

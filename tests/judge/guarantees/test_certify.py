@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from datamarket_gym.core.errors import DataMarketError, OracleRequiredError, ParameterError
+from datamarket_gym.core.errors import (
+    CollapsedMarketWarning,
+    DataMarketError,
+    OracleRequiredError,
+    ParameterError,
+)
 from datamarket_gym.core.registry import create
 from datamarket_gym.games.semivalue import Semivalue
 from datamarket_gym.judge.guarantees import Certificate, Paid, certify, quotient_stability
@@ -275,3 +280,27 @@ def test_stability_with_identical_players():
     found = quotient_stability(Paid.by(m, base, oracle), Paid.by(m, other, oracle))
     assert found.stable
     assert found.pairing.tolist() == list(range(len(names)))
+
+
+def test_open_evidence_is_settled_again_and_not_believed():
+    market = small()
+    oracle = market.utility_oracle(Utility("knn", "chance"))
+    profile = create("attack", "copycat(sigma=0.5)").apply(0, market.state)
+    honest, attacked = (Paid.by(RECOMMENDED, p, oracle) for p in (market.honest, profile))
+    found = certify(honest, attacked, RECOMMENDED)
+    assert found.evidence == tuple(p.payments.threshold.evidence for p in (honest, attacked))
+    assert found.evidence[0].startswith("hybrid_hash_cosine@0.")
+    assert Certificate.model_validate_json(found.model_dump_json()) == found
+    with pytest.raises(
+        DataMarketError, match=r"validation rows, which are not known here; pay with .*Paid.by"
+    ):
+        certify(Paid(market.honest, honest.payments), attacked, RECOMMENDED)
+    loose = RECOMMENDED.model_copy(update={"evidence": "hybrid_hash_cosine@0.3"})
+    with pytest.warns(CollapsedMarketWarning):
+        other = Paid(market.honest, loose.pay(market.honest.submission, oracle), oracle)
+    with pytest.raises(DataMarketError, match="cannot be certified"):
+        certify(other, attacked, RECOMMENDED)
+    moved = found.model_copy(update={"evidence": ("hybrid_hash_cosine@0.9", "exact_hash")})
+    assert "hybrid_hash_cosine@0.9 on the honest submission and exact_hash on this one" in moved.words
+    same = found.model_copy(update={"evidence": ("exact_hash", "exact_hash")})
+    assert "on the honest submission" not in same.words

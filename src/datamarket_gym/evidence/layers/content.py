@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,7 @@ class Cosine(EvidenceLayer):
     """Ties units whose embeddings have cosine similarity of at least ``theta``, exactly."""
 
     theta: float
+    by_similarity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_in("theta", self.theta, -1.0, 1.0, open_low=True)

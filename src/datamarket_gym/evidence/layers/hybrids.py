@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from datamarket_gym.core.errors import require_in
+from datamarket_gym.core.errors import ParameterError, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import Cosine, ExactHash
@@ -21,6 +21,7 @@ class HybridSourceCosine(EvidenceLayer):
 
     theta: float
     needs_oracle: ClassVar[bool] = True
+    by_similarity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_in("theta", self.theta, -1.0, 1.0, open_low=True)
@@ -34,15 +35,27 @@ class HybridSourceCosine(EvidenceLayer):
 @register("evidence", "hybrid_hash_cosine")
 @dataclass(frozen=True)
 class HybridHashCosine(EvidenceLayer):
-    """Ties units with identical payloads or with cosine similarity of at least ``theta``."""
+    """Ties units with identical payloads or with cosine similarity of at least ``theta``.
 
-    theta: float
+    ``auto`` leaves the threshold, and whether there is one, to the check on the operator's validation rows;
+    it is settled before units are tied.
+    """
+
+    theta: float | str
+    by_similarity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_in("theta", self.theta, -1.0, 1.0, open_low=True)
+        if self.theta != "auto":
+            Cosine(self.theta)  # type: ignore[arg-type]
 
     def edges(self, view: View) -> Edges:
         """The edges of both layers."""
+        if isinstance(self.theta, str):
+            raise ParameterError(
+                "theta",
+                self.theta,
+                "it depends on the validation rows: pay by a mechanism, settle the mechanism first, or name a number",
+            )
         return Edges.concat([ExactHash().edges(view), Cosine(self.theta).edges(view)])
 
 
@@ -55,6 +68,7 @@ class HybridMinhashCosine(EvidenceLayer):
     jaccard: float = MinHash.jaccard
     words: int = MinHash.words
     needs_content: ClassVar[str] = "text"
+    by_similarity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Cosine(self.theta)
@@ -74,6 +88,7 @@ class HybridPerceptualCosine(EvidenceLayer):
     theta: float
     bits: int = Perceptual.bits
     needs_content: ClassVar[str] = "image"
+    by_similarity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Cosine(self.theta)

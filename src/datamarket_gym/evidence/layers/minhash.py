@@ -36,6 +36,7 @@ class MinHash(EvidenceLayer):
     jaccard: float = 0.3
     words: int = 2
     needs_content: ClassVar[str] = "text"
+    by_similarity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_in("jaccard", self.jaccard, 0.0, 1.0, open_low=True)

@@ -33,6 +33,7 @@ class Perceptual(EvidenceLayer):
 
     bits: int = 28
     needs_content: ClassVar[str] = "image"
+    by_similarity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_count("bits", self.bits, at_least=0)

@@ -99,7 +99,11 @@ class Admissibility:
 
     @property
     def verdict(self) -> str:
-        """Use, or do not use and what to do instead, in one sentence."""
+        """Use, or do not use and what to do instead, in one sentence, where identities play."""
+        return self.verdict_for("identity")
+
+    def verdict_for(self, granularity: str) -> str:
+        """The verdict for a market in which units, batches or identities play."""
         low, high = self.interval
         if self.usable:
             return (
@@ -108,13 +112,16 @@ class Admissibility:
                 f"variants ({self.variants}) are tied below {high:.2f}"
             )
         why = "is empty" if self.margin <= 0 else f"is only {self.margin:.3f} wide"
-        instead = (
-            "let units play instead of identities (granularity 'unit'), where chains tie no providers, "
-            "or use source or linkage evidence"
-            if self.binding == "chaining"
-            else "use source or linkage evidence, an encoder that separates units of one class better, "
-            "or pay identities without similarity evidence"
-        )
+        instead = "use source or linkage evidence, an encoder that separates units of one class better, "
+        if self.binding == "chaining" and granularity != "unit":
+            instead = (
+                f"let units play instead of {'batches' if granularity == 'batch' else 'identities'} "
+                "(granularity 'unit'), where chains tie no providers, or use source or linkage evidence"
+            )
+        elif granularity == "unit":
+            instead += "or exact hashes alone"
+        else:
+            instead += "or pay identities without similarity evidence"
         return f"do not use cosine evidence: the interval [{low:.2f}, {high:.2f}] {why}; {instead}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Certificate(Document):
     delta: float
     rounding: float  # how far amounts may be off through the grid on which money is divided
     conditions: list[Condition]
+    evidence: tuple[str, str] | None = None  # what open evidence was settled on, honest and manipulated
 
     @property
     def gain(self) -> float:
@@ -155,7 +156,13 @@ def _measured(c: Certificate) -> str:
     times = "" if c.multiplier is None else f" (times {c.multiplier:.3f})"
     what = f"{c.provider} played {c.attack} under {names}"
     label = c.mechanism if isinstance(c.mechanism, str) else c.mechanism.label
-    return f"{what}; {label} changed its pay {change}{times}."
+    return f"{what}; {label} changed its pay {change}{times}.{_settled(c)}"
+
+
+def _settled(c: Certificate) -> str:
+    if c.evidence is None or c.evidence[0] == c.evidence[1]:
+        return ""
+    return f" Its evidence was {c.evidence[0]} on the honest submission and {c.evidence[1]} on this one."
 
 
 def _guaranteed(c: Certificate) -> str:

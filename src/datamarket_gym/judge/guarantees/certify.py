@@ -32,6 +32,7 @@ from datamarket_gym.judge.guarantees.splits import size_law
 from datamarket_gym.judge.guarantees.stability import quotient_stability
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
+from datamarket_gym.pipeline.settle import OPEN
 
 _GRID = 2.0**-47  # of the sum of scores: the rounding of one amount, with room (see exact_amounts)
 
@@ -109,6 +110,9 @@ def certify(
         delta=0.0 if bars.method in ("exact", "mean_absolute") else delta / comparisons,
         rounding=_rounding(honest) + _rounding(attacked),
         conditions=conditions,
+        evidence=None
+        if mechanism.evidence != OPEN
+        else (honest.settled(mechanism).evidence, attacked.settled(mechanism).evidence),
     )
 
 

@@ -21,6 +21,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.represent import IdentityRepresentative, represent
 from datamarket_gym.pipeline.score import QuotientGame
+from datamarket_gym.pipeline.settle import settle
 from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.semivalues.exact import full_table, semivalues_from_table
 from datamarket_gym.semivalues.valuator import OrderedView
@@ -65,6 +66,7 @@ def fairness_bound(
 ) -> Fairness:
     """Delta of a mechanism's clusters and representatives on an honest profile."""
     submission = profile.submission
+    mechanism, _ = settle(mechanism, submission, utility)
     clusters = tie(mechanism, submission, profile.truth)
     quotient = represent(mechanism, submission, clusters)
     merged = IdentityRepresentative().canonical(submission, clusters)

@@ -14,6 +14,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
+from datamarket_gym.pipeline.settle import OPEN, settle
 from datamarket_gym.pipeline.share import Shares, share
 from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.units.truth import SubmittedProfile
@@ -59,14 +60,29 @@ def paid_by(
 
 @dataclass(frozen=True, eq=False)
 class Paid(PaidProfile):
-    """A submitted profile with its ground truth, and its payments."""
+    """A submitted profile with its ground truth, and its payments.
+
+    The utility is needed where the mechanism leaves its threshold open: it is settled again, not believed.
+    """
 
     payments: Payments
+    utility: UtilityOracle | None = None
 
     @classmethod
     def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:
         """Pay a profile; the truth is shown to the mechanism only where it declares an oracle."""
-        return cls(profile, mechanism.pay(profile.submission, utility, profile.truth))
+        return cls(profile, mechanism.pay(profile.submission, utility, profile.truth), utility)
+
+    def settled(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism with the threshold that its policy gives on this profile."""
+        if self.utility is None:
+            if mechanism.evidence == OPEN:
+                raise DataMarketError(
+                    f"{mechanism.evidence!r} is settled by the validation rows, which are not known here; pay with "
+                    "Paid.by(mechanism, profile, utility)"
+                )
+            return mechanism
+        return settle(mechanism, self.profile.submission, self.utility)[0]
 
     @property
     def n_clusters(self) -> int:
@@ -123,6 +139,7 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
     declare an oracle: a mechanism that looked at more than it declares is caught here.
     """
     submission, truth, payments = paid.profile.submission, paid.profile.truth, paid.payments
+    mechanism = paid.settled(mechanism)
     clusters = tie(mechanism, submission, truth)
     if not _same_partition(clusters.label, payments.clusters.label):
         raise DataMarketError(

@@ -24,6 +24,8 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.runs import MANIFEST, Format, Run, Unkept, open_run
 from datamarket_gym.core.specs import Document
+from datamarket_gym.evidence import Threshold
+from datamarket_gym.evidence.collapse import find_collapse, told_once
 from datamarket_gym.judge.guarantees import Paid
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.judge.guarantees.certify import certified
@@ -75,18 +77,31 @@ class Finding(Document):
         text = f"{self.family}: at worst {size} ({self.worst.provider}, {self.worst.attack})."
         if gain is None or gain <= stop_at:
             return text
-        stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.stops]
-        if stopping:
-            return f"{text} Stopped by: {', '.join(stopping)}."
-        if not self.remedies:
+        if not self.remedies:  # of a mechanism whose evidence is not ours to change
             return text
-        return f"{text} No evidence layer that was tried stops it."
+        stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.advised]
+        text += (
+            f" Stopped by: {', '.join(stopping)}."
+            if stopping
+            else " No evidence layer that was tried and may be used stops it."
+        )
+        refused = [r.title for r in self.remedies if r.stops and not r.admissible]
+        if refused:
+            text += f" Not to be used here, as honest units are that alike: {', '.join(refused)}."
+        return text
 
 
 class AuditReport(Document):
-    """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst first."""
+    """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst first.
+
+    ``evidence`` is what the mechanism's policy settled on for the honest market, and ``why``; ``warnings`` are
+    those of the honest market.
+    """
 
     mechanism: Mechanism | str
+    evidence: str
+    why: str | None
+    warnings: list[str]
     utility: str
     stop_at: float
     providers: list[str]
@@ -121,6 +136,9 @@ class Context:
     providers: list[str]
     stop_at: float
     data: Path | None
+    threshold: Threshold | None
+    evidence: str
+    warnings: list[str]
 
     def attacked(self, provider: str, attack: str) -> SubmittedProfile:
         """The profile after an attack."""
@@ -141,13 +159,15 @@ def audit(
     out: Path | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
+    threshold: Threshold | None = None,
 ) -> AuditReport:
     """Run the attack library (or ``only`` some of it) for each provider, or a sample of ``providers``.
 
-    With ``out`` the report is kept there as ``audit.json``, and an interrupted audit resumes.
+    With ``out`` the report is kept there as ``audit.json``, and an interrupted audit resumes. Of a market that is a
+    sample ``threshold`` says which similarity thresholds the whole of it admits.
     """
     state = market.state if isinstance(market, ProviderMarket) else market
-    context = _context(state, as_mechanism(mechanism), utility, providers, only, stop_at)
+    context = _context(state, as_mechanism(mechanism), utility, providers, only, stop_at, threshold)
     if out is None:
         return _found(context, Unkept(executor(jobs), progress or SILENT))
     return _audit(context, out, jobs, progress)
@@ -160,6 +180,7 @@ def _context(
     providers: int | None,
     only: str | None,
     stop_at: float,
+    threshold: Threshold | None,
 ) -> Context:
     everyone = state.providers
     if providers is not None:
@@ -167,8 +188,36 @@ def _context(
         chosen = keyed_generator(state.seed, "audited").permutation(len(everyone))[:providers]
         everyone = [everyone[i] for i in sorted(chosen.tolist())]
     honest = paid_by(mechanism, state.honest, utility)
-    attacks = attack_grid(state, only)
-    return Context(state, utility, mechanism, honest, attacks, everyone, stop_at, named_folder())
+    settled_by, evidence, warnings = _settled(mechanism, honest)
+    return Context(
+        state,
+        utility,
+        mechanism,
+        honest,
+        attack_grid(state, only),
+        everyone,
+        stop_at,
+        named_folder(),
+        threshold or settled_by,
+        evidence,
+        warnings,
+    )
+
+
+def _settled(
+    mechanism: Mechanism | OwnMechanism, honest: PaidProfile
+) -> tuple[Threshold | None, str, list[str]]:
+    """What the mechanism settled on in the honest market, and what it warns of; one of somebody's own has neither."""
+    if not (isinstance(mechanism, Mechanism) and isinstance(honest, Paid)):
+        return None, "", []
+    settled, settled_by = honest.settled(mechanism), honest.payments.threshold
+    collapse = find_collapse(
+        settled.evidence,
+        honest.profile.submission,
+        honest.payments.clusters,
+        checked=settled_by is not None,
+    )
+    return settled_by, settled.evidence, [] if collapse is None else [collapse.words]
 
 
 def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:
@@ -198,8 +247,12 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
         for name, trial in _worst(trials).items()
     }
     findings = run.steps(_explain, context, explain, _FINDING, before=len(pairs))
+    settled_by = context.honest.payments.threshold if isinstance(context.honest, Paid) else None
     return AuditReport(
         mechanism=m if isinstance(m := context.mechanism, Mechanism) else m.name,
+        evidence=context.evidence,
+        why=None if settled_by is None else settled_by.why,
+        warnings=context.warnings,
         utility=repr(context.utility),
         stop_at=context.stop_at,
         providers=context.providers,
@@ -212,7 +265,8 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
     honest = context.honest.total(provider)
     try:
         profile = context.attacked(provider, attack)
-        paid = paid_by(context.mechanism, profile, context.utility).total(provider)
+        with told_once():
+            paid = paid_by(context.mechanism, profile, context.utility).total(provider)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
         return Trial(provider=provider, attack=attack, honest_payment=honest, why=str(error))
     grand, n = context.honest.payments.grand_value, len(context.state.providers)
@@ -225,14 +279,21 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
 def _explain(context: Context, name: str, worst: Trial, tried: int, all_tried: int) -> Finding:
     profile = context.attacked(worst.provider, worst.attack)
     m, honest = context.mechanism, context.honest
-    attacked = paid_by(m, profile, context.utility)
-    certificate = certified(honest, attacked, m, comparisons=all_tried)
-    remedies = []
-    gains = worst.gain is None or worst.gain > context.stop_at
-    if gains and isinstance(m, Mechanism) and isinstance(honest, Paid):  # evidence is ours to change
-        remedies = try_remedies(
-            m, context.state.honest, profile, context.utility, honest.payments, context.stop_at
-        )
+    with told_once():
+        attacked = paid_by(m, profile, context.utility)
+        certificate = certified(honest, attacked, m, comparisons=all_tried)
+        remedies = []
+        gains = worst.gain is None or worst.gain > context.stop_at
+        if gains and isinstance(m, Mechanism) and isinstance(honest, Paid):  # evidence is ours to change
+            remedies = try_remedies(
+                m,
+                context.state.honest,
+                profile,
+                context.utility,
+                honest.payments,
+                context.stop_at,
+                context.threshold,
+            )
     return Finding(family=name, worst=worst, tried=tried, certificate=certificate, remedies=remedies)
 
 
@@ -259,13 +320,20 @@ def _digest(context: Context) -> str:
         written(context.utility.learner),
         context.utility.utility.empty,
         str(context.stop_at),
+        "" if context.threshold is None else context.threshold.model_dump_json(),
         str(context.state.seed),
         repr((context.providers, context.attacks, submission.identity.tolist())),
         repr(submission.times.tolist()),
     ]
     digest = hashlib.sha256("|".join(parts).encode())
-    for array in (submission.vectors, context.utility.features, context.state.leaked_features):
-        digest.update(array.tobytes())
+    utility = context.utility
+    for array in (
+        submission.vectors,
+        utility.features,
+        utility.embedding,
+        context.state.leaked_features,
+    ):
+        digest.update(b"" if array is None else array.tobytes())
     digest.update(b"".join(submission.keys.tolist()) + repr(context.utility.label.tolist()).encode())
     return digest.hexdigest()
 

@@ -20,6 +20,7 @@ from datamarket_gym.core.errors import (
     require_choice,
     require_count,
 )
+from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.guarantees import Certificate
 from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.paid import paid_by
@@ -91,7 +92,8 @@ class Target:
                 profile = self.profile(attack)
             except DataMarketError:  # such as more names than units: the search goes on elsewhere
                 return None
-            paid = self._payer.pay(profile.submission, self.utility, profile.truth)
+            with told_once():
+                paid = self._payer.pay(profile.submission, self.utility, profile.truth)
             gain = paid.total(profile.identities_of(self.name)) / self.pay
             self._known[attack] = (gain, Effort.of(profile, self.state))
         gain, effort = self._known[attack]
@@ -99,7 +101,8 @@ class Target:
 
     def certificate(self, attack: str) -> Certificate:
         """What the theorems say about an attack."""
-        attacked = paid_by(self._payer, self.profile(attack), self.utility)
+        with told_once():
+            attacked = paid_by(self._payer, self.profile(attack), self.utility)
         return certified(self.honest, attacked, self._payer, comparisons=max(1, len(self._known)))
 
 

@@ -6,10 +6,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.evidence import Threshold
 from datamarket_gym.judge.metrics import clearly_paid
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.settle import judged_threshold, settle
 from datamarket_gym.units.truth import SubmittedProfile
 
 THETAS = (0.99, 0.97, 0.95, 0.9, 0.85, 0.8)
@@ -25,15 +27,25 @@ class Remedy(BaseModel):
     gain: float | None  # multiplicative; None where the honest payment is not clearly above zero
     moved: float  # share of the honest pot that the layer alone moves between providers
     stops: bool
+    admissible: bool = True  # False for a similarity threshold that the check refuses in this market
+
+    @property
+    def advised(self) -> bool:
+        """Whether to take it: it stops the attack, and takes no honest units for copies."""
+        return self.stops and self.admissible
 
 
-def alternatives(mechanism: Mechanism) -> list[tuple[str, Mechanism]]:
-    """The mechanism with other evidence, from what an operator has to what only an oracle knows."""
-    theta = mechanism.evidence.partition("@")[2]
-    source = f"hybrid_source_cosine@{theta}" if "cosine@" in mechanism.evidence else "oracle_source"
+def alternatives(mechanism: Mechanism, judged: Threshold) -> list[tuple[str, Mechanism]]:
+    """A settled mechanism with other evidence, from what an operator has to what only an oracle knows.
+
+    Sources come beside the mechanism's similarity, where that is admissible, and alone elsewhere.
+    """
+    layer, theta = mechanism.evidence.split("@") if "cosine@" in mechanism.evidence else ("", "")
+    beside = layer and judged.admits(float(theta))
+    source = f"hybrid_source_cosine@{theta}" if beside else "oracle_source"
     changes: list[tuple[str, dict[str, str]]] = [
         ("exact copies", {"evidence": "exact_hash"}),
-        *((f"similarity {t:g}", {"evidence": f"hybrid_hash_cosine@{t}"}) for t in THETAS),
+        *((_similarity(t), {"evidence": f"hybrid_hash_cosine@{t}"}) for t in THETAS),
         ("trusted sources", {"evidence": source}),
         (
             "linked accounts",
@@ -56,11 +68,19 @@ def try_remedies(
     utility: UtilityOracle,
     reference: Payments,
     stop_at: float,
+    threshold: Threshold | None = None,
 ) -> list[Remedy]:
-    """Every alternative on the honest and on the attacked profile."""
+    """Every alternative on the honest and on the attacked profile.
+
+    Similarity thresholds are held against the check of the honest market, or against ``threshold``, which was
+    settled on a larger one.
+    """
     found = []
     provider = str(attacked.attacker)
-    for title, other in alternatives(mechanism):
+    judged = threshold or judged_threshold(mechanism, honest.submission, utility)
+    refused = {_similarity(t) for t in THETAS if not judged.admits(t)}
+    settled, _ = settle(mechanism, honest.submission, utility)
+    for title, other in alternatives(settled, judged):
         try:
             before = other.pay(honest.submission, utility, honest.truth)
             after = other.pay(attacked.submission, utility, attacked.truth)
@@ -76,9 +96,14 @@ def try_remedies(
                 gain=gain,
                 moved=_moved(reference, before),
                 stops=gain is not None and gain <= stop_at,
+                admissible=title not in refused,
             )
         )
     return found
+
+
+def _similarity(theta: float) -> str:
+    return f"similarity {theta:g}"
 
 
 def _moved(before: Payments, after: Payments) -> float:

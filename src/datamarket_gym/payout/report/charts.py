@@ -8,7 +8,7 @@ from datamarket_gym.judge.redteam import AuditReport
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import Results
-from datamarket_gym.payout.threshold import Threshold
+from datamarket_gym.payout.threshold import DrawnThreshold
 
 _MOST_BARS = 30
 
@@ -44,7 +44,7 @@ def payment_chart(results: Results) -> dict[str, Any]:
     return {"data": [bars, rings], "layout": layout}
 
 
-def threshold_chart(threshold: Threshold) -> dict[str, Any]:
+def threshold_chart(threshold: DrawnThreshold) -> dict[str, Any]:
     """Both similarity distributions, the chaining curve, the admissible band and the chosen theta."""
     check, (low, high) = threshold.check or {}, threshold.interval
     centres = [round((a + b) / 2, 4) for a, b in zip(threshold.bins, threshold.bins[1:], strict=False)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.files import write_text
+from datamarket_gym.evidence import Threshold
 from datamarket_gym.judge.redteam import AuditReport
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.intervals import LEVEL
@@ -17,7 +18,6 @@ from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.charts import payment_chart, red_team_chart, threshold_chart
 from datamarket_gym.payout.report.html import PayoutPage, Row, render
 from datamarket_gym.payout.results import Results
-from datamarket_gym.payout.threshold import Threshold
 
 _MOST_ROWS = 5000
 _POLICY = {
@@ -108,6 +108,8 @@ def _notes(results: Results) -> list[str]:
         and results.threshold.interval[0] >= results.threshold.interval[1]
     ):
         notes.append(evidence_words(results.threshold))
+    if results.collapse is not None:
+        notes.append(f"{results.collapse}.")
     if not inputs.has_time and inputs.source is None:
         notes.append(
             "The submissions carry no times, so the earliest of several copies is not known: identical "
@@ -226,7 +228,7 @@ def red_team_section(found: AuditReport, results: Results) -> Row:
         trial = finding.worst
         words = finding.certificate.words.replace(trial.provider, name(trial.provider))
         stopping = [
-            f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in finding.remedies if r.stops
+            f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in finding.remedies if r.advised
         ]
         pays = trial.gain is not None and trial.gain > found.stop_at
         rows.append(

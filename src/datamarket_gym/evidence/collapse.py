@@ -1,0 +1,112 @@
+"""Collapse: similarity evidence that takes much of a market for one unit.
+
+The rule: one cluster holds more than a quarter of all different units, at least ten of them, from several
+identities. Copies are no collapse: exact ones count once, and clusters of somebody's noisy copies are as
+small as the number of copies of one unit. Ten, because in a tiny market a few copies are a quarter of it.
+Only layers that take likeness for sameness are judged, and only where units or batches play: where
+identities do, a single tie joins all that two of them submitted, and large clusters are the rule.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.core.errors import CollapsedMarketWarning
+from datamarket_gym.evidence.graph import LAYERS, Clusters
+from datamarket_gym.units.submission import Submission
+
+SHARE = 0.25
+LEAST_UNITS = 10
+
+
+@dataclass(frozen=True)
+class CollapsedMarket:
+    """What one cluster swallowed: different units and identities, of how many."""
+
+    evidence: str
+    units: int
+    clusters: int
+    largest: int
+    largest_identities: int
+    identities: int
+    checked: bool
+
+    @property
+    def words(self) -> str:
+        """The numbers and the remedy."""
+        return (
+            f"{self.evidence} makes {self.clusters:,} clusters of {self.units:,} different units, and one of them "
+            f"holds {self.largest:,} units of {self.largest_identities:,} of {self.identities:,} identities: "
+            f"units that differ are taken for copies of one another and play as one. {self.remedy}"
+        )
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it, by whether the threshold was checked."""
+        if self.checked:
+            return (
+                "The check admits this threshold, so either they are copies, or the validation rows are not "
+                "like what was submitted; look at some of them, and pay by exact_hash alone if they are no copies"
+            )
+        if "cosine" not in self.evidence:
+            return "Ask it for closer likeness; exact_hash ties identical units alone"
+        return (
+            "`datamarket theta` says which threshold these embeddings allow, if any; hybrid_hash_cosine@auto "
+            "settles it by the same check, and exact_hash ties identical units alone"
+        )
+
+
+@contextmanager
+def told_once() -> Iterator[None]:
+    """No warning of collapses inside: for attacks on a market of which it was told when all were honest."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapsedMarketWarning)
+        yield
+
+
+@contextmanager
+def told_at_the_end() -> Iterator[dict[str, str]]:
+    """Keeps the first warning of each mechanism by its name, instead of showing any."""
+    told: dict[str, str] = {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CollapsedMarketWarning)
+        try:
+            yield told
+        finally:
+            warned = list(caught)
+    for each in warned:
+        if isinstance(each.message, CollapsedMarketWarning):
+            told.setdefault(each.message.mechanism, each.message.words)
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
+def find_collapse(
+    evidence: str, submission: Submission, clusters: Clusters, *, checked: bool
+) -> CollapsedMarket | None:
+    """The collapse of a market under evidence; None where there is none, or none to speak of.
+
+    ``checked`` says whether the evidence was settled by the check of thresholds.
+    """
+    if clusters.granularity == "identity" or not LAYERS.create(evidence).by_similarity:
+        return None
+    first = np.unique(submission.keys, return_index=True)[1]
+    sizes = np.bincount(clusters.label[first])
+    largest = int(sizes.argmax())
+    held = np.unique(submission.identity_codes[clusters.label == largest])
+    if sizes[largest] < LEAST_UNITS or sizes[largest] <= SHARE * len(first) or len(held) < 2:
+        return None
+    return CollapsedMarket(
+        evidence,
+        len(first),
+        clusters.n_clusters,
+        int(sizes[largest]),
+        len(held),
+        len(submission.identities),
+        checked,
+    )

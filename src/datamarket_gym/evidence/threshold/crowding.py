@@ -1,0 +1,57 @@
+"""Crowding: how alike is an honest unit to the most similar of all units that were submitted?
+
+The admissibility check simulates markets of a few providers; the more units there are, the closer the
+nearest stranger comes. The validation rows are honest units that nobody submitted: the 99th
+percentile of their highest cosine with any submitted unit is a floor for thresholds in *this*
+submission, since above it at most one honest unit in a hundred is taken for somebody's copy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Features, Values
+from datamarket_gym.core.content import keyed_generator, unit_keys
+
+ALLOWED = 0.01
+_ROWS, _BLOCK = 1000, 8192
+_SLACK = 1e-4  # float32 products within this of the highest are decided in float64
+
+
+def crowding_floor(validation: Features, submitted: Features, seed: int) -> float:
+    """The smallest threshold that takes at most one honest unit in a hundred for a copy."""
+    return floor_among(crowd_sample(validation, seed), submitted)
+
+
+def crowd_sample(validation: Features, seed: int) -> Features:
+    """Directions of the validation rows that are asked, whatever their order."""
+    order = np.argsort(unit_keys(validation, np.zeros(len(validation))), kind="stable")
+    rows = order[np.sort(keyed_generator(seed, "crowding").permutation(len(order))[:_ROWS])]
+    return _directions(validation[rows])
+
+
+def floor_among(directions: Features, submitted: Features) -> float:
+    """The crowding floor by the directions of honest units."""
+    nearest = highest_cosines(directions, submitted)
+    return float(np.quantile(nearest, 1 - ALLOWED, method="higher"))
+
+
+def highest_cosines(unit: Features, others: Features) -> Values:
+    """For each unit vector its highest cosine with any of the others, exactly and in any order of rows."""
+    short = unit.astype(np.float32)
+    highest: Values = np.full(len(unit), -np.inf)
+    for at in range(0, len(others), _BLOCK):
+        some = _directions(others[at : at + _BLOCK]).astype(np.float32)
+        np.maximum(highest, (short @ some.T).max(axis=1), out=highest)
+    exact = np.full(len(unit), -1.0)
+    for at in range(0, len(others), _BLOCK):
+        block = _directions(others[at : at + _BLOCK])
+        row, column = np.nonzero(short @ block.astype(np.float32).T >= highest[:, None] - _SLACK)
+        np.maximum.at(exact, row, np.einsum("ij,ij->i", unit[row], block[column]))
+    return exact
+
+
+def _directions(vectors: Features) -> Features:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    directions: Features = vectors / np.where(norms > 0, norms, 1.0)
+    return directions

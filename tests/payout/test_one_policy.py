@@ -1,0 +1,287 @@
+"""One policy for the threshold of `recommended`: Python, experiments, audits and paydays settle it alike."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from payout_files import run, spec, write
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner
+
+from datamarket_gym import CollapsedMarketWarning, Submission, Utility, UtilityOracle, create, mechanism
+from datamarket_gym.cli.app import app
+from datamarket_gym.core import registry
+from datamarket_gym.core.files import read_json
+from datamarket_gym.evidence.threshold import choice
+from datamarket_gym.judge.redteam import audit, market_state
+from datamarket_gym.lab import ExperimentSpec, run_experiment
+from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.stages import utility_oracle
+from datamarket_gym.pipeline import settle
+from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.world.tasks import Dataset, Task, TaskDraw
+
+UNITS, HELD, SELLERS = 400, 300, 8
+KNN = Utility("knn@5", "chance")
+FIXED = "recommended/hybrid_hash_cosine@0.9"
+
+
+def digits():
+    """Scikit-learn's digits as raw pixels: any two are alike, whoever wrote them."""
+    data = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.target))[: UNITS + HELD]
+    return data.data[order], data.target[order]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    pixels, label = digits()
+    submitted = {
+        "id": [f"u{i}" for i in range(UNITS)],
+        "identity": [f"seller {i % SELLERS}" for i in range(UNITS)],
+        "label": label[:UNITS],
+        "features": pixels[:UNITS],
+    }
+    return submitted, {"label": label[UNITS:], "features": pixels[UNITS:]}
+
+
+@pytest.fixture(scope="module")
+def market(tables):
+    """The same in memory: a submission and a utility."""
+    submitted, held = tables
+    columns = {name: np.array(column) for name, column in submitted.items()}
+    return Submission(**columns), UtilityOracle(held["features"], held["label"], KNN)
+
+
+@dataclass(frozen=True)
+class DigitsTask(Task):
+    """The digits dealt to sellers."""
+
+    def draw(self, seed):
+        pixels, label = digits()
+        parts = [np.arange(i, UNITS, SELLERS) for i in range(SELLERS)]
+        held = slice(UNITS, None)
+        return TaskDraw(
+            Dataset("digits", pixels[:UNITS], label[:UNITS], pixels[held], label[held]), parts
+        )
+
+
+@pytest.fixture
+def task():
+    registry.register("task", "digits_of_pixels")(DigitsTask)
+    yield "digits_of_pixels"
+    del registry._components["task"]["digits_of_pixels"]
+
+
+def said_by(command, places, out, *options):
+    """What a command prints about these files."""
+    files = [str(places.submissions), "--validation", str(places.validation), "--out", str(out)]
+    told = CliRunner().invoke(app, [command, *files, *options])
+    assert told.exit_code == 0, told.output
+    return told
+
+
+def experiment(task, name):
+    return ExperimentSpec(
+        name="mine",
+        title="Mine",
+        seeds=2,
+        tasks=[{"task": task}],
+        utilities=[{"learner": "knn@5", "empty": "chance"}],
+        attacks=["honest", "exact_dup_2x_sybils"],
+        mechanisms=[{"name": name}],
+    )
+
+
+def test_python_does_not_merge_what_the_check_refuses(market):
+    submission, oracle = market
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CollapsedMarketWarning)
+        paid = mechanism("recommended").pay(submission, oracle)
+    assert paid.threshold.evidence == "exact_hash"
+    assert "the interval" in paid.threshold.why
+    exact = mechanism("recommended", evidence="exact_hash").pay(submission, oracle)
+    assert exact.threshold is None
+    assert paid.as_dict() == exact.as_dict()
+    assert paid.grand_value > 0.8
+
+
+def test_audits_and_paydays_settle_as_python_does(market, tables, tmp_path):
+    submission, oracle = market
+    python = mechanism("recommended").pay(submission, oracle).threshold
+    state = market_state(submission, oracle.features, oracle.label)
+    report = audit(state, mechanism("recommended"), oracle, providers=1, only="copycat")
+    paid = run(tmp_path, *tables, theta="auto")
+    said = read_json(paid / "threshold.json")
+    assert report.evidence == read_json(paid / "manifest.json")["evidence"]["used"] == python.evidence
+    assert report.why == said["why"] == python.why
+    assert {name: said[name] for name in python.model_dump()} == python.model_dump(mode="json")
+    assert report.warnings == read_json(paid / "manifest.json")["warnings"] == []
+    assert all(trial.gain is None or trial.gain < 3 for trial in report.trials)  # it was 28
+
+
+def test_experiments_settle_as_python_does(task, tmp_path):
+    run_experiment(experiment(task, "recommended"), tmp_path)
+    market = ProviderMarket.from_task(create("task", task), 0)
+    oracle, honest = market.utility_oracle(KNN), market.honest.submission
+    exact = mechanism("recommended", evidence="exact_hash").pay(honest, oracle)
+    pay = {row["honest_payment"] for row in pq.read_table(tmp_path / "results.parquet").to_pylist()}
+    assert pay == {exact.total(["provider_0"])}
+    assert read_json(tmp_path / "manifest.json")["warnings"] == {}
+
+
+@pytest.mark.parametrize("separate", [False, True], ids=["features", "embeddings"])
+def test_where_a_threshold_is_admitted_it_is_the_same_one(tmp_path, separate):
+    rng = np.random.default_rng(1)
+    label = np.arange(360) % 3
+    vectors = rng.normal(size=(360, 48)) + 2.0 * np.eye(3, 48)[label]
+    column = "embedding" if separate else "features"
+    both = {"label": label, column: vectors}
+    if separate:
+        both["features"] = rng.normal(size=(360, 3)) + 3.0 * np.eye(3)[label]
+    names = {"id": [f"u{i}" for i in range(120)], "identity": [f"s{i % 4}" for i in range(120)]}
+    submitted = {**names, **{name: c[:120] for name, c in both.items()}}
+    held = {name: c[120:] for name, c in both.items()}
+    said = read_json(run(tmp_path, submitted, held, theta="auto") / "threshold.json")
+    assert said["theta"] is not None
+    assert said["crowding"] is not None  # checked on the operator's rows, not on the submissions
+    places = write(tmp_path / "in", submitted, held)
+    inputs = read_inputs(places.submissions, places.validation, spec())
+    python = mechanism("recommended").pay(inputs.submission, utility_oracle(inputs, spec())).threshold
+    assert (python.theta, python.why) == (said["theta"], said["why"])
+    told = said_by("audit", places, tmp_path / "audit", "--attacks", "copycat", "--providers", "1")
+    assert read_json(tmp_path / "audit" / "audit.json")["evidence"] == said["evidence"]
+    assert f"Evidence: {said['evidence']}." in told.stdout
+
+
+def test_without_validation_embeddings_the_submissions_are_asked(market):
+    submission, _ = market
+    rng = np.random.default_rng(2)
+    label = np.arange(UNITS) % 2
+    embedding = rng.normal(size=(UNITS, 48)) + 2.0 * np.eye(2, 48)[label]
+    units = Submission(
+        submission.id, submission.identity, rng.normal(size=(UNITS, 2)), label, embedding=embedding
+    )
+    oracle = UtilityOracle(rng.normal(size=(50, 2)), label[:50], KNN)
+    _, found = settle(mechanism("recommended"), units, oracle)
+    assert found.theta is not None
+    assert "checked on the submissions themselves" in found.why
+
+
+def test_neither_names_nor_rows_decide_a_threshold():
+    market = ProviderMarket.from_task(create("task", "synthetic"), 0)
+    submission, oracle = market.honest.submission, market.utility_oracle(KNN)
+    rng = np.random.default_rng(3)
+    order, back = rng.permutation(len(submission)), rng.permutation(len(oracle.label))
+    renamed = submission.take(order, {"identity": rng.permutation(submission.identity)})
+    turned = UtilityOracle(oracle.features[back], oracle.label[back], KNN)
+    m = mechanism("recommended")
+    assert settle(m, submission, oracle) == settle(m, renamed, turned)
+    assert settle(m, submission, oracle)[1].theta is not None
+
+
+def test_the_check_is_made_once_per_validation_rows_and_seed(market, monkeypatch):
+    submission, oracle = market
+    made = []
+    predict = choice.predict_theta
+    monkeypatch.setattr(choice, "predict_theta", lambda *a, **k: (made.append(1), predict(*a, **k))[1])
+    choice._remembered.cache_clear()
+    m = mechanism("recommended")
+    for _ in range(3):
+        fresh = UtilityOracle(oracle.features.copy(), oracle.label, KNN)
+        settle(m, submission, fresh)
+    assert len(made) == 1
+    settle(m.model_copy(update={"seed": 1}), submission, oracle)
+    settle(m, submission, UtilityOracle(oracle.features[::2], oracle.label[::2], KNN))
+    assert len(made) == 3
+
+
+def test_a_threshold_that_somebody_names_is_kept_and_its_collapse_is_told(market):
+    submission, oracle = market
+    with pytest.warns(CollapsedMarketWarning) as caught:
+        paid = mechanism(FIXED).pay(submission, oracle)
+    sizes = np.bincount(paid.clusters.label)
+    words = str(caught[0].message)
+    assert len(caught) == 1
+    assert sizes.max() > 300
+    assert paid.grand_value < 0.2
+    for number in (
+        f"{paid.clusters.n_clusters} clusters of {UNITS} different units",
+        f"{sizes.max()} units of {SELLERS} of {SELLERS} identities",
+        "datamarket theta",
+    ):
+        assert number in words
+
+
+@pytest.mark.parametrize(
+    ("evidence", "granularity"),
+    [("pool", "unit"), ("oracle_latent", "unit"), ("oracle_source", "unit"), ("cosine@0.9", "identity")],
+)
+def test_what_pools_by_design_is_no_collapse(market, evidence, granularity):
+    submission, oracle = market
+    state = market_state(submission, oracle.features, oracle.label)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CollapsedMarketWarning)
+        m = mechanism("shapley", evidence=evidence, granularity=granularity)
+        m.pay(submission, oracle, state.honest.truth)
+
+
+def test_honest_synthetic_markets_do_not_warn_even_at_a_fixed_threshold():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CollapsedMarketWarning)
+        for seed in range(5):
+            market = ProviderMarket.from_task(create("task", "synthetic"), seed)
+            for name in ("recommended", FIXED):
+                mechanism(name).pay(market.honest.submission, market.utility_oracle(KNN))
+
+
+def test_an_audit_tells_a_collapse_once_and_advises_no_threshold_that_is_refused(tables, tmp_path):
+    places = write(tmp_path, *tables)
+    some = ("--attacks", "copycat", "--providers", "1")
+    told = said_by("audit", places, tmp_path / "audit", "--mechanism", FIXED, *some)
+    assert told.output.count("different units") == 1
+    report = read_json(tmp_path / "audit" / "audit.json")
+    assert len(report["warnings"]) == 1
+    remedies = report["findings"][0]["remedies"]
+    assert {r["admissible"] for r in remedies if r["title"].startswith("similarity")} == {False}
+    assert all(r["admissible"] for r in remedies if not r["title"].startswith("similarity"))
+    assert "stopped by: similarity" not in (tmp_path / "audit" / "audit.md").read_text().lower()
+
+
+def test_a_payday_prints_a_collapse_and_keeps_it(tmp_path):
+    rng = np.random.default_rng(4)
+    label = np.arange(360) % 2
+    vectors = rng.normal(size=(360, 48)) + 2.0 * np.eye(2, 48)[label]
+    vectors[:60] = vectors[0] + rng.normal(0, 0.02, (60, 48))  # sellers whose units all look the same
+    names = {"id": [f"u{i}" for i in range(120)], "identity": [f"s{i % 4}" for i in range(120)]}
+    submitted = {**names, "label": label[:120], "features": vectors[:120]}
+    places = write(tmp_path, submitted, {"label": label[120:], "features": vectors[120:]})
+    told = said_by("pay", places, tmp_path / "run", "--amount", "100", "--currency", "EUR")
+    [warning] = read_json(tmp_path / "run" / "manifest.json")["warnings"]
+    assert "holds 60 units of 4 of 4 identities" in warning
+    assert (
+        "validation rows are not like what was submitted" in warning
+    )  # it was checked: no use in checking it
+    assert "datamarket theta" not in warning
+    assert "Warning: hybrid_hash_cosine" in told.stdout
+    assert "holds 60 units" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_experiment_tells_a_collapse_once_per_mechanism(task, tmp_path, jobs, capfd):
+    with pytest.warns(CollapsedMarketWarning, match="collapsed in 2 of 2 cells") as caught:
+        run_experiment(experiment(task, FIXED), tmp_path, jobs=jobs)
+    assert len(caught) == 1
+    assert "Collapsed" not in capfd.readouterr().err
+    assert list(read_json(tmp_path / "manifest.json")["warnings"]) == [FIXED]
+
+
+@pytest.mark.parametrize("granularity", ["unit", "identity"])
+def test_whoever_lets_units_play_is_not_told_to(market, granularity):
+    submission, oracle = market
+    m = mechanism("recommended", granularity=granularity)
+    why = settle(m, submission, oracle)[1].why
+    assert ("let units play" in why) == (granularity == "identity")
+    assert why.startswith("do not use cosine evidence")
