@@ -39,11 +39,18 @@ synthetic: $(READY)
 figures: $(READY)
 	$(BIN)/datamarket figures
 
+# The domains whose embeddings a suite needs; those that are missing are made first, from the raw data.
+NEEDS_real-data := cifar10 agnews
+NEEDS_holdout := stl10 imdb
+NEEDS_predict-theta := cifar10 stl10 agnews imdb
+NEEDS_content := cifar10 stl10 agnews imdb
+
 ## real-data: CIFAR-10 and AG News (needs the data, see docs/real-domains.md)
 ## holdout: STL-10, held out, and IMDB, the calibration domain
 ## predict-theta: the admissible threshold of each domain, before any attack
 ## content: attacks on texts and images, embedded again (needs torch; minutes per domain)
 real-data holdout predict-theta content: $(READY)
+	set -e; for domain in $(NEEDS_$@); do $(BIN)/datamarket embed $$domain --if-missing; done
 	$(BIN)/datamarket suite $@
 
 ## lock: rewrite requirements.lock (needs uv)

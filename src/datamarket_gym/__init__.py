@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from datamarket_gym.pipeline import Payments as Payments
     from datamarket_gym.pipeline import QuotientGame as QuotientGame
     from datamarket_gym.pipeline import Representative as Representative
+    from datamarket_gym.pipeline import Valuator as Valuator
     from datamarket_gym.pipeline import canonical_training_set as canonical_training_set
     from datamarket_gym.pipeline import mechanism as mechanism
-    from datamarket_gym.semivalues import Valuator as Valuator
     from datamarket_gym.units import GroundTruth as GroundTruth
     from datamarket_gym.units import Submission as Submission
     from datamarket_gym.units import SubmittedProfile as SubmittedProfile
@@ -128,7 +128,7 @@ _EXPORTS = {
     "Task": "world.tasks",
     "Utility": "learners.oracle",
     "UtilityOracle": "learners.oracle",
-    "Valuator": "semivalues",
+    "Valuator": "pipeline",
     "canonical_training_set": "pipeline",
     "create": "core.registry",
     "mechanism": "pipeline",

@@ -1,5 +1,6 @@
 """Lines whose meaning a second sample of mutants (seed 1) found to be held by no test."""
 
+import inspect
 import time
 from dataclasses import replace
 
@@ -13,10 +14,10 @@ from datamarket_gym.judge.guarantees import Paid, certify, hoeffding
 from datamarket_gym.judge.guarantees.certify import _rounding, raw_scores
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.pipeline import QuotientGame, floored, mechanism, represent, tie
+from datamarket_gym.pipeline import QuotientGame, Valuator, floored, mechanism, represent, tie
 from datamarket_gym.pipeline.records import read_record, write_record
 from datamarket_gym.pipeline.score import Scores
-from datamarket_gym.semivalues import Exact, Permutation, Valuator
+from datamarket_gym.semivalues import Exact, Permutation, estimate
 from datamarket_gym.semivalues.sampling import Moments
 
 KNN = Utility("knn@3", empty="chance")
@@ -60,9 +61,12 @@ def test_two_samples_have_a_standard_error():
     assert moments.standard_errors() == pytest.approx([1.0, 2.0])
 
 
+DEFAULTS = ((estimate, "samples"), (Valuator.fit, "budget"))
+
+
 def test_one_default_of_samples():
-    shapley, auto = create("semivalue", "shapley"), create("estimator", "auto")
-    assert Valuator(shapley, auto).samples == mechanism("shapley").samples == 256
+    defaults = [inspect.signature(f).parameters[name].default for f, name in DEFAULTS]
+    assert [*defaults, mechanism("shapley").samples] == [256, 256, 256]
 
 
 def test_seconds_are_those_of_the_payment(market):

@@ -17,7 +17,7 @@ from datamarket_gym.pipeline.records import read_record, write_record
 def same(one, other):
     """Whether two records are equal in every field, to the bit and in kind."""
     assert type(one) is type(other)
-    for field in dataclasses.fields(one):
+    for field in (f for f in dataclasses.fields(one) if f.metadata.get("recorded", True)):
         a, b = getattr(one, field.name), getattr(other, field.name)
         if dataclasses.is_dataclass(a):
             same(a, b)
@@ -114,3 +114,24 @@ def test_rows_that_are_submitted_units_are_kept_as_numbers(market, tmp_path, rep
     )
     write_record(tmp_path / "r.npz", kept)
     same(read_record(tmp_path / "r.npz", CanonicalUnits).restored(submission), canonical)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Older:
+    """What a version before wrote: no bias."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Newer:
+    number: int
+    bias: float = 0.0
+    live: dict | None = dataclasses.field(default=None, metadata={"recorded": False})
+
+
+def test_a_field_that_came_later_has_its_default_and_what_is_not_recorded_stays_out(tmp_path):
+    write_record(tmp_path / "old.npz", _Older(3))
+    assert read_record(tmp_path / "old.npz", _Newer) == _Newer(3, 0.0)
+    write_record(tmp_path / "new.npz", _Newer(3, 0.5, {"a": 1}))
+    assert read_record(tmp_path / "new.npz", _Newer) == _Newer(3, 0.5)

@@ -6,7 +6,7 @@ from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline import QuotientGame, canonical_training_set
-from datamarket_gym.semivalues import Valuator
+from datamarket_gym.semivalues import estimate
 
 
 def canonical(submission, representative, evidence="exact_hash", granularity="unit"):
@@ -92,13 +92,13 @@ def test_memo_is_shared_by_mechanisms_and_profiles(market):
     honest = EvidenceGraph.build(market.honest, "none", granularity="identity")
     identity = create("representative", "identity")
     game = QuotientGame(identity.canonical(market.honest.submission, honest), oracle)
-    Valuator().fit(game)
+    estimate(game)
     assert game.computed == 15
     again = QuotientGame(identity.canonical(market.honest.submission, honest), oracle)
-    Valuator().fit(again)
+    estimate(again)
     assert again.computed == 0
     split = create("attack", "sybil_split_k@2").apply(0, market.state)
     parts = EvidenceGraph.build(split, "none", granularity="identity")
     attacked = QuotientGame(identity.canonical(split.submission, parts), oracle)
-    Valuator().fit(attacked)
+    estimate(attacked)
     assert attacked.computed == 31 - 15  # coalitions without a lone half are already known

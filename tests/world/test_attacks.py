@@ -93,7 +93,7 @@ def test_provider_zero_attack_names_the_attacker(market):
         ("label_noise@1.5", "p = 1.5"),
         ("label_noise@nan", "p = "),
         ("near_duplicate_2x_sybils@-1", "sigma = -1"),
-        ("exact_dup_2x_sybils@0", r"\(0, 1\]"),
+        ("exact_dup_2x_sybils@1.5", r"\[0, 1\]"),
         ("sybil_split_k@1.5", "whole number"),
     ],
 )

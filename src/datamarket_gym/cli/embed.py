@@ -21,6 +21,7 @@ from datamarket_gym.world.data import (
     Corpus,
     Embeddings,
     cache_folder,
+    find,
     load_corpus,
     write_embeddings,
 )
@@ -41,10 +42,14 @@ class Job:
     device: str
     limit: int
     skip_bad: bool
+    if_missing: bool = False
 
 
 def run_embed(job: Job) -> None:
     """Embed a source into a file."""
+    if job.if_missing and (there := _there(job)) is not None:
+        Console().print(f"the embeddings of {job.source} are in {there}", highlight=False)
+        return
     corpus = load_corpus(job.source) if job.source in DOMAINS else read_source(Path(job.source))
     if job.limit:
         corpus = _rows(corpus, np.arange(min(job.limit, len(corpus))))
@@ -74,6 +79,14 @@ def _encoder(job: Job, kind: str) -> Encoder:
         raise ParameterError("encoder", job.encoder, f"it reads {encoder.kind}s, these are {kind}s")
     fields = getattr(encoder, "__dataclass_fields__", {})
     return replace(encoder, device=job.device) if "device" in fields else encoder  # type: ignore[type-var]
+
+
+def _there(job: Job) -> Path | None:
+    """The file that is already there."""
+    if job.out is not None:
+        return job.out if job.out.is_file() else None
+    _default(job)  # only a whole domain by its usual encoder has a file of its own
+    return find(DOMAINS[job.source].embeddings_file)
 
 
 def _default(job: Job) -> Path:

@@ -14,6 +14,13 @@ from datamarket_gym.conformance.mechanisms import (
     check_representative,
 )
 from datamarket_gym.conformance.promise import ConformanceError
+from datamarket_gym.conformance.properties import (
+    budget_balanced,
+    budget_gap,
+    check_budget_balance,
+    check_individual_rationality,
+    individually_rational,
+)
 from datamarket_gym.conformance.valuation import (
     check_estimator,
     check_game,
@@ -37,4 +44,13 @@ CHECKERS = {
 }
 """The checker of each kind of plug point."""
 
-__all__ = ["CHECKERS", "ConformanceError", *(f"check_{kind}" for kind in CHECKERS)]
+__all__ = [
+    "CHECKERS",
+    "ConformanceError",
+    "budget_balanced",
+    "budget_gap",
+    "check_budget_balance",
+    "check_individual_rationality",
+    "individually_rational",
+    *(f"check_{kind}" for kind in CHECKERS),
+]

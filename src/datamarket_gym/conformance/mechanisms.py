@@ -83,7 +83,7 @@ def check_representative(representative: Representative) -> None:
     )
     shuffled, order = _shuffled(submission)
     again = representative.canonical(
-        shuffled, Clusters(clusters.label[order], clusters.edges, clusters.granularity)
+        shuffled, Clusters(clusters.label[order], clusters.edges, clusters.granularity, shuffled)
     )
     promise(
         sorted(zip(kept.cluster.tolist(), kept.keys.tolist(), strict=True))

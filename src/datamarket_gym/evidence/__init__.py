@@ -10,6 +10,8 @@ from datamarket_gym.evidence.graph import (
     View,
     star,
 )
+from datamarket_gym.evidence.layers.watermark_image import mark_image, mark_in_image
+from datamarket_gym.evidence.layers.watermark_text import mark_text, marks_in_text
 from datamarket_gym.evidence.threshold import Admissibility, Threshold, predict_theta
 
 __all__ = [
@@ -22,6 +24,10 @@ __all__ = [
     "Threshold",
     "View",
     "layers",
+    "mark_image",
+    "mark_in_image",
+    "mark_text",
+    "marks_in_text",
     "predict_theta",
     "star",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -139,11 +139,15 @@ GRANULARITIES = ("unit", "batch", "identity")
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """The cluster of each unit (0..K-1), and the edges that made them."""
+    """The cluster of each unit (0..K-1), the edges that made them, and the submission they divide.
+
+    The submission is not part of the record on disk: clusters read from a file have none.
+    """
 
     label: Codes
     edges: Edges
     granularity: str
+    submission: Submission | None = field(default=None, repr=False, metadata={"recorded": False})
 
     @cached_property
     def n_clusters(self) -> int:
@@ -160,7 +164,7 @@ class EvidenceGraph:
 
     @staticmethod
     def build(
-        profile: Submission | SubmittedProfile,
+        submitted_profile: Submission | SubmittedProfile,
         oracle: str | EvidenceLayer = "none",
         threshold: float | None = None,
         *,
@@ -176,9 +180,11 @@ class EvidenceGraph:
         those that the layer finds.
         """
         require_choice("granularity", granularity, GRANULARITIES)
-        submission = profile.submission if isinstance(profile, SubmittedProfile) else profile
-        if isinstance(profile, SubmittedProfile) and truth is None:
-            truth = profile.truth
+        if isinstance(submitted_profile, SubmittedProfile):
+            submission = submitted_profile.submission
+            truth = submitted_profile.truth if truth is None else truth
+        else:
+            submission = submitted_profile
         layer = _layer(oracle, threshold)
         node = _nodes(submission, granularity)
         view = View(submission, granularity, node, seed, truth if layer.needs_oracle else None)
@@ -189,7 +195,8 @@ class EvidenceGraph:
 
 def clusters_by(submission: Submission, edges: Edges, granularity: str) -> Clusters:
     """The clusters that these ties, and no others, make of a submission."""
-    return Clusters(components(_nodes(submission, granularity), edges), edges, granularity)
+    label = components(_nodes(submission, granularity), edges)
+    return Clusters(label, edges, granularity, submission)
 
 
 def _layer(oracle: str | EvidenceLayer, threshold: float | None) -> EvidenceLayer:

@@ -45,11 +45,14 @@ class Estimate:
     method: str  # the estimator that was really used, for example "exact" or "permutation"
     samples: int | None = None  # i.i.d. samples a score is the mean of; 0: exact; None: no such mean
     reach: float = 1.0  # a sample is at most this many times a marginal contribution
+    bias: float = 0.0
+    """How far truncation may move a score in expectation *if no player can lower the value*. Standard
+    errors do not see it, and in any other game a bias above zero here means one without a bound."""
 
     @property
     def exact(self) -> bool:
-        """Whether the scores carry no sampling error."""
-        return not self.standard_errors.any()
+        """Whether the scores carry no error."""
+        return not self.standard_errors.any() and not self.bias
 
 
 class Estimator(ABC):
@@ -60,6 +63,10 @@ class Estimator(ABC):
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
         """Ask the game for at most ``budget`` coalitions (in large batches) and value its players."""
+
+    def budget(self, samples: int, n_players: int) -> int:
+        """The evaluations that ``samples`` samples of every player cost (the paper's R)."""
+        return samples * n_players
 
 
 ESTIMATORS: Kind[Estimator] = Kind("estimator", Estimator)

@@ -140,8 +140,9 @@ class ExperimentSpec(Document):
 
     @model_validator(mode="after")
     def _names_are_of_attacks(self) -> Self:
-        if unknown := set(self.called) - set(self.attacks):
-            raise UnknownNameError("attack of this experiment", min(unknown), self.attacks)
+        known = [*self.attacks, *self.options.get("units", {}).get("attacks", [])]
+        if unknown := set(self.called) - set(known):
+            raise UnknownNameError("attack of this experiment", min(unknown), known)
         return self
 
     @property

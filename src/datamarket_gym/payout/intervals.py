@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator, unit_keys
+from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.pipeline.score import Scores
 from datamarket_gym.pipeline.share import Shares
 
@@ -67,7 +68,14 @@ class PayRule:
 
 
 def standard_errors(payer: PayRule, scores: Scores) -> Values:
-    """Standard error of each identity's payment, in minor units."""
+    """Standard error of each identity's payment, in minor units; truncated scores have none."""
+    if scores.bias:
+        raise ParameterError(
+            "estimator",
+            scores.method,
+            "truncated scores are biased by an amount that nothing bounds, so there is no interval; "
+            "score without truncation",
+        )
     groups = len(scores.by_group)
     variance = np.zeros(len(payer.payee))
     if groups > 1:

@@ -3,7 +3,7 @@
 from datamarket_gym.pipeline import robust_volume
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism, mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
-from datamarket_gym.pipeline.payments import PaidTotals, Payments, floored, hidden_harm
+from datamarket_gym.pipeline.payments import Allocator, PaidTotals, Payments, floored, hidden_harm
 from datamarket_gym.pipeline.represent import (
     CanonicalUnits,
     Representative,
@@ -12,9 +12,16 @@ from datamarket_gym.pipeline.represent import (
     represent,
     seniority,
 )
-from datamarket_gym.pipeline.score import QuotientGame, Scores, cluster_keys, score
+from datamarket_gym.pipeline.score import (
+    ClusterValues,
+    QuotientGame,
+    Scores,
+    Valuator,
+    cluster_keys,
+    score,
+)
 from datamarket_gym.pipeline.settle import settle
-from datamarket_gym.pipeline.share import Allocation, Allocator, Amounts, Provenance, Shares, share
+from datamarket_gym.pipeline.share import Allocation, Amounts, Provenance, Shares, share
 from datamarket_gym.pipeline.tie import tie
 
 __all__ = [
@@ -22,6 +29,7 @@ __all__ = [
     "Allocator",
     "Amounts",
     "CanonicalUnits",
+    "ClusterValues",
     "Mechanism",
     "OwnMechanism",
     "PaidTotals",
@@ -32,6 +40,7 @@ __all__ = [
     "Representative",
     "Scores",
     "Shares",
+    "Valuator",
     "as_mechanism",
     "canonical_training_set",
     "cluster_keys",

@@ -7,6 +7,7 @@ import re
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -26,13 +27,10 @@ from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
-from datamarket_gym.pipeline.payments import Payments
-from datamarket_gym.pipeline.represent import represent
-from datamarket_gym.pipeline.score import score
+from datamarket_gym.pipeline.payments import Allocator, Payments
+from datamarket_gym.pipeline.score import Valuator
 from datamarket_gym.pipeline.settle import OPEN, settle
-from datamarket_gym.pipeline.share import share
 from datamarket_gym.pipeline.tie import tie
-from datamarket_gym.semivalues import Valuator
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth
 
@@ -95,9 +93,8 @@ class Mechanism(BaseModel):
 
     @property
     def valuator(self) -> Valuator:
-        """The semivalue and its estimator."""
-        semivalue, estimator = (create(k, getattr(self, k)) for k in ("semivalue", "estimator"))
-        return Valuator(semivalue, estimator, self.samples, self.seed)
+        """What scores clusters: the representative, the estimator and the seed."""
+        return Valuator(self.representative, self.estimator, self.seed, self.normalize)
 
     def pay(
         self,
@@ -124,11 +121,10 @@ class Mechanism(BaseModel):
             )
             if collapse is not None:
                 warnings.warn(CollapsedMarketWarning(self.name, collapse.words), stacklevel=2)
-        canonical = represent(self, submission, clusters)
-        scores = score(self, canonical, utility)
-        shares = share(self, submission, clusters, canonical, scores, oracle)
-        seconds = time.perf_counter() - started
-        return Payments(submission.identities, clusters, canonical, scores, shares, seconds, threshold)
+        ours = replace(clusters, submission=submission)
+        values = self.valuator.fit(ours, utility, self.semivalue, self.samples)
+        paid = Allocator(oracle).allocate(values, self.allocation)
+        return replace(paid, seconds=time.perf_counter() - started, threshold=threshold)
 
 
 def mechanism(name: str, **changes: Any) -> Mechanism:

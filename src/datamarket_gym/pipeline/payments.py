@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.frames import Tabular
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.threshold.choice import Threshold
 from datamarket_gym.pipeline.represent import CanonicalUnits
-from datamarket_gym.pipeline.score import Scores
-from datamarket_gym.pipeline.share import Amounts, exact_amounts
+from datamarket_gym.pipeline.score import ClusterValues, Scores
+from datamarket_gym.pipeline.share import Allocation, Amounts, divided, exact_amounts
 from datamarket_gym.units.submission import Text
+from datamarket_gym.units.truth import GroundTruth
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,8 +118,13 @@ class Payments(PaidTotals):
 
     @cached_property
     def standard_errors(self) -> Values:
-        """Standard error per identity, clusters taken as independent estimates."""
+        """Standard error per identity, clusters taken as independent estimates.
+
+        Infinite where scores were truncated: their bias has no bound that holds in every game.
+        """
         n = len(self.identities)
+        if self.scores.bias:
+            return np.full(n, np.inf)
         pairs, where = np.unique(self.shares.cluster * n + self.shares.identity, return_inverse=True)
         share = np.bincount(where, weights=self.shares.share)
         variance = (share * self.scores.standard_errors[pairs // n]) ** 2
@@ -135,6 +142,34 @@ class Payments(PaidTotals):
         clusters = counted(self.clusters.n_clusters, "cluster")
         value = f"v(all) = {self.grand_value:.4g}"
         return f"{super().title}; {value}; {units} in {clusters}, scored by {self.scores.method}"
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """The paper's ``Allocator.allocate(cluster_values, provenance_policy) -> payments``.
+
+    ``oracle`` is the ground truth, for policies that ask it (latent_share); no other is shown it.
+    """
+
+    oracle: GroundTruth | None = None
+
+    def allocate(
+        self, cluster_values: ClusterValues, provenance_policy: str | Allocation = "equal_submitted"
+    ) -> Payments:
+        """Each cluster's score divided among the identities in it, by an allocation rule."""
+        clusters, canonical, scores = (
+            cluster_values.clusters,
+            cluster_values.canonical,
+            cluster_values.scores,
+        )
+        submission = clusters.submission
+        if submission is None:
+            raise SubmissionError(
+                "these clusters do not say which submission they divide, so there is nobody to pay; "
+                "make them by EvidenceGraph.build or clusters_by"
+            )
+        amounts = divided(provenance_policy, submission, clusters, canonical, scores, self.oracle)
+        return Payments(submission.identities, clusters, canonical, scores, amounts)
 
 
 def floored(payments: Payments, *, rescale: bool = False) -> Payments:

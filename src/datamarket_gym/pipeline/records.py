@@ -1,7 +1,8 @@
 """Records on disk: a frozen dataclass of arrays, texts and numbers as one ``.npz`` file, and back.
 
-A field that is a record itself is written field by field as ``name.field``; None is left out. The same
-record gives the same bytes, and a file is there whole or not at all.
+A field that is a record itself is written field by field as ``name.field``; None is left out, and
+so is a field marked as not recorded. The same record gives the same bytes, and a file is there whole or
+not at all.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def read_record(path: Path, kind: type[R]) -> R:
 
 
 def _flat(record: Any, prefix: str) -> Iterator[tuple[str, NDArray[Any]]]:
-    for field in dataclasses.fields(record):
+    for field in _recorded(record):
         value = getattr(record, field.name)
         if dataclasses.is_dataclass(value):
             yield from _flat(value, f"{prefix}{field.name}.")
@@ -61,10 +62,15 @@ def _flat(record: Any, prefix: str) -> Iterator[tuple[str, NDArray[Any]]]:
             yield prefix + field.name, np.asarray(value)
 
 
+def _recorded(kind: Any) -> list[dataclasses.Field[Any]]:
+    """The fields that go to disk; others are marked, and have a default."""
+    return [field for field in dataclasses.fields(kind) if field.metadata.get("recorded", True)]
+
+
 def _built(kind: type[R], arrays: Mapping[str, NDArray[Any]], prefix: str) -> R:
     hints = typing.get_type_hints(kind)
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+    for field in _recorded(kind):
         name, hint = prefix + field.name, hints[field.name]
         if dataclasses.is_dataclass(hint):
             values[field.name] = _built(typing.cast(Any, hint), arrays, f"{name}.")
@@ -72,6 +78,8 @@ def _built(kind: type[R], arrays: Mapping[str, NDArray[Any]], prefix: str) -> R:
             values[field.name] = arrays[name] if arrays[name].ndim else arrays[name].item()
         elif type(None) in typing.get_args(hint):
             values[field.name] = None
+        elif field.default is not dataclasses.MISSING:
+            values[field.name] = field.default  # a field that the version which wrote it did not have
         else:
             raise KeyError(f"it has no {name}")
     return kind(**values)

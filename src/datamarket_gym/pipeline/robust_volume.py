@@ -25,7 +25,7 @@ from datamarket_gym.core.errors import require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.game import Game
 from datamarket_gym.pipeline.share import Allocation, Provenance, Shares
-from datamarket_gym.semivalues import Valuator
+from datamarket_gym.semivalues import estimate
 
 _CHUNK = 256  # coalitions whose cubes are held at a time
 _LEAST = 1e-12  # shares are positive
@@ -100,7 +100,7 @@ class RobustVolume(Allocation):
             rows = np.flatnonzero(label == cluster)
             present, player = np.unique(submission.identity_codes[rows], return_inverse=True)
             game = VolumeGame(submission.features[rows], submission.keys[rows], player, self.omega)
-            value = Valuator().fit(game).values
+            value = estimate(game).values
             value = np.maximum(value, _LEAST * max(1.0, float(np.abs(value).sum())))
             parts.append((np.full(len(present), cluster), present, value / value.sum()))
         cluster_of, identity, share = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -15,12 +15,14 @@ import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
 from datamarket_gym.core.content import combined_key
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import Estimate, Semivalue
+from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue
 from datamarket_gym.learners.base import Scorer
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.pipeline.represent import CanonicalUnits
-from datamarket_gym.semivalues import normalized
+from datamarket_gym.pipeline.represent import REPRESENTATIVES, CanonicalUnits, Representative
+from datamarket_gym.semivalues import estimate, normalized
 
 if TYPE_CHECKING:
     from datamarket_gym.pipeline.mechanism import Mechanism
@@ -42,6 +44,91 @@ class Scores(Estimate):
     group_size: Codes  # (G,) validation rows
 
 
+@dataclass(frozen=True, eq=False)
+class ClusterValues:
+    """Clusters, the rows that stand for them, and their scores: all that is divided among identities."""
+
+    clusters: Clusters
+    canonical: CanonicalUnits
+    scores: Scores
+
+    @property
+    def values(self) -> Values:
+        """The score of each cluster."""
+        return self.scores.values
+
+
+@dataclass(frozen=True)
+class Valuator:
+    """The paper's ``Valuator.fit(clusters, utility_oracle, semivalue, budget) -> cluster_values``.
+
+    What the line leaves open is set here: the representative R_theta of a cluster (the paper's default
+    collapses exact duplicates), the estimator, its seed, and whether scores are rescaled to v(all).
+    """
+
+    representative: str | Representative = "collapse"
+    estimator: str | Estimator = "auto"
+    seed: int = 0
+    normalize: bool = False
+
+    def fit(
+        self,
+        clusters: Clusters,
+        utility_oracle: UtilityOracle,
+        semivalue: str | Semivalue = "shapley",
+        budget: int = 256,
+    ) -> ClusterValues:
+        """Represent the clusters of a submission and score them; ``budget`` is the paper's R.
+
+        That is the number of orders of joining (Algorithm 1) or of draws a player (Algorithm 2).
+        """
+        if clusters.submission is None:
+            raise SubmissionError(
+                "these clusters do not say which submission they divide, so there are no rows to train "
+                "on; make them by EvidenceGraph.build or clusters_by"
+            )
+        canonical = REPRESENTATIVES.create(self.representative).canonical(clusters.submission, clusters)
+        return ClusterValues(
+            clusters, canonical, self.scores(canonical, utility_oracle, semivalue, budget)
+        )
+
+    def scores(
+        self,
+        canonical: CanonicalUnits,
+        utility: UtilityOracle,
+        semivalue: str | Semivalue,
+        budget: int,
+        group: Codes | None = None,
+    ) -> Scores:
+        """Scores of clusters that are represented already, and on each ``group`` of validation rows."""
+        game = QuotientGame(canonical, utility)
+        found = estimate(game, semivalue, self.estimator, samples=budget, seed=self.seed)
+        grand, total, scale = game.grand_value(), None, 1.0
+        values = found.values
+        if self.normalize:
+            total = float(values.sum())
+            values, scale = normalized(values, grand), abs(grand / total)
+        by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
+        if group is not None:
+            parts = game.closed_form_by_group(SEMIVALUES.create(semivalue), group)
+            if parts is not None:
+                by_group, size = parts, np.bincount(group)
+        return Scores(
+            values[game.player],
+            (found.standard_errors * scale)[game.player],
+            found.evaluations,
+            found.method,
+            found.samples,
+            found.reach,
+            found.bias * scale,
+            number=game.player,
+            grand_value=grand,
+            raw_total=total,
+            by_group=by_group[:, game.player],
+            group_size=size,
+        )
+
+
 def score(
     mechanism: Mechanism,
     canonical: CanonicalUnits,
@@ -49,31 +136,7 @@ def score(
     group: Codes | None = None,
 ) -> Scores:
     """Scores of all clusters, and on each group of validation rows where ``group`` numbers these."""
-    game = QuotientGame(canonical, utility)
-    found = mechanism.valuator.fit(game)
-    grand, total = game.grand_value(), None
-    values, errors = found.values, found.standard_errors
-    if mechanism.normalize:
-        total = float(values.sum())
-        values, errors = normalized(values, grand), errors * abs(grand / values.sum())
-    by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
-    if group is not None:
-        parts = game.closed_form_by_group(mechanism.valuator.semivalue, group)
-        if parts is not None:
-            by_group, size = parts, np.bincount(group)
-    return Scores(
-        values[game.player],
-        errors[game.player],
-        found.evaluations,
-        found.method,
-        found.samples,
-        found.reach,
-        number=game.player,
-        grand_value=grand,
-        raw_total=total,
-        by_group=by_group[:, game.player],
-        group_size=size,
-    )
+    return mechanism.valuator.scores(canonical, utility, mechanism.semivalue, mechanism.samples, group)
 
 
 class QuotientGame(Game):

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import OracleRequiredError
-from datamarket_gym.core.registry import Kind, register
+from datamarket_gym.core.errors import OracleRequiredError, require_choice
+from datamarket_gym.core.registry import Kind, register, written
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import Scores
@@ -114,18 +114,6 @@ class Allocation(ABC):
 ALLOCATIONS: Kind[Allocation] = Kind("allocation", Allocation)
 
 
-@dataclass(frozen=True)
-class Allocator:
-    """The paper's ``Allocator.allocate(cluster_values, provenance_policy) -> payments``."""
-
-    rule: str = "equal_submitted"
-
-    def allocate(self, cluster_values: Values, provenance: Provenance) -> tuple[Shares, Values]:
-        """Each cluster's score divided by the rule: the shares and, beside them, the amounts."""
-        shares = ALLOCATIONS.create(self.rule).shares(provenance)
-        return shares, exact_amounts(cluster_values, shares.cluster, shares.share)
-
-
 def share(
     mechanism: Mechanism,
     submission: Submission,
@@ -134,18 +122,32 @@ def share(
     scores: Scores,
     truth: GroundTruth | None = None,
 ) -> Amounts:
-    """Every cluster's score divided among identities by the mechanism's allocation.
+    """Every cluster's score divided among identities by the mechanism's allocation."""
+    return divided(mechanism.allocation, submission, clusters, canonical, scores, truth)
+
+
+def divided(
+    allocation: str | Allocation,
+    submission: Submission,
+    clusters: Clusters,
+    canonical: CanonicalUnits,
+    scores: Scores,
+    truth: GroundTruth | None = None,
+) -> Amounts:
+    """Every cluster's score divided among identities by an allocation.
 
     The truth is shown only to a rule that declares an oracle.
     """
-    asks = ALLOCATIONS.create(mechanism.allocation).needs_oracle
-    if asks and truth is None:
+    rule = ALLOCATIONS.create(allocation)
+    if rule.needs_oracle and truth is None:
         raise OracleRequiredError(
-            f"allocation {mechanism.allocation!r} asks an oracle, but there is no ground truth here; "
+            f"allocation {written(rule)!r} asks an oracle, but there is no ground truth here; "
             "use count_canonical, or pass oracle=profile.truth"
         )
-    provenance = Provenance(submission, clusters, canonical, truth if asks else None)
-    shares, amount = Allocator(mechanism.allocation).allocate(scores.values, provenance)
+    shares = rule.shares(
+        Provenance(submission, clusters, canonical, truth if rule.needs_oracle else None)
+    )
+    amount = exact_amounts(scores.values, shares.cluster, shares.share)
     # In order of content: sums of floats then have the same bits in whatever order rows came.
     order = np.argsort(scores.number[shares.cluster], kind="stable")
     return Amounts(shares.cluster[order], shares.identity[order], shares.share[order], amount[order])
@@ -170,9 +172,9 @@ class CountRaw(Allocation):
 
     def shares(self, provenance: Provenance) -> Shares:
         """One part per submitted unit."""
-        submission, cluster = provenance.submission, provenance.clusters.label
-        order = np.lexsort((submission.times, submission.keys, cluster))
-        return _normalised(cluster[order], submission.identity_codes[order], np.ones(len(order)))
+        cluster, order = provenance.clusters.label, _units_by_content(provenance)
+        identity = provenance.submission.identity_codes[order]
+        return _normalised(cluster[order], identity, np.ones(len(order)))
 
 
 @register("allocation", "count_canonical")
@@ -193,33 +195,48 @@ class CountCanonical(Allocation):
 @register("allocation", "latent_share")
 @dataclass(frozen=True)
 class LatentShare(Allocation):
-    """Shares in proportion to the canonical units each latent provider owns (asks the oracle).
+    """Shares in proportion to the units each latent provider owns in the cluster (asks the oracle).
 
-    A provider's part goes to the identities it controls in the cluster, by their canonical units;
-    a provider whose units reached the cluster only under another's name is paid at its own
-    identities.
+    ``count="raw"``: all submitted units, copies included, a_{j,k} ~ |{u in C_k: latent(u) = j}| as the
+    paper prints it. ``count="canonical"``: canonical units, so that copies bring nothing. A provider's
+    part goes to the identities it controls in the cluster, by their units; a provider whose units
+    reached the cluster only under another's name is paid at its own identities.
     """
 
+    count: str = "raw"
     needs_oracle: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        require_choice("count", self.count, ("raw", "canonical"))
+
     def shares(self, provenance: Provenance) -> Shares:
-        """Claims, redirected from the submitting identity to those of the latent owner."""
+        """Counts, redirected from the submitting identity to those of the latent owner."""
         assert provenance.truth is not None  # `share` hands it over where it is needed
         submission, canonical = provenance.submission, provenance.canonical
         truth = provenance.truth.aligned(submission)
         controller = truth.controllers(submission)
-        order = _claims_by_content(provenance)
-        unit, claimed = canonical.claim_unit[order], canonical.claim_share[order]
+        if self.count == "raw":
+            unit = _units_by_content(provenance)
+            cluster, counted = provenance.clusters.label[unit], np.ones(len(unit))
+        else:
+            order = _claims_by_content(provenance)
+            unit, counted = canonical.claim_unit[order], canonical.claim_share[order]
+            cluster = canonical.cluster[canonical.claim_row[order]]
         payees = [
             [identity] if controller[identity] == owner else np.flatnonzero(controller == owner)
             for identity, owner in zip(submission.identity_codes[unit], truth.owner[unit], strict=True)
         ]
-        counts = np.array([len(p) for p in payees])
+        parts = np.array([len(p) for p in payees])
         return _normalised(
-            np.repeat(canonical.cluster[canonical.claim_row[order]], counts),
+            np.repeat(cluster, parts),
             np.concatenate(payees).astype(np.int64),
-            np.repeat(claimed / counts, counts),
+            np.repeat(counted / parts, parts),
         )
+
+
+def _units_by_content(provenance: Provenance) -> Codes:
+    submission = provenance.submission
+    return np.lexsort((submission.times, submission.keys, provenance.clusters.label))
 
 
 def _claims_by_content(provenance: Provenance) -> Codes:

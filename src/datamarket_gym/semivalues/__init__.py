@@ -1,12 +1,12 @@
 """From a game to scores: semivalues as laws of coalition sizes, exact and sampling estimators."""
 
 from datamarket_gym.games.semivalue import Estimate, Estimator, Semivalue
+from datamarket_gym.semivalues.estimate import Auto, estimate, normalized
 from datamarket_gym.semivalues.exact import Exact, full_table, semivalues_from_table
 from datamarket_gym.semivalues.laws import Banzhaf, Beta, LeaveOneOut, Shapley
 from datamarket_gym.semivalues.permutation import Permutation
 from datamarket_gym.semivalues.stratified import Stratified
 from datamarket_gym.semivalues.subset import MaximumSampleReuse, Subset
-from datamarket_gym.semivalues.valuator import Auto, Valuator, normalized
 
 __all__ = [
     "Auto",
@@ -22,7 +22,7 @@ __all__ = [
     "Shapley",
     "Stratified",
     "Subset",
-    "Valuator",
+    "estimate",
     "full_table",
     "normalized",
     "semivalues_from_table",

@@ -4,7 +4,7 @@ Shapley: q_s = 1/K. Banzhaf: q_s = C(K-1, s) / 2^(K-1). Beta-Shapley (Kwon & Zou
 proportional to B(s + beta, K - 1 - s + alpha), so that q is the beta-binomial law of s successes
 with parameters (beta, alpha): (1, 1) is Shapley, a large alpha favours small coalitions.
 Leave-one-out: all mass at K - 1. Only Shapley's scores always sum to the value of all players; the
-others are raw (see `datamarket_gym.semivalues.valuator`).
+others are raw (see `datamarket_gym.semivalues.estimate`).
 """
 
 from __future__ import annotations

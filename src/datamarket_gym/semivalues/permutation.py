@@ -39,7 +39,8 @@ class Permutation(Estimator):
     ``truncation``: once |v(all) - v(prefix)| is at most this, the rest of the order is not
     evaluated and shares v(all) - v(prefix) equally (Shapley scores still sum to v(all)). In a
     monotone game a truncated marginal is then off by at most ``truncation``, and so is every score
-    in expectation, for any semivalue; where v can fall after the prefix there is no such bound.
+    in expectation, for any semivalue: the estimate's ``bias``. Where v can fall after the prefix
+    there is no bound, and no guarantee is claimed (see `eta_of`).
     ``checkpoint``: a file that keeps the running sums after each batch. A run that finds its own
     file goes on from there and returns the same bits as an uninterrupted one.
     """
@@ -99,6 +100,7 @@ class Permutation(Estimator):
             "permutation",
             samples=None if self.truncation > 0 else n_samples,  # truncated marginals are biased
             reach=float(factor.max()),
+            bias=self.truncation,
         )
 
     def _prefix_values(self, game: Game, orders: NDArray[np.int64], grand: float) -> Values:

@@ -26,7 +26,11 @@ from datamarket_gym.semivalues.sampling import BATCH_CELLS, Moments, ask, requir
 @register("estimator", "subset")
 @dataclass(frozen=True)
 class Subset(Estimator):
-    """Marginals to coalitions drawn for each player apart; budget // 2K samples a player."""
+    """Marginals to coalitions drawn for each player apart: R draws a player cost 2 R K evaluations."""
+
+    def budget(self, samples: int, n_players: int) -> int:
+        """Two evaluations a draw and player."""
+        return 2 * samples * n_players
 
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator

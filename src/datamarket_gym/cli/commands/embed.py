@@ -30,6 +30,9 @@ def command(
     skip_bad: Annotated[
         bool, typer.Option(help="Leave out what cannot be embedded, and say how many.")
     ] = False,
+    if_missing: Annotated[
+        bool, typer.Option("--if-missing", help="Nothing to do where a domain's embeddings are there.")
+    ] = False,
     data: Data = None,
 ) -> None:
     """Embed texts or images by a frozen encoder, or resume; the same content is never embedded twice."""
@@ -37,4 +40,4 @@ def command(
     from datamarket_gym.world.data.files import looking_in
 
     with looking_in(data):
-        run_embed(Job(source, out, encoder, device, limit, skip_bad))
+        run_embed(Job(source, out, encoder, device, limit, skip_bad, if_missing))

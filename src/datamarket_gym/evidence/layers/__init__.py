@@ -1,5 +1,23 @@
-"""The evidence layers: content, texts, images, accounts, and the oracles of experiments."""
+"""The evidence layers: content, texts, images, watermarks, accounts, and the oracles of experiments."""
 
-from datamarket_gym.evidence.layers import content, hybrids, linkage, minhash, oracles, perceptual
+from datamarket_gym.evidence.layers import (
+    content,
+    hybrids,
+    linkage,
+    minhash,
+    oracles,
+    perceptual,
+    watermark_image,
+    watermark_text,
+)
 
-__all__ = ["content", "hybrids", "linkage", "minhash", "oracles", "perceptual"]
+__all__ = [
+    "content",
+    "hybrids",
+    "linkage",
+    "minhash",
+    "oracles",
+    "perceptual",
+    "watermark_image",
+    "watermark_text",
+]

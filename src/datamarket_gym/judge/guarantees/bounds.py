@@ -7,7 +7,9 @@ Uniformly over c = K + K' scores that are means of R i.i.d. samples of range w, 
     empirical Bernstein eta = max se sqrt(2 ln(4c/d)) + 7 w ln(4c/d) / (3 (R - 1))
 
 (Maurer and Pontil 2009), and in expectation, E|error| <= sd: eta = max se, which bounds the *expected*
-gain alone. A marginal contribution of utilities in [0, V] lies in [-V, V], so w = 2V; in a monotone
+gain alone. Scores of a truncated estimator are biased besides: in a monotone game by at most b, so that
+eta = max (se + b) in expectation; in any other game by an amount nobody knows, so that there is no eta.
+A marginal contribution of utilities in [0, V] lies in [-V, V], so w = 2V; in a monotone
 game w = V.
 """
 
@@ -27,7 +29,7 @@ class Eta:
     """A bound of the error of every score, how it was found, and what kind of statement it makes."""
 
     value: float
-    method: str  # "exact", "hoeffding", "bernstein" or "mean_absolute"
+    method: str  # "exact", "hoeffding", "bernstein", "mean_absolute"; "none" (an infinite value)
     delta: float = 0.0  # probability with which it may fail; 0 for "exact"
 
     @property
@@ -78,7 +80,8 @@ def eta_of(
     """The error bar of two sets of scores together; ``auto`` takes Hoeffding's where it holds.
 
     ``value_range`` is V, ``monotone`` says that no unit can lower the value. Refuses error bars that
-    are missing, and high-probability forms for scores that are no means of i.i.d. samples.
+    are missing, and high-probability forms for scores that are no means of i.i.d. samples. Truncated
+    scores of a game that is not monotone have no error bar: infinite, by the method "none".
     """
     both = (honest, attacked)
     for estimate in both:
@@ -96,10 +99,12 @@ def eta_of(
     if method == "auto":
         means = all(estimate.samples is not None for estimate in sampled)
         method = "hoeffding" if means else "mean_absolute"
-    if method == "mean_absolute":
-        return Eta(max(float(e.standard_errors.max()) for e in sampled), method)
-    if method not in ("hoeffding", "bernstein"):
+    if method not in ("hoeffding", "bernstein", "mean_absolute"):
         raise ParameterError("eta", method, "choose auto, hoeffding, bernstein or mean_absolute")
+    unbounded = not monotone and any(estimate.bias for estimate in both)
+    if method == "mean_absolute":
+        worst = max(float(e.standard_errors.max()) + e.bias for e in sampled)
+        return Eta(math.inf, "none") if unbounded else Eta(worst, method)
     comparisons = sum(len(estimate.values) for estimate in both)
     bars = []
     for estimate in sampled:
@@ -113,11 +118,12 @@ def eta_of(
             )
         width = value_range * (1.0 if monotone else 2.0) * estimate.reach
         if method == "hoeffding":
-            bars.append(hoeffding(width, estimate.samples, comparisons, delta))
+            bar = hoeffding(width, estimate.samples, comparisons, delta)
         else:
             worst = float(estimate.standard_errors.max())
-            bars.append(empirical_bernstein(worst, width, estimate.samples, comparisons, delta))
-    return Eta(max(bars), method, delta)
+            bar = empirical_bernstein(worst, width, estimate.samples, comparisons, delta)
+        bars.append(bar + estimate.bias)
+    return Eta(math.inf, "none") if unbounded else Eta(max(bars), method, delta)
 
 
 def theorem_bound(leakage_total: float, n_clusters: int, eta: float) -> float:

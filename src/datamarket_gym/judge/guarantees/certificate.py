@@ -101,7 +101,7 @@ class Certificate(Document):
     def summary(self) -> str:
         """What is guaranteed, in a few words."""
         if self.bound is None:
-            return "nothing: no admissible matching"
+            return f"nothing: {'no admissible matching' if not self.held('matching') else 'truncated scores'}"
         if self.claim == "exact":
             return "no gain (exact)"
         most = self.honest_payment + self.bound
@@ -125,6 +125,8 @@ class Certificate(Document):
         if self.claim not in ("none", "exact"):
             if self.terms is None or "matching" not in names:
                 raise ValueError("claims Theorem 3 without an admissible matching")
+            if self.eta_method == "none":
+                raise ValueError("claims Theorem 3 for scores whose error nothing bounds")
             wanted = {"exact": "certain", "mean_absolute": "expected"}.get(self.eta_method, "probable")
             if self.claim != wanted:
                 raise ValueError(f"error bars by {self.eta_method!r} support {wanted!r}, no more")
@@ -172,8 +174,8 @@ def _guaranteed(c: Certificate) -> str:
             "so by Theorem 2 the gain is exactly zero."
         )
     if c.claim == "none" or c.terms is None:
-        why = next(x.why for x in c.conditions if x.name == "matching")
-        return f"The theorems do not apply and guarantee nothing here: {why}."
+        broken = [x.why for x in c.conditions if x.name in ("matching", "bounded_errors") and not x.held]
+        return f"The theorems do not apply and guarantee nothing here: {'; '.join(broken)}."
     what = {
         "certain": "the gain is at most",
         "probable": f"with probability {1 - c.delta:g} the gain is at most",
@@ -235,6 +237,21 @@ def bounded_marginals(bars: Eta, value_range: float, monotone: bool) -> Conditio
         why = f"values lie within a range of {value_range:g}"
         why += ", and no unit can lower them (assumed, not checked)" if monotone else ""
     return Condition(name="bounded_marginals", held=True, why=why)
+
+
+def bounded_errors(bars: Eta, bias: float) -> Condition:
+    """Whether the error of the scores is bounded at all: truncated ones are biased."""
+    held = bars.method != "none"
+    why = "no order was cut short"
+    if bias:
+        why = (
+            f"truncation biases a score by at most {bias:g}, as no unit can lower the value (assumed, not "
+            "checked)"
+            if held
+            else "the scores are truncated, and where a unit can lower the value nothing bounds what was "
+            "cut off; score without truncation, or say monotone=True if no unit can"
+        )
+    return Condition(name="bounded_errors", held=held, why=why)
 
 
 def claim_of(conditions: list[Condition], terms: Terms | None, bars: Eta) -> Claim:

@@ -11,6 +11,7 @@ from datamarket_gym.judge.guarantees.certificate import (
     Certificate,
     Condition,
     Terms,
+    bounded_errors,
     bounded_marginals,
     claim_of,
     neutral,
@@ -51,7 +52,9 @@ def certify(
     """What the theorems guarantee about the attack in ``attacked``, given the honest run.
 
     ``eta`` chooses the error bars of sampled scores (see `eta_of`). Where the manipulation was picked
-    as the worst of several, say of how many by ``comparisons``: delta is divided among them.
+    as the worst of several, say of how many by ``comparisons``: delta is divided among them. Say
+    ``monotone`` only where no unit can lower the value: it narrows error bars, and it is what a bound
+    for truncated scores rests on; without it these support no claim.
     """
     provider = attacked.profile.attacker
     if provider is None:
@@ -94,8 +97,11 @@ def certify(
         ),
         Condition(name="matching", held=leakage is not None, why=why),
         bounded_marginals(bars, value_range, monotone),
+        bounded_errors(bars, max(before.bias, after.bias)),
     ]
-    terms = None if leakage is None else _terms(leakage, bars, honest, attacked, mechanism, provider)
+    terms = None
+    if leakage is not None and bars.method != "none":
+        terms = _terms(leakage, bars, honest, attacked, mechanism, provider)
     return Certificate(
         provider=provider,
         attack=attacked.profile.attack,
@@ -107,7 +113,7 @@ def certify(
         claim=claim_of(conditions, terms, bars),
         terms=terms,
         eta_method=bars.method,
-        delta=0.0 if bars.method in ("exact", "mean_absolute") else delta / comparisons,
+        delta=bars.delta,
         rounding=_rounding(honest) + _rounding(attacked),
         conditions=conditions,
         evidence=None
@@ -159,7 +165,10 @@ def raw_scores(paid: Paid, mechanism: Mechanism) -> Estimate:
         )
     back = scores.raw_total / scores.grand_value
     return replace(
-        scores, values=scores.values * back, standard_errors=scores.standard_errors * abs(back)
+        scores,
+        values=scores.values * back,
+        standard_errors=scores.standard_errors * abs(back),
+        bias=scores.bias * abs(back),
     )
 
 

@@ -23,8 +23,8 @@ from datamarket_gym.pipeline.represent import IdentityRepresentative, represent
 from datamarket_gym.pipeline.score import QuotientGame
 from datamarket_gym.pipeline.settle import settle
 from datamarket_gym.pipeline.tie import tie
+from datamarket_gym.semivalues.estimate import OrderedView
 from datamarket_gym.semivalues.exact import full_table, semivalues_from_table
-from datamarket_gym.semivalues.valuator import OrderedView
 from datamarket_gym.units.truth import SubmittedProfile
 
 EXACT_PLAYERS = 14

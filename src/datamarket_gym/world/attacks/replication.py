@@ -26,13 +26,17 @@ class Honest(Attack):
 @register("attack", "exact_dup_2x_sybils")
 @dataclass(frozen=True)
 class ExactDuplicates(Attack):
-    """Keeps all units and copies a random fraction of them into each of two further identities."""
+    """Keeps all units and copies a random fraction of them into each of two further identities.
+
+    At ``fraction=0`` there is nothing to copy: identities without units do not exist, so the provider
+    is honest.
+    """
 
     fraction: float = 0.5
     sybils: int = 2
 
     def __post_init__(self) -> None:
-        require_in("fraction", self.fraction, 0.0, 1.0, open_low=True)
+        require_in("fraction", self.fraction, 0.0, 1.0)
         require_count("sybils", self.sybils)
 
     def blocks(self, own: Own) -> list[Block]:
@@ -51,7 +55,7 @@ class NearDuplicates(Attack):
 
     def __post_init__(self) -> None:
         require_in("sigma", self.sigma, 0.0, np.inf)
-        require_in("fraction", self.fraction, 0.0, 1.0, open_low=True)
+        require_in("fraction", self.fraction, 0.0, 1.0)
         require_count("sybils", self.sybils)
 
     def blocks(self, own: Own) -> list[Block]:
@@ -128,6 +132,8 @@ class ProviderZeroAttack(Attack):
 
 
 def _copies(own: Own, fraction: float, sybils: int, sigma: float) -> list[Block]:
+    if not fraction:
+        return [Block(0, own.rows)]
     count = max(1, round(fraction * len(own.rows)))
     copied = np.sort(own.rng("copied units").permutation(own.rows)[:count])
     noise = own.rng("copy noise")

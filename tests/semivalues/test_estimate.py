@@ -15,10 +15,10 @@ from datamarket_gym.semivalues import (
     Shapley,
     Stratified,
     Subset,
-    Valuator,
+    estimate,
     normalized,
 )
-from datamarket_gym.semivalues.valuator import OrderedView
+from datamarket_gym.semivalues.estimate import OrderedView
 
 CONTENTS = ["a", "b", "c", "twin", "d", "twin", "e", "f", "twin"]
 CASES = [
@@ -39,11 +39,12 @@ CASES = [
 @pytest.mark.parametrize(("estimator", "semivalue"), CASES, ids=repr)
 @pytest.mark.parametrize("kind", [ContentGame, FormulaGame])
 def test_reordering_players_changes_no_bit(estimator, semivalue, kind):
-    valuator = Valuator(semivalue, estimator, samples=20, seed=5)
-    expected = valuator.fit(kind(CONTENTS))
+    expected = estimate(kind(CONTENTS), semivalue, estimator, samples=20, seed=5)
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(CONTENTS))
-        found = valuator.fit(kind([CONTENTS[player] for player in order]))
+        found = estimate(
+            kind([CONTENTS[player] for player in order]), semivalue, estimator, samples=20, seed=5
+        )
         assert (found.values == expected.values[order]).all()
         assert (found.standard_errors == expected.standard_errors[order]).all()
         assert found.evaluations == expected.evaluations
@@ -56,7 +57,7 @@ def test_identical_players_share_one_score_and_its_error_is_honest(estimator):
     twins = [player for player, content in enumerate(CONTENTS) if content == "twin"]
     z = []
     for seed in range(60):
-        found = Valuator(Shapley(), estimator, samples=20, seed=seed).fit(ContentGame(CONTENTS))
+        found = estimate(ContentGame(CONTENTS), Shapley(), estimator, samples=20, seed=seed)
         assert len(set(found.values[twins])) == 1
         assert len(set(found.standard_errors[twins])) == 1
         z.append((found.values - truth)[twins[0]] / found.standard_errors[twins[0]])
@@ -66,28 +67,28 @@ def test_identical_players_share_one_score_and_its_error_is_honest(estimator):
 
 def test_the_seed_and_the_content_set_the_stream():
     game = ContentGame(CONTENTS)
-    scores = [Valuator(estimator=Permutation(), samples=8, seed=s).fit(game).values for s in (0, 1)]
+    scores = [estimate(game, estimator=Permutation(), samples=8, seed=s).values for s in (0, 1)]
     assert (scores[0] != scores[1]).any()
-    again = Valuator(estimator=Permutation(), samples=8).fit(ContentGame(CONTENTS)).values
+    again = estimate(ContentGame(CONTENTS), estimator=Permutation(), samples=8).values
     assert (again == scores[0]).all()
 
 
 def test_games_without_content_are_told_apart_by_position():
     game = AdditiveGame([3.0, 1.0, 2.0])
-    found = Valuator(samples=4).fit(game)
+    found = estimate(game, samples=4)
     assert found.values == pytest.approx([3.0, 1.0, 2.0], abs=1e-12)
 
 
 def test_the_budget_is_samples_times_players():
     game = ContentGame([f"unit {number}" for number in range(14)])
-    found = Valuator(estimator=Permutation(), samples=6).fit(game)
+    found = estimate(game, estimator=Permutation(), samples=6)
     assert found.evaluations == game.asked <= 6 * 14
 
 
 @pytest.mark.parametrize("bad", [{"samples": 0}, {"samples": 1.5}, {"seed": -1}])
 def test_bad_parameters_are_refused(bad):
     with pytest.raises(ParameterError, match=next(iter(bad))):
-        Valuator(**bad)
+        estimate(UnanimityGame(3), **bad)
 
 
 def test_a_view_shares_memo_and_counters():
@@ -117,7 +118,7 @@ def test_a_view_shares_memo_and_counters():
 )
 def test_auto_takes_the_best_affordable_method(n_players, semivalue, samples, method):
     game = RandomMonotoneGame(n_players, np.random.default_rng(0))
-    found = Valuator(semivalue, samples=samples).fit(game)
+    found = estimate(game, semivalue, samples=samples)
     assert found.method == method
     assert game.asked <= samples * n_players
     assert found.exact == (method == "exact" or isinstance(semivalue, LeaveOneOut))
@@ -125,13 +126,13 @@ def test_auto_takes_the_best_affordable_method(n_players, semivalue, samples, me
 
 def test_auto_prefers_a_closed_form():
     game = FormulaGame(CONTENTS)
-    found = Valuator().fit(game)
+    found = estimate(game)
     assert (found.method, found.evaluations, game.asked) == ("closed form", 0, 0)
     assert (found.values == game.closed_form(Shapley())).all()
 
 
 def test_normalised_scores_sum_to_the_grand_value():
-    raw = Valuator(Banzhaf()).fit(UnanimityGame(4)).values
+    raw = estimate(UnanimityGame(4), Banzhaf()).values
     assert raw.sum() == pytest.approx(0.5)
     assert normalized(raw, 1.0) == pytest.approx([0.25] * 4)
 

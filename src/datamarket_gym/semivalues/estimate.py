@@ -12,17 +12,17 @@ whole value, but guarantees for raw scores do not carry over by themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Keys, Values
 from datamarket_gym.core.content import combined_key, keyed_generator
-from datamarket_gym.core.errors import ParameterError, require_count
+from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import Estimate, Estimator, Semivalue
+from datamarket_gym.games.semivalue import ESTIMATORS, SEMIVALUES, Estimate, Estimator, Semivalue
 from datamarket_gym.semivalues.exact import MAX_PLAYERS, Exact
 from datamarket_gym.semivalues.laws import Banzhaf, Shapley
 from datamarket_gym.semivalues.permutation import Permutation
@@ -33,7 +33,18 @@ from datamarket_gym.semivalues.subset import MaximumSampleReuse
 @register("estimator", "auto")
 @dataclass(frozen=True)
 class Auto(Estimator):
-    """Closed form, else exact within the budget, else the sampler that suits the semivalue."""
+    """Closed form, else exact within the budget, else the sampler that suits the semivalue.
+
+    ``exact_n_limit`` (the paper's name; its experiments have 4): enumerate all coalitions of up to so
+    many players whatever the budget, and of more players never. -1 leaves it to the budget: enumerate
+    where 2^K coalitions cost no more than sampling would. A closed form is used in any case.
+    """
+
+    exact_n_limit: int = -1
+
+    def __post_init__(self) -> None:
+        require_count("exact_n_limit", self.exact_n_limit, at_least=-1)
+        require_in("exact_n_limit", self.exact_n_limit, -1, MAX_PLAYERS)
 
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
@@ -49,7 +60,8 @@ class Auto(Estimator):
         law = semivalue.size_law(n_players)
         if not law.all() and affordable(law, budget):
             return Stratified()  # enumerates just the sizes that count: leave-one-out asks K + 1
-        if n_players <= MAX_PLAYERS and 1 << n_players <= budget:
+        affords = n_players <= MAX_PLAYERS and 1 << n_players <= budget
+        if affords if self.exact_n_limit < 0 else n_players <= self.exact_n_limit:
             return Exact()
         if isinstance(semivalue, Shapley):
             return Permutation()
@@ -58,36 +70,35 @@ class Auto(Estimator):
         return Stratified()
 
 
-@dataclass(frozen=True)
-class Valuator:
-    """Values a game's players by a semivalue and an estimator, with ``samples`` x K evaluations."""
+def estimate(
+    game: Game,
+    semivalue: str | Semivalue = "shapley",
+    estimator: str | Estimator = "auto",
+    *,
+    samples: int = 256,
+    seed: int = 0,
+) -> Estimate:
+    """Scores with standard errors, in the order of the game's players.
 
-    semivalue: Semivalue = field(default_factory=Shapley)
-    estimator: Estimator = field(default_factory=Auto)
-    samples: int = 256
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_count("samples", self.samples)
-        require_count("seed", self.seed, at_least=0)
-
-    def fit(self, game: Game) -> Estimate:
-        """Scores with standard errors, in the order of the game's players."""
-        budget = self.samples * game.n_players
-        if game.keys is None:
-            rng = keyed_generator(self.seed, game.n_players)
-            return self.estimator.estimate(game, self.semivalue, budget, rng)
-        order = np.argsort(game.keys, kind="stable")
-        rng = keyed_generator(self.seed, combined_key(game.keys.tolist()))
-        found = self.estimator.estimate(OrderedView(game, order), self.semivalue, budget, rng)
-        back = np.argsort(order)
-        keys = game.keys[order]
-        return replace(
-            found,
-            values=_shared(found.values, keys)[back],
-            # sd(mean) <= mean(sd) however the estimates depend on each other
-            standard_errors=_shared(found.standard_errors, keys)[back],
-        )
+    ``samples`` is the paper's R: orders of joining (Algorithm 1), draws a player (Algorithm 2).
+    """
+    require_count("samples", samples)
+    require_count("seed", seed, at_least=0)
+    law, how = SEMIVALUES.create(semivalue), ESTIMATORS.create(estimator)
+    budget = how.budget(samples, game.n_players)
+    if game.keys is None:
+        return how.estimate(game, law, budget, keyed_generator(seed, game.n_players))
+    order = np.argsort(game.keys, kind="stable")
+    rng = keyed_generator(seed, combined_key(game.keys.tolist()))
+    found = how.estimate(OrderedView(game, order), law, budget, rng)
+    back = np.argsort(order)
+    keys = game.keys[order]
+    return replace(
+        found,
+        values=_shared(found.values, keys)[back],
+        # sd(mean) <= mean(sd) however the estimates depend on each other
+        standard_errors=_shared(found.standard_errors, keys)[back],
+    )
 
 
 def _shared(numbers: Values, sorted_keys: Keys) -> Values:

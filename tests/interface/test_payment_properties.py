@@ -1,0 +1,71 @@
+"""Budget balance and individual rationality, asked of payments and of mechanisms."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from datamarket_gym import create, mechanism
+from datamarket_gym.conformance import (
+    ConformanceError,
+    budget_balanced,
+    budget_gap,
+    check_budget_balance,
+    check_individual_rationality,
+    individually_rational,
+)
+from datamarket_gym.conformance.promise import small_market
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.pipeline import floored
+
+
+def test_any_payments_can_be_asked():
+    for totals, worth, balanced, rational in (
+        ([0.25, 0.75], 1.0, True, True),
+        ([0.25, 0.70], 1.0, False, True),
+        ([-0.25, 1.25], 1.0, True, False),
+        ([-0.25, 0.5], 1.0, False, False),
+        ([], 0.0, True, True),
+    ):
+        paid = SimpleNamespace(totals=np.array(totals), grand_value=worth)
+        assert (budget_balanced(paid), individually_rational(paid)) == (balanced, rational)
+        assert budget_gap(paid) == pytest.approx(sum(totals) - worth)
+    near = SimpleNamespace(totals=np.array([0.5, 0.501]), grand_value=1.0)
+    assert not budget_balanced(near)
+    assert budget_balanced(near, tolerance=0.01)
+
+
+def poisoned(m):
+    market = small_market()
+    profile = create("attack", "label_poisoning").apply(0, market.state)
+    return m.pay(profile.submission, market.utility_oracle(Utility("knn@3", "chance")))
+
+
+def test_a_floor_makes_payments_rational_and_rescaling_keeps_the_budget():
+    paid = poisoned(mechanism("shapley"))
+    assert (budget_balanced(paid), individually_rational(paid)) == (True, False)
+    assert (budget_balanced(floored(paid)), individually_rational(floored(paid))) == (False, True)
+    both = floored(paid, rescale=True)
+    assert (budget_balanced(both), individually_rational(both)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("shapley", {}),
+        ("shapley", {"estimator": "permutation", "samples": 8}),
+        ("recommended", {}),
+        ("uniform", {}),
+        ("quotient_banzhaf/cosine@0.95", {"normalize": True}),
+    ],
+)
+def test_efficient_mechanisms_spend_the_value_created(name, changes):
+    check_budget_balance(mechanism(name, **changes))
+
+
+def test_what_a_mechanism_breaks_is_said_with_the_amounts():
+    with pytest.raises(ConformanceError, match=r"payments sum to .* all data are worth"):
+        check_budget_balance(mechanism("banzhaf"))
+    with pytest.raises(ConformanceError, match="after label_poisoning an identity is paid -0"):
+        check_individual_rationality(mechanism("shapley"))
+    check_individual_rationality(mechanism("uniform"))
