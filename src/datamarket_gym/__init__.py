@@ -14,6 +14,7 @@ could still gain::
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 __version__ = "0.1.0"
@@ -26,20 +27,25 @@ if TYPE_CHECKING:
     from datamarket_gym.core.registry import register as register
     from datamarket_gym.evidence import Clusters as Clusters
     from datamarket_gym.evidence import EvidenceGraph as EvidenceGraph
-    from datamarket_gym.evidence import EvidenceLayer
+    from datamarket_gym.evidence import EvidenceLayer as EvidenceLayer
     from datamarket_gym.evidence import predict_theta as predict_theta
     from datamarket_gym.games.game import Game as Game
-    from datamarket_gym.games.semivalue import Estimator, Semivalue
+    from datamarket_gym.games.semivalue import Estimator as Estimator
+    from datamarket_gym.games.semivalue import Semivalue as Semivalue
     from datamarket_gym.judge.metrics import Metrics as Metrics
     from datamarket_gym.lab import ExperimentSpec
-    from datamarket_gym.learners.base import Learner
+    from datamarket_gym.learners.base import Learner as Learner
+    from datamarket_gym.learners.base import Scorer as Scorer
     from datamarket_gym.learners.oracle import Utility as Utility
     from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
-    from datamarket_gym.pipeline import Allocation, Representative
+    from datamarket_gym.pipeline import Allocation as Allocation
     from datamarket_gym.pipeline import Allocator as Allocator
     from datamarket_gym.pipeline import Mechanism as Mechanism
+    from datamarket_gym.pipeline import PaidTotals as PaidTotals
+    from datamarket_gym.pipeline import Payer as Payer
     from datamarket_gym.pipeline import Payments as Payments
     from datamarket_gym.pipeline import QuotientGame as QuotientGame
+    from datamarket_gym.pipeline import Representative as Representative
     from datamarket_gym.pipeline import Valuator as Valuator
     from datamarket_gym.pipeline import canonical_training_set as canonical_training_set
     from datamarket_gym.pipeline import mechanism as mechanism
@@ -48,11 +54,11 @@ if TYPE_CHECKING:
     from datamarket_gym.units import SubmittedProfile as SubmittedProfile
     from datamarket_gym.units import read_submission as read_submission
     from datamarket_gym.world.attacks import Attack as Attack
-    from datamarket_gym.world.encoders import Encoder
+    from datamarket_gym.world.encoders import Encoder as Encoder
     from datamarket_gym.world.market import ProviderMarket as ProviderMarket
     from datamarket_gym.world.tasks import Synthetic as Synthetic
-    from datamarket_gym.world.tasks import Task
-    from datamarket_gym.world.tasks.partitions import Partition
+    from datamarket_gym.world.tasks import Task as Task
+    from datamarket_gym.world.tasks.partitions import Partition as Partition
 
     @overload
     def create(kind: Literal["attack"], spec: str | Mapping[str, Any] | Attack) -> Attack: ...
@@ -73,7 +79,7 @@ if TYPE_CHECKING:
         kind: Literal["allocation"], spec: str | Mapping[str, Any] | Allocation
     ) -> Allocation: ...
     @overload
-    def create(kind: Literal["mechanism"], spec: str | Mapping[str, Any] | Mechanism) -> Mechanism: ...
+    def create(kind: Literal["mechanism"], spec: str | Mapping[str, Any] | Payer) -> Payer: ...
     @overload
     def create(kind: Literal["learner"], spec: str | Mapping[str, Any] | Learner) -> Learner: ...
     @overload
@@ -92,22 +98,34 @@ if TYPE_CHECKING:
 
 
 _EXPORTS = {
+    "Allocation": "pipeline",
     "Allocator": "pipeline",
     "Attack": "world.attacks",
     "Clusters": "evidence",
     "CollapsedMarketWarning": "core.errors",
     "DataMarketError": "core.errors",
+    "Encoder": "world.encoders",
+    "Estimator": "games.semivalue",
     "EvidenceGraph": "evidence",
+    "EvidenceLayer": "evidence",
     "Game": "games.game",
     "GroundTruth": "units",
+    "Learner": "learners.base",
     "Mechanism": "pipeline",
     "Metrics": "judge.metrics",
+    "Partition": "world.tasks.partitions",
+    "PaidTotals": "pipeline",
+    "Payer": "pipeline",
     "Payments": "pipeline",
     "ProviderMarket": "world.market",
     "QuotientGame": "pipeline",
+    "Representative": "pipeline",
+    "Scorer": "learners.base",
+    "Semivalue": "games.semivalue",
     "Submission": "units",
     "SubmittedProfile": "units",
     "Synthetic": "world.tasks",
+    "Task": "world.tasks",
     "Utility": "learners.oracle",
     "UtilityOracle": "learners.oracle",
     "Valuator": "pipeline",
@@ -127,3 +145,9 @@ def __getattr__(name: str) -> Any:
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"datamarket_gym.{_EXPORTS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are not loaded yet, and the rooms that are."""
+    there = {n for n, value in globals().items() if n.startswith("__") or isinstance(value, ModuleType)}
+    return sorted({*there, *__all__})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from datamarket_gym import create, mechanism
 from datamarket_gym.conformance.promise import SAMPLE_ENCODERS
-from datamarket_gym.core import registry
+from datamarket_gym.core import forms, registry
 from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
 from datamarket_gym.core.registry import HOMES, components, register, written
 
@@ -100,7 +100,7 @@ values = scalars | st.tuples(scalars, scalars)
 def test_written_is_invertible(odd, first, second, third):
     component = odd(first, second, third)
     text = written(component)
-    name, parameters = registry._parse("attack", text)
+    name, parameters = forms.parsed("attack", text)
     again = dict(zip(("first", "second", "third"), (1.5, "word", (1, 2)), strict=True))
     again |= {("first" if key == "@" else key): value for key, value in parameters.items()}
     assert name == "odd"
@@ -110,7 +110,7 @@ def test_written_is_invertible(odd, first, second, third):
 def test_numbers_of_numpy_are_written_as_plain_ones(odd):
     assert written(odd(np.float64(0.25))) == "odd@0.25"
     assert written(odd(np.int64(3), np.str_("a b"))) == "odd(first=3, second=a b)"
-    assert math.isnan(registry._parse("attack", written(odd(float("nan"))))[1]["@"])
+    assert math.isnan(forms.parsed("attack", written(odd(float("nan"))))[1]["@"])
 
 
 def test_mechanisms_by_name_by_mapping_and_by_all_their_fields():
@@ -139,8 +139,8 @@ def test_lists_and_mappings_of_any_depth_are_read_back(odd):
         ((math.inf,), [-math.inf, "inf"]), (np.float64(1.5), np.int64(2)), [(np.float32(0.5),)], {"a": math.inf},
         {"b": (1, [None])}, ((),), [],
     ):  # fmt: skip
-        found = registry._parse("attack", written(odd(value)))[1]["@"]
-        assert found == registry._plain(value)
+        found = forms.parsed("attack", written(odd(value)))[1]["@"]
+        assert found == forms.plain(value)
         assert type(found) is type(value)
 
 
@@ -165,17 +165,3 @@ def test_a_name_that_could_not_be_written_is_not_registered(name):
 def test_a_mechanism_that_is_no_json_of_one_is_one_readable_error(text):
     with pytest.raises(DataMarketError):
         create("mechanism", text)
-
-
-def test_a_plugin_that_cannot_be_loaded_is_named(monkeypatch):
-    class Broken:
-        name, value = "theirs", "their.module"
-
-        def load(self):
-            raise ImportError("no module named foo")
-
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Broken()])
-    with pytest.raises(
-        DataMarketError, match=r"plugin 'theirs' .their.module. cannot be loaded: .* foo"
-    ):
-        registry._load_plugins.__wrapped__()

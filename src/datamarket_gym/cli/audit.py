@@ -14,7 +14,7 @@ from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state, read_validation
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.pipeline.mechanism import mechanism as named
+from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.units.io import read_submission, read_validation_embedding
 
 
@@ -36,7 +36,7 @@ def audit_and_show(
     oracle = UtilityOracle(
         features, label, Utility(*utility), embedding=read_validation_embedding(validation)
     )
-    chosen = named(mechanism)
+    chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
     with shown_on_stderr() as progress, told_once():  # the report has it
         report = audit(
             state,
@@ -60,7 +60,7 @@ def audit_and_show(
 
 
 def _table(report: AuditReport) -> Table:
-    title = f"Worst gain found against {report.mechanism.label}, {len(report.trials)} trials"
+    title = f"Worst gain found against {report.label}, {len(report.trials)} trials"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
     for head in ("attack", "worst gain", "by", "guaranteed", "stopped by (honest pay moved)"):
         table.add_column(head, justify="right" if head == "worst gain" else "left", overflow="fold")
@@ -90,6 +90,8 @@ def _sentence(report: AuditReport) -> str:
 
 
 def _evidence(report: AuditReport) -> str:
+    if not report.evidence:
+        return f"{report.label} is a mechanism of its own: no evidence layers were tried against it."
     return f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else "")
 
 
@@ -97,7 +99,7 @@ def markdown(report: AuditReport) -> str:
     """The findings as a page to file: a sentence and the certificate's paragraph each."""
     impossible = sum(trial.why is not None for trial in report.trials)
     lines = [
-        f"# Audit of {report.mechanism.label}",
+        f"# Audit of {report.label}",
         "",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",

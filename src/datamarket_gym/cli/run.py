@@ -55,7 +55,7 @@ def _costs(specs: list[ExperimentSpec], out: Path) -> Table:
 def run_and_show(
     experiment: str,
     seeds: int | None,
-    first_seed: int,
+    first_seed: int | None,
     out: Path | None,
     only: str | None,
     jobs: int,
@@ -64,8 +64,8 @@ def run_and_show(
 ) -> None:
     """Run an experiment, then print its table and where the files are."""
     spec = _spec(experiment)
-    changes = {"seeds": seeds or spec.seeds, "first_seed": first_seed, "only": only}
-    spec = spec.model_copy(update=changes)
+    said = {"seeds": seeds, "first_seed": first_seed, "only": only}
+    spec = spec.model_copy(update={key: value for key, value in said.items() if value is not None})
     out = out or Path("runs") / spec.name
     with told_at_the_end() as told, shown_on_stderr() as progress:
         rows = run_experiment(spec, out, jobs=jobs, device=device, memo=memo, progress=progress)

@@ -10,7 +10,8 @@ from datamarket_gym.conformance.promise import check_written, promise, small_mar
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph, EvidenceLayer
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
+from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.represent import Collapse, Representative
 from datamarket_gym.pipeline.share import Allocation, Provenance
 from datamarket_gym.units.submission import Submission
@@ -129,8 +130,15 @@ def _shares(
     return {pair: round(share, 12) for pair, share in found.items()}
 
 
-def check_mechanism(mechanism: Mechanism) -> None:
-    """The spec survives JSON, nothing of a cluster's score is lost, and names do not matter."""
+def check_mechanism(mechanism: Payer) -> None:
+    """The spec survives JSON, nothing of a cluster's score is lost, and names do not matter.
+
+    Of a mechanism that is not of our pipeline: it pays every identity a finite amount, the same for the
+    same units in any order, and leaves the submission as it was.
+    """
+    if not isinstance(mechanism, Mechanism):
+        _check_own(as_mechanism(mechanism))
+        return
     promise(
         Mechanism.model_validate_json(mechanism.model_dump_json()) == mechanism,
         "the spec does not survive JSON",
@@ -145,3 +153,23 @@ def check_mechanism(mechanism: Mechanism) -> None:
     shuffled, _ = _shuffled(profile.submission)
     again = mechanism.pay(shuffled, small_market().utility_oracle(utility), profile.truth)
     promise(paid.as_dict() == again.as_dict(), "payments depend on the order of rows")
+
+
+def _check_own(mechanism: Mechanism | OwnMechanism) -> None:
+    profile, oracle = _attacked(), small_market().utility_oracle(Utility("knn@3"))
+    submission = profile.submission
+    before = submission.features.copy(), submission.identity.copy()
+    paid = mechanism.pay(submission, oracle, profile.truth).as_dict()
+    promise(
+        (submission.features == before[0]).all() and (submission.identity == before[1]).all(),
+        "the mechanism changes the submission",
+    )
+    promise(
+        mechanism.pay(submission, oracle, profile.truth).as_dict() == paid,
+        "the same submission was paid in two ways; draw random numbers from a seed of its own",
+    )
+    again = mechanism.pay(_shuffled(submission)[0], oracle, profile.truth).as_dict()
+    promise(
+        np.allclose([again[name] for name in paid], list(paid.values()), atol=1e-9),
+        "payments depend on the order of rows",
+    )

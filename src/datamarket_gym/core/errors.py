@@ -21,6 +21,10 @@ def _as_it_was(cls: type[DataMarketError], args: Any, attributes: dict[str, Any]
     return error
 
 
+class PluginWarning(UserWarning):
+    """A plugin could not be loaded: names it and the reason; everything else works without it."""
+
+
 class SubmissionError(DataMarketError):
     """A table that was handed over is not usable: names the file, the column, the row and the remedy."""
 
@@ -38,13 +42,13 @@ class ParameterError(DataMarketError):
 
 
 class UnknownNameError(DataMarketError):
-    """A name that is not registered, with the names that come close."""
+    """A name that is not registered, with the names that come close, and what may be why it is missing."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], *why: str) -> None:
         known = sorted(known)
         close = get_close_matches(name, known, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
-        super().__init__(f"unknown {kind} {name!r}; {hint}")
+        super().__init__("; ".join([f"unknown {kind} {name!r}", hint, *why]))
 
 
 class UnclearPayError(DataMarketError):

@@ -24,7 +24,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 from datamarket_gym.core.errors import DataMarketError, require_count
@@ -168,7 +168,7 @@ def _registered() -> tuple[bytes, ...]:
     return tuple(found)
 
 
-@cache  # once in each worker
+@lru_cache(maxsize=1)  # once in each worker, and again when something was registered anew
 def _adopt(known: tuple[bytes, ...]) -> None:
     adopt(dict(pickle.loads(each) for each in known))
 

@@ -13,25 +13,29 @@ a class in a module that their package names under the entry-point group ``datam
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import hashlib
 import importlib
 import inspect
 import re
+import sys
+import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import CodeType
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
-from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
+from datamarket_gym.core.errors import (
+    DataMarketError,
+    ParameterError,
+    PluginWarning,
+    UnknownNameError,
+)
+from datamarket_gym.core.forms import FIRST, Spec, parsed, text_of
 
 T = TypeVar("T")
-Spec = str | Mapping[str, Any]
 
 HOMES = {
     "encoder": "datamarket_gym.world.encoders",
@@ -52,6 +56,8 @@ HOMES = {
 
 _components: dict[str, dict[str, Any]] = {kind: {} for kind in HOMES}
 _kinds: dict[str, Kind[Any]] = {}
+_by: dict[tuple[str, str], str] = {}  # the module that registered a component
+_broken: dict[str, str] = {}  # why a plugin could not be loaded
 
 
 class Kind(Generic[T]):
@@ -77,22 +83,27 @@ class Kind(Generic[T]):
         """Build a component from its written form (text or mapping); an instance passes through."""
         if isinstance(spec, str | Mapping):
             if self._build is None:
-                return self._constructed(*_parse(self.name, spec), spec)
-            return self._build(*((spec, {}) if isinstance(spec, str) else _parse(self.name, spec)))
+                return self.construct(spec)
+            return self._build(*((spec, {}) if isinstance(spec, str) else parsed(self.name, spec)))
+        if isinstance(spec, type):
+            raise ParameterError(self.name, spec.__name__, f"pass an instance, as {spec.__name__}(...)")
         if not isinstance(spec, self.of):
             raise ParameterError(
                 self.name, type(spec).__name__, "pass its written form, a mapping or an instance"
             )
         return spec
 
-    def _constructed(self, name: str, given: dict[str, Any], spec: Spec) -> T:
+    def construct(self, spec: Spec, changes: Mapping[str, Any] | None = None) -> T:
+        """By the constructor of the class that a written form names, with some parameters changed."""
+        name, given = parsed(self.name, spec)
         cls: Callable[..., T] = lookup(self.name, name)
         what = f"{self.name} {name}"
         takes = inspect.signature(cls).parameters
-        if _FIRST in given:
+        if FIRST in given:
             if not takes:
-                raise ParameterError(what, given[_FIRST], "it takes no parameter")
-            given = {next(iter(takes)): given[_FIRST]}
+                raise ParameterError(what, given[FIRST], "it takes no parameter")
+            given = {next(iter(takes)): given[FIRST]}
+        given |= changes or {}
         for parameter in given:
             if parameter not in takes:
                 raise UnknownNameError(f"parameter of {what}", parameter, takes)
@@ -106,24 +117,54 @@ class Kind(Generic[T]):
 
 
 _NAME = re.compile(r"[\w.-]+")
-_FIRST = "@"  # stands for the first parameter, whatever its name
 
 
 def register(kind: str, name: str) -> Callable[[T], T]:
-    """Class (or function) decorator: makes it known as ``name`` among the plug points of ``kind``."""
+    """Class (or function) decorator: makes it known as ``name`` among the plug points of ``kind``.
+
+    Running a notebook's cell again, or reloading a module, replaces what it registered before. A name of
+    this package's, or of another module, is never replaced.
+    """
     if kind not in HOMES:
         raise UnknownNameError("plug point", kind, HOMES)
 
     if _NAME.fullmatch(name) is None:
         raise ParameterError(f"name of the {kind}", name, "use letters, digits and any of _ . -")
 
+    by = str(sys._getframe(1).f_globals.get("__name__", ""))  # who registers, whoever wrote the class
+
     def add(component: T) -> T:
-        if name in _components[kind]:
-            raise DataMarketError(f"{kind} {name!r} is registered twice; choose another name")
-        _components[kind][name] = component
+        if not _is_ours(by):
+            # The built-in names first: else one that is not loaded yet could be taken.
+            importlib.import_module(HOMES[kind])
+        known = _components[kind].get(name)
+        if known is not None and not _again(known, _by[kind, name], component, by):
+            raise DataMarketError(
+                f"{kind} {name!r} is registered twice, by {_by[kind, name]} and by {by}; choose another name"
+            )
+        _components[kind][name], _by[kind, name] = component, by
         return component
 
     return add
+
+
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] == __name__.split(".")[0]
+
+
+def _again(known: Any, known_by: str, component: Any, by: str) -> bool:
+    """Whether a component is another version of a known one: of the same module, under the same name.
+
+    What is typed at a prompt or into a notebook (``__main__`` without a file) may change its class's name.
+    """
+    if _is_ours(by) or known_by != by:
+        return False
+    typed = by == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
+    return typed or _class_of(known) == _class_of(component)
+
+
+def _class_of(component: Any) -> str:
+    return str(getattr(component, "__qualname__", type(component).__qualname__))
 
 
 def registered_elsewhere() -> dict[tuple[str, str], Any]:
@@ -132,7 +173,7 @@ def registered_elsewhere() -> dict[tuple[str, str], Any]:
         (kind, name): component
         for kind, known in _components.items()
         for name, component in known.items()
-        if str(getattr(component, "__module__", "")).split(".")[0] != __name__.split(".")[0]
+        if not _is_ours(str(getattr(component, "__module__", "")))
     }
 
 
@@ -140,22 +181,35 @@ def sources_elsewhere() -> dict[str, str]:
     """Hashes by module of the code of those components: of its file, or of what a notebook knows of them."""
     found: dict[str, str] = {}
     for component in registered_elsewhere().values():
+        made = component if hasattr(component, "__qualname__") else type(component)
         try:
-            text = Path(inspect.getfile(component)).read_text(encoding="utf-8", errors="replace")
+            text = Path(inspect.getfile(made)).read_text(encoding="utf-8", errors="replace")
         except (OSError, TypeError):
-            text = ""
-            with suppress(OSError, TypeError):
-                text = inspect.getsource(component)
-        found[component.__module__] = hashlib.sha256(
-            (found.get(component.__module__, "") + text).encode()
+            text = _typed(made)
+        found[made.__module__] = hashlib.sha256(
+            (found.get(made.__module__, "") + text).encode()
         ).hexdigest()
     return found
 
 
+def _typed(made: Any) -> str:
+    """What a class or function of a notebook does, of which there is no file: its code and its constants."""
+    if isinstance(made, CodeType):
+        inside = [_typed(const) for const in made.co_consts]
+        return repr((made.co_code.hex(), made.co_names, made.co_varnames, inside))
+    if isinstance(made, type):
+        return repr([(name, _typed(part)) for name, part in sorted(vars(made).items())])
+    made = getattr(made, "__func__", getattr(made, "fget", made))
+    if hasattr(made, "__code__"):
+        return repr((_typed(made.__code__), repr(made.__defaults__), repr(made.__kwdefaults__)))
+    return repr(made) if isinstance(made, str | int | float | complex | bytes | tuple) else ""
+
+
 def adopt(found: Mapping[tuple[str, str], Any]) -> None:
-    """Make known here, in a worker, what another process had registered; what is known here stays."""
+    """Make known here, in a worker, what another process has registered; what is built in stays."""
     for (kind, name), component in found.items():
-        _components[kind].setdefault(name, component)
+        if name not in _components[kind] or not _is_ours(_by[kind, name]):
+            _components[kind][name], _by[kind, name] = component, str(component.__module__)
 
 
 @cache
@@ -169,11 +223,19 @@ def _load_plugins() -> None:
     for entry in entry_points(group="datamarket_gym.plugins"):
         try:
             entry.load()
-        except Exception as error:
-            raise DataMarketError(
+        except (Exception, SystemExit) as error:  # whatever somebody else's module does, ours go on
+            why = (
                 f"the plugin {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}; "
                 "mend it or uninstall its package"
-            ) from error
+            )
+            _broken[entry.name] = why
+            warnings.warn(PluginWarning(why), stacklevel=2)
+
+
+def broken_plugins() -> dict[str, str]:
+    """Why plugins could not be loaded, by name; without them everything else works."""
+    _load_plugins()
+    return dict(_broken)
 
 
 def components(kind: str) -> dict[str, Any]:
@@ -188,7 +250,7 @@ def lookup(kind: str, name: str) -> Any:
     """The component registered under a name."""
     known = components(kind)
     if name not in known:
-        raise UnknownNameError(kind, name, known)
+        raise UnknownNameError(kind, name, known, *_broken.values())
     return known[name]
 
 
@@ -211,7 +273,14 @@ def written(component: object) -> str:
     for kind in _kinds.values():
         if kind.write is not None and isinstance(component, kind.of):
             return kind.write(component)
-    name = name_of(component)
+    return written_fields(component)
+
+
+def written_fields(component: object) -> str:
+    """The name of a component's class and those parameters that are not as by default."""
+    name, registered = _found(component)
+    if registered is component:
+        return name
     if not dataclasses.is_dataclass(component):
         raise DataMarketError(f"{name} is no frozen dataclass, so it has no written form")
     fields = [f for f in dataclasses.fields(component) if f.init]
@@ -222,18 +291,22 @@ def written(component: object) -> str:
     if not changed:
         return name
     if list(changed) == [fields[0].name]:
-        single = f"{name}@{_text(changed[fields[0].name])}"
-        if _parse("", single)[1].keys() == {_FIRST}:
+        single = f"{name}@{text_of(changed[fields[0].name])}"
+        if parsed("", single)[1].keys() == {FIRST}:
             return single
-    return f"{name}({', '.join(f'{key}={_text(value)}' for key, value in changed.items())})"
+    return f"{name}({', '.join(f'{key}={text_of(value)}' for key, value in changed.items())})"
 
 
 def name_of(component: object) -> str:
-    """The name under which a component's class is registered."""
+    """The name under which a component's class, or the component itself, is registered."""
+    return _found(component)[0]
+
+
+def _found(component: object) -> tuple[str, Any]:
     for known in _components.values():
-        for name, cls in known.items():
-            if cls is type(component):
-                return name
+        for name, registered in known.items():
+            if registered is component or registered is type(component):
+                return name, registered
     raise DataMarketError(
         f"{type(component).__name__} is not registered; decorate it with @register(kind, name)"
     )
@@ -241,95 +314,3 @@ def name_of(component: object) -> str:
 
 def _has_no_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def _parse(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
-    if isinstance(spec, Mapping):
-        parameters = dict(spec)
-        if "name" not in parameters:
-            raise ParameterError(kind, dict(spec), "the mapping needs a 'name'")
-        return str(parameters.pop("name")), parameters
-    match = re.fullmatch(r"\s*([\w.-]+)\s*(?:@\s*(.+?)|\((.*)\))?\s*", spec, flags=re.DOTALL)
-    if match is None:
-        raise ParameterError(kind, spec, "write name, name@value or name(parameter=value, ...)")
-    name, single, several = match.groups()
-    if single is not None:
-        return name, {_FIRST: _literal(single)}
-    parameters = {}
-    for item in _items(several or ""):
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise ParameterError(kind, spec, f"write {item!r} as parameter=value")
-        if key.strip() in parameters:
-            raise ParameterError(kind, spec, f"give {key.strip()!r} once")
-        parameters[key.strip()] = _literal(value.strip())
-    return name, parameters
-
-
-def _items(text: str) -> list[str]:
-    """The text between commas that stand outside quotes and brackets."""
-    parts, depth, quote, start = [], 0, "", 0
-    escaped = False
-    for at, sign in enumerate(text):
-        if quote:
-            if not escaped and sign == quote:
-                quote = ""
-            escaped = sign == "\\" and not escaped
-        elif sign in "'\"":
-            quote = sign
-        elif sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-        elif sign == "," and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
-
-
-def _literal(text: str) -> Any:
-    if text in ("nan", "inf", "-inf"):
-        return float(text)
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
-def _text(value: Any) -> str:
-    """A value as `_literal` reads it back: bare words stay bare, whatever would be misread is quoted.
-
-    What no text gives back (a function, a NaN inside a list) is refused.
-    """
-    value = _plain(value)
-    if isinstance(value, str):
-        bare = value and _items(f"{value}, x") == [value, "x"] and _literal(value) == value
-        return value if bare and not set(value) & set("'\"\\\n") else repr(value)
-    text = repr(value) if isinstance(value, float) else _inner(value)
-    again = _literal(text)
-    if type(again) is not type(value) or (again != value and value == value):
-        raise DataMarketError(
-            f"{value!r} has no written form; use numbers, texts, and lists or mappings of them"
-        )
-    return text
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, in lists and mappings too."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if type(value) in (tuple, list):
-        return type(value)(_plain(v) for v in value)
-    if type(value) is dict:
-        return {_plain(k): _plain(v) for k, v in value.items()}
-    return value
-
-
-def _inner(value: Any) -> str:
-    """A value's repr, with infinities, which are no literals, as 1e999, which is read back as one."""
-    if type(value) in (tuple, list):
-        inner = ", ".join(map(_inner, value)) + ("," if type(value) is tuple and len(value) == 1 else "")
-        return f"[{inner}]" if type(value) is list else f"({inner})"
-    if type(value) is dict:
-        return "{" + ", ".join(f"{_inner(k)}: {_inner(v)}" for k, v in value.items()) + "}"
-    return repr(value).replace("inf", "1e999") if isinstance(value, float) else repr(value)

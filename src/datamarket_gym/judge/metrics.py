@@ -8,7 +8,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.truth import SubmittedProfile
 
 CLEAR = 0.1
@@ -44,8 +44,8 @@ class Report:
     rank_stability: float
     utility: float
     mixed_components: float
-    clusters: int
-    evaluations: int
+    clusters: float
+    evaluations: float
     near_zero: bool
     runtime: float
 
@@ -59,17 +59,18 @@ class Metrics:
 
     @staticmethod
     def evaluate(
-        payments: Payments,
+        payments: PaidTotals,
         latent_owners: SubmittedProfile,
-        honest_reference: Payments,
-        oracle: Payments | None = None,
+        honest_reference: PaidTotals,
+        oracle: PaidTotals | None = None,
         provider: str | None = None,
     ) -> Report:
         """Compare payments on an attacked profile with the honest reference.
 
         ``latent_owners`` is the profile that was paid, with its truth. ``oracle`` are the payments of
         the latent-oracle mechanism on the same profile, for the L1 distance. The provider is the
-        profile's attacker unless another is named.
+        profile's attacker unless another is named. What is counted in clusters is NaN for a mechanism
+        that has none.
         """
         profile = latent_owners
         provider = provider or profile.attacker or next(iter(provider_totals(payments, profile)))
@@ -79,6 +80,7 @@ class Metrics:
         l1 = np.nan if oracle is None else _l1(after, provider_totals(oracle, profile), payments)
         names = list(before)
         grand, n = honest_reference.grand_value, len(after)
+        inside = payments if isinstance(payments, Payments) else None
         return Report(
             honest_payment=honest,
             attacked_payment=paid,
@@ -87,15 +89,15 @@ class Metrics:
             oracle_l1=l1,
             rank_stability=_tau([before[n] for n in names], [after[n] for n in names]),
             utility=payments.grand_value,
-            mixed_components=mixed_component_fraction(payments.clusters, profile),
-            clusters=payments.clusters.n_clusters,
-            evaluations=payments.scores.evaluations,
+            mixed_components=mixed_component_fraction(inside.clusters, profile) if inside else np.nan,
+            clusters=inside.clusters.n_clusters if inside else np.nan,
+            evaluations=inside.scores.evaluations if inside else np.nan,
             near_zero=not clearly_paid(honest, grand, n),
             runtime=payments.seconds,
         )
 
 
-def provider_totals(payments: Payments, profile: SubmittedProfile) -> dict[str, float]:
+def provider_totals(payments: PaidTotals, profile: SubmittedProfile) -> dict[str, float]:
     """What each latent provider collects over the identities it controls."""
     controllers = profile.truth.controllers(profile.submission)
     names = list(dict.fromkeys(sorted(controllers.tolist())))
@@ -110,7 +112,7 @@ def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> f
     return float((owners_per_cluster > 1).mean())
 
 
-def _l1(paid: dict[str, float], ideal: dict[str, float], payments: Payments) -> float:
+def _l1(paid: dict[str, float], ideal: dict[str, float], payments: PaidTotals) -> float:
     distance = sum(abs(paid[name] - ideal[name]) for name in paid)
     return of_grand_value(distance, payments.grand_value)
 

@@ -18,6 +18,8 @@ from datamarket_gym.core.registry import written
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.world.attacks import Attack
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import ProviderMarket
@@ -102,6 +104,17 @@ def attacks_of(spec: ExperimentSpec) -> list[tuple[str, Attack]]:
     names = [spec.called.get(t, a.label) for t, a in zip(spec.attacks, attacks, strict=True)]
     count = Counter(names)
     return [(n if count[n] == 1 else written(a), a) for n, a in zip(names, attacks, strict=True)]
+
+
+def labels_of(mechanism: Mechanism | OwnMechanism) -> Row:
+    """What tables tell mechanisms apart by; one that is not of our pipeline has a name alone."""
+    if not isinstance(mechanism, Mechanism):
+        return {"mechanism": mechanism.name}
+    return {
+        "mechanism": mechanism.name,
+        "granularity": mechanism.granularity,
+        "representative": mechanism.representative,
+    }
 
 
 def selected(only: str | None, attack: str, mechanism: str) -> bool:

@@ -12,10 +12,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.specs import Document, from_toml
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
+from datamarket_gym.pipeline.mechanism import MECHANISMS, Mechanism, as_mechanism
+from datamarket_gym.pipeline.own import OwnMechanism
 
 Axes = dict[str, float | int | str]
 
@@ -53,7 +54,7 @@ class MechanismEntry(Document):
     changes: dict[str, Any] = {}
     sweep: dict[str, list[float | int | str]] = {}
 
-    def expand(self) -> Iterator[tuple[Mechanism, Axes]]:
+    def expand(self) -> Iterator[tuple[Mechanism | OwnMechanism, Axes]]:
         """Every mechanism of the family with its axes."""
         listed = {"granularity": self.granularity, "representative": self.representative}
         said = {key: values for key, values in listed.items() if values is not None}
@@ -64,8 +65,19 @@ class MechanismEntry(Document):
                 for key, value in self.changes.items()
             }
             changes |= zip(said, values, strict=False)
-            found = mechanism(self.name.format(**axes), **changes)
-            yield found.model_copy(update={"name": self.label or found.name}), axes
+            name = self.name.format(**axes)
+            found = as_mechanism(MECHANISMS.create({"name": name, **changes}), name)
+            yield found.called(self.label or found.name), axes
+
+    def pipelines(self, kind: str) -> Iterator[tuple[Mechanism, Axes]]:
+        """The same for a kind of experiment that looks inside: every mechanism must be of our pipeline."""
+        for found, axes in self.expand():
+            if not isinstance(found, Mechanism):
+                raise DataMarketError(
+                    f"experiments of kind {kind!r} change the parts of a mechanism, and {found.name} is one of "
+                    "its own; use kind = 'market' or 'best_response'"
+                )
+            yield found, axes
 
 
 Where = dict[str, float | int | str | list[float | int | str]]

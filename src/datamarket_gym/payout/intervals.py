@@ -34,7 +34,7 @@ def validation_groups(features: Features, label: NDArray[Any], seed: int) -> Cod
 
 
 @dataclass(frozen=True)
-class Payer:
+class PayRule:
     """How scores turn into (unrounded) minor units per identity; see `payout.money`."""
 
     shares: Shares
@@ -67,7 +67,7 @@ class Payer:
         return paid
 
 
-def standard_errors(payer: Payer, scores: Scores) -> Values:
+def standard_errors(payer: PayRule, scores: Scores) -> Values:
     """Standard error of each identity's payment, in minor units; truncated scores have none."""
     if scores.bias:
         raise ParameterError(

@@ -11,7 +11,7 @@ from datamarket_gym.core.content import combined_key
 from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.payout.evidence import Payees
 from datamarket_gym.payout.inputs import Inputs
-from datamarket_gym.payout.intervals import Payer
+from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.spec import PayoutSpec
@@ -70,7 +70,7 @@ class Cents:
 
     names: list[str]
     division: Division
-    payer: Payer
+    payer: PayRule
 
 
 def in_cents(
@@ -94,7 +94,7 @@ def in_cents(
         names,
         balances,
     )
-    payer = Payer(shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64))
+    payer = PayRule(shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64))
     return Cents(names, division, payer)
 
 

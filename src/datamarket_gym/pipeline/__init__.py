@@ -1,13 +1,16 @@
 """From units to amounts in four stages, each a frozen record: tie, represent, score, share."""
 
 from datamarket_gym.pipeline import robust_volume
-from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
-from datamarket_gym.pipeline.payments import Allocator, Payments, floored, hidden_harm
+from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism, mechanism
+from datamarket_gym.pipeline.own import OwnMechanism, Payer
+from datamarket_gym.pipeline.payments import Allocator, PaidTotals, Payments, floored, hidden_harm
 from datamarket_gym.pipeline.represent import (
     CanonicalUnits,
     Representative,
     canonical_training_set,
+    keep_units,
     represent,
+    seniority,
 )
 from datamarket_gym.pipeline.score import (
     ClusterValues,
@@ -28,6 +31,9 @@ __all__ = [
     "CanonicalUnits",
     "ClusterValues",
     "Mechanism",
+    "OwnMechanism",
+    "PaidTotals",
+    "Payer",
     "Payments",
     "Provenance",
     "QuotientGame",
@@ -35,14 +41,17 @@ __all__ = [
     "Scores",
     "Shares",
     "Valuator",
+    "as_mechanism",
     "canonical_training_set",
     "cluster_keys",
     "floored",
     "hidden_harm",
+    "keep_units",
     "mechanism",
     "represent",
     "robust_volume",
     "score",
+    "seniority",
     "settle",
     "share",
     "tie",

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from datamarket_gym.core.errors import CollapsedMarketWarning, DataMarketError, ParameterError
-from datamarket_gym.core.registry import Kind, create, lookup, register, written
+from datamarket_gym.core.registry import (
+    Kind,
+    components,
+    create,
+    lookup,
+    register,
+    written,
+    written_fields,
+)
 from datamarket_gym.core.specs import fault
 from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
+from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.payments import Allocator, Payments
 from datamarket_gym.pipeline.score import Valuator
 from datamarket_gym.pipeline.settle import OPEN, settle
@@ -68,6 +79,19 @@ class Mechanism(BaseModel):
         return f"{self.label}+{hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]}"
 
     @property
+    def key(self) -> str:
+        """All that decides payments."""
+        return self.model_dump_json()
+
+    def called(self, name: str) -> Mechanism:
+        """The same mechanism under another name."""
+        return self.model_copy(update={"name": name})
+
+    def seeded(self, seed: int) -> Mechanism:
+        """The mechanism with another seed."""
+        return self.model_copy(update={"seed": seed})
+
+    @property
     def valuator(self) -> Valuator:
         """What scores clusters: the representative, the estimator and the seed."""
         return Valuator(self.representative, self.estimator, self.seed, self.normalize)
@@ -106,7 +130,7 @@ class Mechanism(BaseModel):
 def mechanism(name: str, **changes: Any) -> Mechanism:
     """A registered mechanism by name, such as ``shapley`` or ``quotient_shapley/cosine@0.99``."""
     stem, slash, evidence = name.partition("/")
-    preset = dict(lookup("mechanism", stem)())
+    preset = _preset_of(stem)
     if slash:
         preset["evidence"] = evidence
     elif preset.get("evidence") == "":
@@ -117,6 +141,33 @@ def mechanism(name: str, **changes: Any) -> Mechanism:
         raise fault(error) from error
 
 
+def _preset_of(stem: str) -> dict[str, Any]:
+    """The fields that a registered function gives a mechanism of our pipeline."""
+    found = lookup("mechanism", stem)
+    if _is_own(found):
+        raise ParameterError(
+            "mechanism",
+            stem,
+            f"it is no spec of this pipeline; make it with create('mechanism', {stem!r})",
+        )
+    preset = found()
+    if not isinstance(preset, Mapping):
+        raise ParameterError(
+            f"mechanism {stem}", type(preset).__name__,
+            "register a class with pay(submission, utility), or a function that returns a mapping of fields",
+        )  # fmt: skip
+    return dict(preset)
+
+
+def _is_own(found: object) -> bool:
+    return isinstance(found, type | Payer)
+
+
+def as_mechanism(found: Payer, name: str = "") -> Mechanism | OwnMechanism:
+    """A mechanism with a name whose answers are `PaidTotals`: ours as it is, one of somebody's own checked."""
+    return found if isinstance(found, Mechanism | OwnMechanism) else OwnMechanism.of(found, name)
+
+
 def _registered(name: str) -> Mechanism | None:
     """The mechanism that a name says in full; None where it is a name of somebody's own."""
     try:
@@ -125,21 +176,36 @@ def _registered(name: str) -> Mechanism | None:
         return None
 
 
-def _built(text: str, parameters: dict[str, Any]) -> Mechanism:
+def _built(text: str, parameters: dict[str, Any]) -> Payer:
     if text.startswith("{"):
         try:
             return Mechanism.model_validate_json(text)
         except ValidationError as error:
             raise fault(error, "mechanism ") from error
+    name = re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0]
+    found = components("mechanism").get(name)
+    if isinstance(found, type):
+        return _that_pays(MECHANISMS.construct(text, parameters), name)
+    if isinstance(found, Payer):
+        if parameters or text.strip() != name:
+            raise ParameterError(f"mechanism {name}", parameters or text, "it takes no parameters")
+        return found
     return mechanism(text, **parameters)
 
 
-def _written(spec: Mechanism) -> str:
+def _that_pays(made: Payer, name: str) -> Payer:
+    OwnMechanism(name, made)  # refuses what cannot pay
+    return made
+
+
+def _written(spec: Payer) -> str:
     """The name alone where it says everything, else all fields as JSON."""
+    if not isinstance(spec, Mechanism):
+        return written_fields(spec)
     return spec.name if spec == _registered(spec.name) else spec.model_dump_json()
 
 
-MECHANISMS: Kind[Mechanism] = Kind("mechanism", Mechanism, _built, _written)
+MECHANISMS: Kind[Payer] = Kind("mechanism", Payer, _built, _written)
 
 
 def _preset(name: str, doc: str, **spec: Any) -> None:

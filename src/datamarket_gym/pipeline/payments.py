@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.frames import Tabular
+from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.threshold.choice import Threshold
 from datamarket_gym.pipeline.represent import CanonicalUnits
@@ -17,9 +21,69 @@ from datamarket_gym.pipeline.share import Allocation, Amounts, divided, exact_am
 from datamarket_gym.units.submission import Text
 from datamarket_gym.units.truth import GroundTruth
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-@dataclass(frozen=True, eq=False)
-class Payments:
+
+class PaidTotals(Shown, Tabular):
+    """What each identity was paid, by whatever mechanism: all that gains are measured on."""
+
+    identities: Text
+    seconds: float
+
+    @property
+    @abstractmethod
+    def totals(self) -> Values:
+        """Amount per identity, in the order of `identities`."""
+
+    @property
+    @abstractmethod
+    def grand_value(self) -> float:
+        """v(all): what all that was submitted is worth."""
+
+    def as_dict(self) -> dict[str, float]:
+        """Amount by identity."""
+        return dict(zip(self.identities.tolist(), self.totals.tolist(), strict=True))
+
+    def total(self, names: list[str]) -> float:
+        """What several identities get together."""
+        return float(self.totals[np.isin(self.identities, names)].sum())
+
+    def columns(self) -> dict[str, Values]:
+        """What is known of each identity besides its name; ``share`` is of all that was paid."""
+        paid = self.totals.sum()
+        share = self.totals / paid if paid else np.full(len(self.totals), np.nan)
+        return {"amount": self.totals, "share": share}
+
+    def to_arrow(self) -> pa.Table:
+        """One row per identity: its name, its amount and its share of all that was paid."""
+        import pyarrow as pa
+
+        return pa.table({"identity": pa.array(self.identities), **self.columns()})
+
+    def screen(self) -> Screen:
+        """The identities that were paid most."""
+        columns = self.columns()
+        order = np.argsort(-self.totals, kind="stable").tolist()
+        rows = (
+            (self.identities[i], *(f"{column[i]:{_FORMATS[name]}}" for name, column in columns.items()))
+            for i in order
+        )
+        heads = ("identity", *(name.replace("_", " ") for name in columns))
+        return Screen.of(self.title, heads, rows, len(order))
+
+    @property
+    def title(self) -> str:
+        """Who was paid what in one line."""
+        names = counted(len(self.identities), "identity", "identities")
+        return f"Payments of {self.totals.sum():.4g} to {names}"
+
+
+_FORMATS = {"amount": ".4f", "share": ".1%", "standard_error": ".4f"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Payments(PaidTotals):
     """The records of the four stages on one submission, and the amounts per identity they come to."""
 
     identities: Text
@@ -66,13 +130,18 @@ class Payments:
         variance = (share * self.scores.standard_errors[pairs // n]) ** 2
         return np.sqrt(np.bincount(pairs % n, weights=variance, minlength=n))
 
-    def as_dict(self) -> dict[str, float]:
-        """Amount by identity."""
-        return dict(zip(self.identities.tolist(), self.totals.tolist(), strict=True))
+    def columns(self) -> dict[str, Values]:
+        """Amount, share of all that was paid, and standard error where scores were sampled."""
+        found = super().columns()
+        return found if self.scores.exact else {**found, "standard_error": self.standard_errors}
 
-    def total(self, names: list[str]) -> float:
-        """What several identities get together."""
-        return float(self.totals[np.isin(self.identities, names)].sum())
+    @property
+    def title(self) -> str:
+        """Who was paid what in one line, and over how many clusters."""
+        units = counted(len(self.clusters.label), "unit")
+        clusters = counted(self.clusters.n_clusters, "cluster")
+        value = f"v(all) = {self.grand_value:.4g}"
+        return f"{super().title}; {value}; {units} in {clusters}, scored by {self.scores.method}"
 
 
 @dataclass(frozen=True)

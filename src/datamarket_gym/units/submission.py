@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.frames import Tabular
+from datamarket_gym.core.screen import Screen, Shown, counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Text = NDArray[np.str_]
 
 
-@dataclass(frozen=True, eq=False)
-class Submission:
+@dataclass(frozen=True, eq=False, repr=False)
+class Submission(Shown, Tabular):
     """Units in columns; row i is one unit, submitted under ``identity[i]``.
 
     ``features`` and ``label`` are the payload that a learner trains on. ``embedding`` is what
@@ -79,6 +84,27 @@ class Submission:
     def times(self) -> Values:
         """Submission times, zeros where none were given."""
         return np.zeros(len(self)) if self.time is None else self.time
+
+    def screen(self) -> Screen:
+        """Each identity with its units and the number of labels among them."""
+        classes, labels = np.unique(self.label, return_inverse=True)
+        units, width = counted(len(self), "unit"), counted(self.features.shape[1], "feature")
+        given = [name for name in self._columns() if name not in ("id", "identity", "features", "label")]
+        title = (
+            f"Submission of {units} by {counted(len(self.identities), 'identity', 'identities')}: "
+            f"{width}, {counted(len(classes), 'label')}"
+            + "".join(f", {name}" for name in (*given, *self.metadata))
+        )
+        pairs = np.unique(np.stack([self.identity_codes, labels]), axis=1)
+        columns = (self.identities, np.bincount(self.identity_codes), np.bincount(pairs[0]))
+        rows = zip(*columns, strict=True)
+        return Screen.of(title, ("identity", "units", "labels"), rows, len(self.identities))
+
+    def to_arrow(self) -> pa.Table:
+        """One row per unit; features and embeddings are list columns."""
+        from datamarket_gym.units.io import to_table
+
+        return to_table(self)
 
     def take(self, rows: NDArray[Any], changed: Mapping[str, NDArray[Any]] | None = None) -> Submission:
         """Some rows (a mask or indices) in that order, with some columns replaced."""

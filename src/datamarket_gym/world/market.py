@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.errors import DataMarketError, UnknownNameError
+from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
+from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
-from datamarket_gym.world.tasks.base import Dataset, Task
+from datamarket_gym.world.tasks.base import TASKS, Dataset, Task
 
 _LEAK = 0.25  # share of the validation split that a curating attacker has seen
 
@@ -59,7 +60,7 @@ class MarketState:
         return keyed_generator(self.seed, purpose, provider)
 
 
-class ProviderMarket:
+class ProviderMarket(Shown):
     """Providers who own rows of a dataset, a learner, and a utility.
 
     ``provider_partition`` lists, per provider, the dataset rows it owns; ``utility`` is
@@ -89,11 +90,31 @@ class ProviderMarket:
 
     @classmethod
     def from_task(
-        cls, task: Task, seed: int, learner: str = "logistic", utility: str = "none"
+        cls,
+        task: Task | str | Mapping[str, Any],
+        seed: int = 0,
+        learner: str = "logistic",
+        utility: str = "none",
     ) -> ProviderMarket:
-        """The market of one draw of a task."""
-        draw = task.draw(seed)
-        return cls(draw.dataset, draw.provider_partition, learner, utility, seed=seed)
+        """The market of one draw of a task: itself, or its written form, such as ``synthetic``."""
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ParameterError("seed", seed, "choose a whole number of at least 0")
+        draw = TASKS.create(task).draw(int(seed))
+        return cls(draw.dataset, draw.provider_partition, learner, utility, seed=int(seed))
+
+    def screen(self) -> Screen:
+        """Each provider with its units and the number of labels among them."""
+        held, data = self.provider_partition, self.dataset
+        title = (
+            f"ProviderMarket of {data.name!r}, seed {self.seed}: {counted(len(held), 'provider')} with "
+            f"{counted(sum(map(len, held)), 'unit')}, {counted(data.features.shape[1], 'feature')}, "
+            f"{counted(len(np.unique(data.label)), 'label')}; worth by {self.utility.learner} on "
+            f"{counted(len(data.validation_label), 'validation row')}, U(empty) = {self.utility.empty}"
+        )
+        rows = (
+            (f"provider_{i}", len(part), len(np.unique(data.label[part]))) for i, part in enumerate(held)
+        )
+        return Screen.of(title, ("provider", "units", "labels"), rows, len(held))
 
     @cached_property
     def honest(self) -> SubmittedProfile:

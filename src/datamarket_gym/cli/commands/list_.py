@@ -11,10 +11,15 @@ def command(
     kind: Annotated[str | None, typer.Argument(help="One kind of plug point, such as attack.")] = None,
 ) -> None:
     """Name every plug point that is registered, with a line each."""
+    import warnings
+
     from rich.console import Console
     from rich.table import Table
 
-    from datamarket_gym.core.registry import HOMES, components, summary
+    from datamarket_gym.core.errors import PluginWarning
+    from datamarket_gym.core.registry import HOMES, broken_plugins, components, summary
+
+    warnings.simplefilter("ignore", PluginWarning)  # they are listed at the end
 
     table = Table(box=None, pad_edge=False)
     table.add_column("kind", style="dim")
@@ -23,4 +28,7 @@ def command(
     for each in [kind] if kind else sorted(HOMES):
         for name, component in components(each).items():
             table.add_row(each, name, summary(component))
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    for why in broken_plugins().values():
+        console.print(f"\n{why}", highlight=False, markup=False, soft_wrap=True)

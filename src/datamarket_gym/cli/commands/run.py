@@ -20,7 +20,9 @@ def command(
         int | None,
         typer.Option(help="How many seeds; the experiment's own count if left out.", min=1),
     ] = None,
-    first_seed: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
+    first_seed: Annotated[
+        int | None, typer.Option(help="The first seed; the experiment's own if left out.", min=0)
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; runs/EXPERIMENT if left out.")
     ] = None,

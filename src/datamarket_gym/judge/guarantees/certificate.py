@@ -63,7 +63,7 @@ class Certificate(Document):
     provider: str
     attack: str
     identities: list[str]
-    mechanism: Mechanism
+    mechanism: Mechanism | str  # the name alone of one that is not of our pipeline
     honest_payment: float
     attacked_payment: float
     grand_value: float
@@ -157,7 +157,8 @@ def _measured(c: Certificate) -> str:
     change = f"from {c.honest_payment:.4f} to {c.attacked_payment:.4f}"
     times = "" if c.multiplier is None else f" (times {c.multiplier:.3f})"
     what = f"{c.provider} played {c.attack} under {names}"
-    return f"{what}; {c.mechanism.label} changed its pay {change}{times}.{_settled(c)}"
+    label = c.mechanism if isinstance(c.mechanism, str) else c.mechanism.label
+    return f"{what}; {label} changed its pay {change}{times}.{_settled(c)}"
 
 
 def _settled(c: Certificate) -> str:

@@ -23,10 +23,16 @@ from datamarket_gym.judge.guarantees.leakage import (
     decompose,
     merged_clusters,
 )
-from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission, require_same_market
+from datamarket_gym.judge.guarantees.paid import (
+    Paid,
+    PaidProfile,
+    require_from_submission,
+    require_same_market,
+)
 from datamarket_gym.judge.guarantees.splits import size_law
 from datamarket_gym.judge.guarantees.stability import quotient_stability
 from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.pipeline.settle import OPEN
 
 _GRID = 2.0**-47  # of the sum of scores: the rounding of one amount, with room (see exact_amounts)
@@ -113,6 +119,35 @@ def certify(
         evidence=None
         if mechanism.evidence != OPEN
         else (honest.settled(mechanism).evidence, attacked.settled(mechanism).evidence),
+    )
+
+
+def certified(
+    honest: PaidProfile,
+    attacked: PaidProfile,
+    mechanism: Mechanism | OwnMechanism,
+    *,
+    comparisons: int = 1,
+) -> Certificate:
+    """`certify`, or for a mechanism that is not of our pipeline a certificate that claims nothing."""
+    if isinstance(mechanism, Mechanism) and isinstance(honest, Paid) and isinstance(attacked, Paid):
+        return certify(honest, attacked, mechanism, comparisons=comparisons)
+    provider = str(attacked.profile.attacker)
+    why = f"{mechanism.name} is a mechanism of its own, without clusters that could be matched"
+    return Certificate(
+        provider=provider,
+        attack=attacked.profile.attack,
+        identities=attacked.profile.identities_of(provider),
+        mechanism=mechanism.name,
+        honest_payment=honest.total(provider),
+        attacked_payment=attacked.total(provider),
+        grand_value=honest.payments.grand_value,
+        claim="none",
+        terms=None,
+        eta_method="none",
+        delta=0.0,
+        rounding=0.0,
+        conditions=[Condition(name="matching", held=False, why=why)],
     )
 
 

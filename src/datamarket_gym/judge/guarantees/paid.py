@@ -12,7 +12,8 @@ from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import DataMarketError, OracleRequiredError
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.own import OwnMechanism
+from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.pipeline.settle import OPEN, settle
 from datamarket_gym.pipeline.share import Shares, share
 from datamarket_gym.pipeline.tie import tie
@@ -20,15 +21,11 @@ from datamarket_gym.units.truth import SubmittedProfile
 
 
 @dataclass(frozen=True, eq=False)
-class Paid:
-    """A submitted profile with its ground truth, and its payments.
-
-    The utility is needed where the mechanism leaves its threshold open: it is settled again, not believed.
-    """
+class PaidProfile:
+    """A submitted profile with its ground truth, and what a mechanism, whichever, paid on it."""
 
     profile: SubmittedProfile
-    payments: Payments
-    utility: UtilityOracle | None = None
+    payments: PaidTotals
 
     def __post_init__(self) -> None:
         if not isinstance(self.profile, SubmittedProfile):
@@ -38,14 +35,38 @@ class Paid:
             )
         submission, payments = self.profile.submission, self.payments
         self.profile.truth.aligned(submission)
-        same = len(payments.clusters.label) == len(submission) and np.array_equal(
-            payments.identities, submission.identities
+        same = np.array_equal(payments.identities, submission.identities) and (
+            not isinstance(payments, Payments) or len(payments.clusters.label) == len(submission)
         )
         if not same:
             raise DataMarketError(
                 "these payments were made on another submission than the profile's; pay the profile "
                 "itself, for example with Paid.by(mechanism, profile, utility)"
             )
+
+    def total(self, provider: str) -> float:
+        """What the provider collects over its identities."""
+        return self.payments.total(self.profile.identities_of(provider))
+
+
+def paid_by(
+    mechanism: Mechanism | OwnMechanism, profile: SubmittedProfile, utility: UtilityOracle
+) -> PaidProfile:
+    """Pay a profile by any mechanism: `Paid`, which guarantees can look into, where it is of our pipeline."""
+    if isinstance(mechanism, Mechanism):
+        return Paid.by(mechanism, profile, utility)
+    return PaidProfile(profile, mechanism.pay(profile.submission, utility, profile.truth))
+
+
+@dataclass(frozen=True, eq=False)
+class Paid(PaidProfile):
+    """A submitted profile with its ground truth, and its payments.
+
+    The utility is needed where the mechanism leaves its threshold open: it is settled again, not believed.
+    """
+
+    payments: Payments
+    utility: UtilityOracle | None = None
 
     @classmethod
     def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:
@@ -81,10 +102,6 @@ class Paid:
         mine = self._controlled(provider)[self.profile.submission.identity_codes]
         found[self.payments.clusters.label[mine]] = True
         return found
-
-    def total(self, provider: str) -> float:
-        """What the provider collects over its identities."""
-        return self.payments.total(self.profile.identities_of(provider))
 
     def _controlled(self, provider: str) -> NDArray[np.bool_]:
         controllers: NDArray[Any] = self.profile.truth.controllers(self.profile.submission)

@@ -26,14 +26,17 @@ from datamarket_gym.core.runs import MANIFEST, Format, Run, Unkept, open_run
 from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.collapse import find_collapse, told_once
-from datamarket_gym.judge.guarantees import Paid, certify
+from datamarket_gym.judge.guarantees import Paid
 from datamarket_gym.judge.guarantees.certificate import Certificate
+from datamarket_gym.judge.guarantees.certify import certified
+from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
 from datamarket_gym.judge.metrics import clearly_paid
 from datamarket_gym.judge.redteam.grid import attack_grid, family
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.remedies import Remedy, try_remedies
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
+from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.files import looking_in, named_folder
@@ -74,6 +77,8 @@ class Finding(Document):
         text = f"{self.family}: at worst {size} ({self.worst.provider}, {self.worst.attack})."
         if gain is None or gain <= stop_at:
             return text
+        if not self.remedies:  # of a mechanism whose evidence is not ours to change
+            return text
         stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.advised]
         text += (
             f" Stopped by: {', '.join(stopping)}."
@@ -87,13 +92,13 @@ class Finding(Document):
 
 
 class AuditReport(Document):
-    """An audit: the mechanism, all trials, and the findings, worst first.
+    """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst first.
 
     ``evidence`` is what the mechanism's policy settled on for the honest market, and ``why``; ``warnings`` are
     those of the honest market.
     """
 
-    mechanism: Mechanism
+    mechanism: Mechanism | str
     evidence: str
     why: str | None
     warnings: list[str]
@@ -102,6 +107,11 @@ class AuditReport(Document):
     providers: list[str]
     trials: list[Trial]
     findings: list[Finding]
+
+    @property
+    def label(self) -> str:
+        """What tables call the mechanism."""
+        return self.mechanism if isinstance(self.mechanism, str) else self.mechanism.label
 
     @property
     def worst(self) -> Finding | None:
@@ -120,8 +130,8 @@ class Context:
 
     state: MarketState
     utility: UtilityOracle
-    mechanism: Mechanism
-    honest: Paid
+    mechanism: Mechanism | OwnMechanism
+    honest: PaidProfile
     attacks: list[str]
     providers: list[str]
     stop_at: float
@@ -140,7 +150,7 @@ class Context:
 
 def audit(
     market: ProviderMarket | MarketState,
-    mechanism: Mechanism,
+    mechanism: Payer,
     utility: UtilityOracle,
     *,
     providers: int | None = None,
@@ -157,7 +167,7 @@ def audit(
     sample ``threshold`` says which similarity thresholds the whole of it admits.
     """
     state = market.state if isinstance(market, ProviderMarket) else market
-    context = _context(state, mechanism, utility, providers, only, stop_at, threshold)
+    context = _context(state, as_mechanism(mechanism), utility, providers, only, stop_at, threshold)
     if out is None:
         return _found(context, Unkept(executor(jobs), progress or SILENT))
     return _audit(context, out, jobs, progress)
@@ -165,7 +175,7 @@ def audit(
 
 def _context(
     state: MarketState,
-    mechanism: Mechanism,
+    mechanism: Mechanism | OwnMechanism,
     utility: UtilityOracle,
     providers: int | None,
     only: str | None,
@@ -177,15 +187,8 @@ def _context(
         require_count("providers", providers)
         chosen = keyed_generator(state.seed, "audited").permutation(len(everyone))[:providers]
         everyone = [everyone[i] for i in sorted(chosen.tolist())]
-    honest = Paid.by(mechanism, state.honest, utility)
-    settled = honest.settled(mechanism)
-    settled_by = honest.payments.threshold
-    collapse = find_collapse(
-        settled.evidence,
-        state.honest.submission,
-        honest.payments.clusters,
-        checked=settled_by is not None,
-    )
+    honest = paid_by(mechanism, state.honest, utility)
+    settled_by, evidence, warnings = _settled(mechanism, honest)
     return Context(
         state,
         utility,
@@ -196,9 +199,25 @@ def _context(
         stop_at,
         named_folder(),
         threshold or settled_by,
-        settled.evidence,
-        [] if collapse is None else [collapse.words],
+        evidence,
+        warnings,
     )
+
+
+def _settled(
+    mechanism: Mechanism | OwnMechanism, honest: PaidProfile
+) -> tuple[Threshold | None, str, list[str]]:
+    """What the mechanism settled on in the honest market, and what it warns of; one of somebody's own has neither."""
+    if not (isinstance(mechanism, Mechanism) and isinstance(honest, Paid)):
+        return None, "", []
+    settled, settled_by = honest.settled(mechanism), honest.payments.threshold
+    collapse = find_collapse(
+        settled.evidence,
+        honest.profile.submission,
+        honest.payments.clusters,
+        checked=settled_by is not None,
+    )
+    return settled_by, settled.evidence, [] if collapse is None else [collapse.words]
 
 
 def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:
@@ -228,10 +247,11 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
         for name, trial in _worst(trials).items()
     }
     findings = run.steps(_explain, context, explain, _FINDING, before=len(pairs))
+    settled_by = context.honest.payments.threshold if isinstance(context.honest, Paid) else None
     return AuditReport(
-        mechanism=context.mechanism,
+        mechanism=m if isinstance(m := context.mechanism, Mechanism) else m.name,
         evidence=context.evidence,
-        why=None if context.honest.payments.threshold is None else context.honest.payments.threshold.why,
+        why=None if settled_by is None else settled_by.why,
         warnings=context.warnings,
         utility=repr(context.utility),
         stop_at=context.stop_at,
@@ -246,7 +266,7 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
     try:
         profile = context.attacked(provider, attack)
         with told_once():
-            paid = Paid.by(context.mechanism, profile, context.utility).total(provider)
+            paid = paid_by(context.mechanism, profile, context.utility).total(provider)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
         return Trial(provider=provider, attack=attack, honest_payment=honest, why=str(error))
     grand, n = context.honest.payments.grand_value, len(context.state.providers)
@@ -258,17 +278,19 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
 
 def _explain(context: Context, name: str, worst: Trial, tried: int, all_tried: int) -> Finding:
     profile = context.attacked(worst.provider, worst.attack)
+    m, honest = context.mechanism, context.honest
     with told_once():
-        attacked = Paid.by(context.mechanism, profile, context.utility)
-        certificate = certify(context.honest, attacked, context.mechanism, comparisons=all_tried)
+        attacked = paid_by(m, profile, context.utility)
+        certificate = certified(honest, attacked, m, comparisons=all_tried)
         remedies = []
-        if worst.gain is None or worst.gain > context.stop_at:
+        gains = worst.gain is None or worst.gain > context.stop_at
+        if gains and isinstance(m, Mechanism) and isinstance(honest, Paid):  # evidence is ours to change
             remedies = try_remedies(
-                context.mechanism,
+                m,
                 context.state.honest,
                 profile,
                 context.utility,
-                context.honest.payments,
+                honest.payments,
                 context.stop_at,
                 context.threshold,
             )
@@ -294,7 +316,7 @@ def _digest(context: Context) -> str:
     submission = context.state.honest.submission
     parts = [
         __version__,
-        context.mechanism.model_dump_json(),
+        context.mechanism.key,
         written(context.utility.learner),
         context.utility.utility.empty,
         str(context.stop_at),

@@ -21,7 +21,9 @@ from datamarket_gym.core.errors import (
     require_count,
 )
 from datamarket_gym.evidence.collapse import told_once
-from datamarket_gym.judge.guarantees import Certificate, Paid, certify
+from datamarket_gym.judge.guarantees import Certificate
+from datamarket_gym.judge.guarantees.certify import certified
+from datamarket_gym.judge.guarantees.paid import paid_by
 from datamarket_gym.judge.metrics import CLEAR, clearly_paid
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.space import (
@@ -34,7 +36,8 @@ from datamarket_gym.judge.redteam.space import (
     starts,
 )
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.mechanism import as_mechanism
+from datamarket_gym.pipeline.own import Payer
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import MarketState
@@ -58,14 +61,15 @@ class Target:
     """One provider of one market facing one mechanism; remembers what each attack gained."""
 
     state: MarketState
-    mechanism: Mechanism
+    mechanism: Payer
     utility: UtilityOracle
     provider: int | str = 0
     _known: dict[str, tuple[float, Effort]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.name = self.state.provider(self.provider)
-        self.honest = Paid.by(self.mechanism, self.state.honest, self.utility)
+        self._payer = as_mechanism(self.mechanism)
+        self.honest = paid_by(self._payer, self.state.honest, self.utility)
         self.pay = self.honest.total(self.name)
         grand, n = self.honest.payments.grand_value, len(self.state.providers)
         if not clearly_paid(self.pay, grand, n):
@@ -89,7 +93,7 @@ class Target:
             except DataMarketError:  # such as more names than units: the search goes on elsewhere
                 return None
             with told_once():
-                paid = self.mechanism.pay(profile.submission, self.utility, profile.truth)
+                paid = self._payer.pay(profile.submission, self.utility, profile.truth)
             gain = paid.total(profile.identities_of(self.name)) / self.pay
             self._known[attack] = (gain, Effort.of(profile, self.state))
         gain, effort = self._known[attack]
@@ -98,8 +102,8 @@ class Target:
     def certificate(self, attack: str) -> Certificate:
         """What the theorems say about an attack."""
         with told_once():
-            attacked = Paid.by(self.mechanism, self.profile(attack), self.utility)
-        return certify(self.honest, attacked, self.mechanism, comparisons=max(1, len(self._known)))
+            attacked = paid_by(self._payer, self.profile(attack), self.utility)
+        return certified(self.honest, attacked, self._payer, comparisons=max(1, len(self._known)))
 
 
 def best_response(

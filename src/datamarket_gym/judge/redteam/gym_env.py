@@ -23,7 +23,7 @@ from datamarket_gym.core.errors import DataMarketError, UnclearPayError
 from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE, Target
 from datamarket_gym.judge.redteam.space import DIMENSIONS, AttackCosts, Space
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline.mechanism import mechanism
+from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 
@@ -51,7 +51,8 @@ class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         render_mode: str | None = None,
     ) -> None:
         self.render_mode = render_mode
-        self._task, self._mechanism = TASKS.create(task), mechanism(mechanism_name)
+        self._task = TASKS.create(task)
+        self._mechanism = as_mechanism(MECHANISMS.create(mechanism_name), mechanism_name)
         self._utility, self._provider = Utility(learner, empty), provider
         self._costs = AttackCosts(identity_cost, perturbation_cost)
         self.action_space = spaces.Box(0.0, 1.0, (1 + DIMENSIONS,), np.float32)

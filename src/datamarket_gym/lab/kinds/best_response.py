@@ -16,9 +16,10 @@ from typing import Any
 from datamarket_gym.core.errors import DataMarketError, UnclearPayError
 from datamarket_gym.judge.redteam.best_response import Target, best_response
 from datamarket_gym.judge.redteam.space import AttackCosts
-from datamarket_gym.lab.cells import Row, kind, learner_for, selected
+from datamarket_gym.lab.cells import Row, kind, labels_of, learner_for, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 
@@ -45,7 +46,7 @@ def _against(
     task: TaskEntry,
     seed: int,
     utility: UtilityEntry,
-    m: Mechanism,
+    m: Mechanism | OwnMechanism,
     engine: dict[str, Any],
 ) -> list[Row]:
     target, used = _target(spec, task, seed, utility, m, engine)
@@ -63,9 +64,7 @@ def _against(
                 "empty": utility.empty,
                 "seed": seed,
                 "attack": "best_response",
-                "mechanism": m.name,
-                "granularity": m.granularity,
-                "representative": m.representative,
+                **labels_of(m),
                 **{f"cost_{name}": float(value) for name, value in level.items()},
                 **task.axes,
                 "best_attack": found.attack,
@@ -87,7 +86,7 @@ def _target(
     task: TaskEntry,
     seed: int,
     utility: UtilityEntry,
-    m: Mechanism,
+    m: Mechanism | OwnMechanism,
     engine: dict[str, Any],
 ) -> tuple[Target, int]:
     """The market of a seed, or of the next in which the provider's honest pay is clearly above zero."""
@@ -96,7 +95,7 @@ def _target(
         market = ProviderMarket.from_task(TASKS.create(task.task), at)
         oracle = market.utility_oracle(utility.build(), learner, engine.get("memo"))
         with suppress(UnclearPayError):  # the next market is tried
-            return Target(market.state, m.model_copy(update={"seed": at}), oracle, spec.provider), at
+            return Target(market.state, m.seeded(at), oracle, spec.provider), at
     raise DataMarketError(
         f"{m.name} pays provider {spec.provider} almost nothing in {_TRIES} markets; "
         "leave it out with --only, or choose another provider"

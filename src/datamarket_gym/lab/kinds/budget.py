@@ -29,7 +29,7 @@ def budget_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[s
         for labels, oracle in oracles_of(spec, task, market, engine)
         for label, attack in attacks_of(spec)
         for entry in spec.mechanisms
-        for m, _ in entry.expand()
+        for m, _ in entry.pipelines("budget")
         if selected(spec.only, label, m.name)
         for row in _budgets(
             spec,

@@ -52,7 +52,7 @@ def domain_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[s
 
 def _of_units(entry: MechanismEntry) -> bool:
     """Whether units play in every mechanism of a family."""
-    return all(m.granularity == "unit" for m, _ in entry.expand())
+    return all(isinstance(m, Mechanism) and m.granularity == "unit" for m, _ in entry.expand())
 
 
 def of_units(

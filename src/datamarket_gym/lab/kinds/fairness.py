@@ -37,8 +37,13 @@ def fairness_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict
     """The rows of a market cell with Delta, the loss it bounds, and whether proxy and bound hold."""
     rows = measured(spec, task, seed, engine, _distance)
     # The published proxy puts the mixed-component fraction in Delta's place.
-    broken = [float(row["oracle_l1"] > 2 * row["mixed_components"] + _SLACK) for row in rows]
-    return [{**row, "proxy_broken": value} for row, value in zip(rows, broken, strict=True)]
+    # A mechanism that is not of our pipeline has neither.
+    return [
+        {**row, "proxy_broken": float(row["oracle_l1"] > 2 * row["mixed_components"] + _SLACK)}
+        if "delta" in row
+        else row
+        for row in rows
+    ]
 
 
 def _distance(

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.judge.metrics import Metrics
-from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
+from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.own import OwnMechanism
+from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
@@ -48,11 +49,7 @@ def measured(
 def _attacks(
     spec: ExperimentSpec, market: ProviderMarket, oracle: UtilityOracle, seed: int, extra: Extra
 ) -> list[Row]:
-    mechanisms = [
-        (m.model_copy(update={"seed": seed}), axes)
-        for entry in spec.mechanisms
-        for m, axes in entry.expand()
-    ]
+    mechanisms = [(m.seeded(seed), axes) for entry in spec.mechanisms for m, axes in entry.expand()]
     batch = spec.options.get("batch")
     untouched = _batched(market.honest, batch)
     honest = [m.pay(untouched.submission, oracle, untouched.truth) for m, _ in mechanisms]
@@ -66,29 +63,25 @@ def _attacks(
         if not chosen:
             continue
         profile = _batched(attack.apply(spec.provider, market.state), batch)
-        ideal: dict[str, Payments] = {}
+        ideal: dict[str, PaidTotals] = {}
         for m, axes, reference in chosen:
             paid = m.pay(profile.submission, oracle, profile.truth)
             latent = _under_oracle(m)
-            if latent.model_dump_json() not in ideal:
+            if latent and latent.model_dump_json() not in ideal:
                 ideal[latent.model_dump_json()] = latent.pay(profile.submission, oracle, profile.truth)
-            report = Metrics.evaluate(paid, profile, reference, ideal[latent.model_dump_json()])
-            rows.append(
-                {
-                    "attack": label,
-                    "mechanism": m.name,
-                    "granularity": m.granularity,
-                    "representative": m.representative,
-                    **axes,
-                    **report.as_row(),
-                    **extra(m, paid, market, profile, oracle),
-                }
-            )
+            compared = ideal[latent.model_dump_json()] if latent else None
+            report = Metrics.evaluate(paid, profile, reference, compared)
+            row = {"attack": label, **labels_of(m), **axes, **report.as_row()}
+            if isinstance(m, Mechanism) and isinstance(paid, Payments):
+                row |= extra(m, paid, market, profile, oracle)
+            rows.append(row)
     return rows
 
 
-def _under_oracle(m: Mechanism) -> Mechanism:
-    """The mechanism with perfect evidence, against which fairness loss is measured."""
+def _under_oracle(m: Mechanism | OwnMechanism) -> Mechanism | None:
+    """The mechanism with perfect evidence, against which fairness loss is measured, if it has evidence."""
+    if not isinstance(m, Mechanism):
+        return None
     return m.model_copy(
         update={"name": "", "evidence": "oracle_latent", "allocation": "equal_submitted"}
     )

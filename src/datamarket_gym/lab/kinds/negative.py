@@ -36,7 +36,7 @@ def _rows(spec: ExperimentSpec, market: ProviderMarket, oracle: UtilityOracle) -
     rows: list[Row] = []
     profiles = [(label, attack.apply(spec.provider, market.state)) for label, attack in attacks_of(spec)]
     for entry in spec.mechanisms:
-        for m, axes in entry.expand():
+        for m, axes in entry.pipelines("negative"):
             m = m.model_copy(update={"seed": market.seed})
             honest = m.pay(market.honest.submission, oracle, market.honest.truth)
             for label, profile in profiles:

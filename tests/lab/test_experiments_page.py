@@ -1,0 +1,96 @@
+"""docs/experiments.md: its file runs, and it names every key, kind and option."""
+
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from datamarket_gym.cli.app import app
+from datamarket_gym.lab import builtin_specs, parse_spec
+from datamarket_gym.lab.cells import kinds
+from datamarket_gym.lab.spec import (
+    ExperimentSpec,
+    Layout,
+    MechanismEntry,
+    Ranges,
+    TaskEntry,
+    UtilityEntry,
+)
+
+PAGE = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+(TOML,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
+(PYTHON,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+
+
+def named(section):
+    """What the first column of the tables of a section names."""
+    cells = re.findall(r"^\| (`[^|]*`) \|", section, re.M)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_every_key_is_on_the_page():
+    keys = PAGE.split("## Every key")[1].split("## Kinds")[0]
+    first, tasks, utilities, mechanisms, rest = re.split(r"^`\[\[.*", keys, flags=re.M)
+    tables, ranges = rest.split("`[ranges]`")
+    inside = {"tasks", "utilities", "mechanisms", "tables", "ranges"}
+    assert named(first) == set(ExperimentSpec.model_fields) - inside
+    for section, model in (
+        (tasks, TaskEntry), (utilities, UtilityEntry), (mechanisms, MechanismEntry), (tables, Layout),
+    ):  # fmt: skip
+        assert named(section) == set(model.model_fields)
+    assert set(Ranges.model_fields) <= set(re.findall(r"`(\w+)`", ranges))
+
+
+def test_every_kind_and_option_is_on_the_page():
+    section = PAGE.split("## Kinds")[1]
+    assert named(section) == set(kinds())
+    for spec in builtin_specs().values():
+        (row,) = re.findall(rf"^\| `{spec.kind}` \|.*$", section, re.M)
+        assert all(f"`{option}`" in row for option in spec.options), spec.name
+
+
+def test_the_defaults_are_those_on_the_page():
+    assert "| 50, 0 |" in PAGE
+    assert (
+        ExperimentSpec(name="x", title="x").seeds,
+        ExperimentSpec(name="x", title="x").first_seed,
+    ) == (50, 0)
+    assert UtilityEntry() == UtilityEntry(learner="logistic", empty="none")
+    assert Layout() == Layout(metric="gain", across="mechanism")
+
+
+def test_the_file_of_the_page_runs_from_the_command_line_and_from_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("my.toml").write_text(TOML)
+    done = CliRunner().invoke(app, ["run", "my.toml", "--jobs", "1"])
+    assert done.exit_code == 0, done.output
+    table = Path("runs/prices/table.md").read_text()
+    assert "copycat" in table
+    assert "cosine" in table
+    scope = {}
+    exec(PYTHON, scope)  # the folder is finished: it is read back
+    spec = parse_spec(TOML, "my.toml")
+    mechanisms = 1 + 2 * 2
+    results = pq.read_table("runs/prices/results.parquet")
+    assert len(results) == len(spec.tasks) * len(spec.attacks) * mechanisms * spec.seeds
+    assert {row["metric"] for row in scope["rows"]} >= set(
+        re.findall(r"`(gain\w*|utility|clusters)`", PAGE)
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"), [([], {4, 5}), (["--first-seed", "7"], {7, 8}), (["--seeds", "1"], {4})]
+)
+def test_what_the_file_says_holds_unless_the_command_line_says_otherwise(tmp_path, words, seeds):
+    small = TOML.replace("seeds = 3", 'seeds = 2\nfirst_seed = 4\nonly = "shapley"').replace(
+        "per_provider=15", "per_provider=5"
+    )
+    (tmp_path / "my.toml").write_text(small)
+    command = ["run", str(tmp_path / "my.toml"), "--jobs", "1", "--out", str(tmp_path / "run"), *words]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    rows = pq.read_table(tmp_path / "run" / "results.parquet").to_pylist()
+    assert {row["seed"] for row in rows} == seeds
+    assert {row["mechanism"] for row in rows} == {"shapley"}

@@ -1,0 +1,73 @@
+"""The pages about plug points: every kind has one, and its example registers, checks and uses a component."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from datamarket_gym import conformance
+from datamarket_gym.core import registry
+
+DOCS = Path(__file__).parents[1] / "docs"
+KINDS = sorted(conformance.CHECKERS)
+MOST = 30  # lines that say something
+
+
+def blocks(kind):
+    text = (DOCS / "plug-points" / f"{kind}.md").read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.S)
+
+
+@pytest.fixture
+def as_before():
+    before = {kind: dict(known) for kind, known in registry._components.items()}
+    yield
+    for kind, known in before.items():
+        for name in set(registry._components[kind]) - set(known):
+            del registry._components[kind][name]
+
+
+def test_every_kind_has_a_page_and_is_in_the_list():
+    assert sorted(path.stem for path in (DOCS / "plug-points").glob("*.md")) == KINDS
+    index = (DOCS / "plug-points.md").read_text(encoding="utf-8")
+    linked = re.findall(r"\| \[(\w+)\]\((?:plug-points/)?(\w+)\.md\)", index)
+    assert sorted(kind for kind, _ in linked) == sorted(registry.HOMES)
+    assert all(
+        (DOCS / "plug-points" / f"{page}.md").exists() or page == "experiments" for _, page in linked
+    )
+    assert set(re.findall(r"`(check_\w+)`", index)) == {f"check_{kind}" for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_example_registers_checks_and_uses_its_component(kind, as_before, monkeypatch, capsys):
+    checked = []
+    checker = getattr(conformance, f"check_{kind}")
+    monkeypatch.setattr(
+        conformance, f"check_{kind}", lambda component: (checker(component), checked.append(component))
+    )
+    for i, code in enumerate(blocks(kind)):
+        known = set(registry.components(kind))
+        lines = [line for line in code.splitlines() if line.strip()]
+        assert len(lines) < MOST, f"{len(lines)} lines"
+        exec(compile(code, f"{kind}.md", "exec"), {"__name__": "__main__"})
+        (name,) = set(registry.components(kind)) - known
+        assert registry.summary(registry.lookup(kind, name))
+        assert len(checked) == i + 1
+    made = registry.lookup(kind, name)
+    assert isinstance(checked[0], made) if isinstance(made, type) else checked
+    assert capsys.readouterr().out.strip()  # it was used, and something came of it
+
+
+def test_a_component_of_a_page_reaches_the_workers(as_before):
+    """Pickled from ``__main__``, as a reader's script would be, a page's component reaches the workers."""
+    from datamarket_gym.core.executors import Processes, in_order
+
+    (code,) = blocks("evidence")
+    exec(compile(code, "evidence.md", "exec"), {"__name__": "__main__"})
+    assert list(in_order(Processes(2), made, None, [("rounded@0.25",)])) == [0.25]
+
+
+def made(shared, text):
+    from datamarket_gym import create
+
+    return create("evidence", text).step
