@@ -40,8 +40,10 @@ GROUPED = ("by_group", "group_size")  # a payday asks for them too, for its inte
 
 
 def fields(record, prefix=""):
-    """Every field of a record by name, those of records within it too."""
+    """Every field that is kept of a record, by name, those of records within it too."""
     for field in dataclasses.fields(record):
+        if not field.metadata.get("recorded", True):
+            continue
         value = getattr(record, field.name)
         if dataclasses.is_dataclass(value):
             yield from fields(value, f"{prefix}{field.name}.")

@@ -13,7 +13,7 @@ from datamarket_gym.core.registry import create
 from datamarket_gym.games.game import Game
 from datamarket_gym.judge.guarantees import Certificate, Paid, certify, eta_of
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payout.intervals import Payer, standard_errors
+from datamarket_gym.payout.intervals import PayRule, standard_errors
 from datamarket_gym.pipeline import mechanism
 from datamarket_gym.semivalues import Permutation, Shapley, semivalues_from_table
 from datamarket_gym.world.market import ProviderMarket
@@ -142,7 +142,7 @@ def test_a_payout_gives_no_interval_for_truncated_scores():
     paid, _ = certificate(False, estimator="permutation(truncation=0.1)")
     payments = paid.payments
     n = len(payments.identities)
-    payer = Payer(payments.shares, np.arange(n), n, 1000, True, np.zeros(n))
+    payer = PayRule(payments.shares, np.arange(n), n, 1000, True, np.zeros(n))
     with pytest.raises(ParameterError, match="without truncation"):
         standard_errors(payer, payments.scores)
 
