@@ -69,3 +69,17 @@ def test_the_worst_case_stands_before_the_demo_and_is_the_search_s():
         if row["metric"] == "net_gain" and row["mechanism"] == "recommended"
     ]
     assert f"| {max(found):.2f} ±" in _tool().block(README, "worst")
+
+
+def test_the_attack_found_is_the_one_that_s10_plays():
+    kept = {one.spec.name: one for one in read_all(ROOT / "docs" / "results")}
+    (found,) = {
+        row["best_attack"]
+        for row in kept["best-response"].rows
+        if row["mechanism"] == "recommended"
+        and row["metric"] == "net_gain"
+        and not row["cost_identity"]
+        and not row["cost_perturbation"]
+    }
+    called = {name: attack for attack, name in kept["s10"].spec.called.items()}
+    assert called["best_response_found"] == found, "put it into s10.toml and run s10 again"

@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.figures.words import attack_words
 from datamarket_gym.lab.results import read_all
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+FOUND = "best_response_found"
 
 
 def demo() -> str:
@@ -42,16 +44,22 @@ def worst() -> str:
         ("net_gain", "searched for in that very market"),
         ("net_gain_fresh", "the same attack in another market"),
     ):
-        cells = [_text(_one(free, metric=metric, mechanism=m)) for m in ("shapley", "recommended")]
+        cells = [_text(free, metric, mechanism=m) for m in ("shapley", "recommended")]
         lines.append(f"| synthetic, {search.seeds} markets | {title} | {cells[0]} | {cells[1]} |")
+    s10 = [r for r in kept["s10"].rows if r["attack"] == FOUND and r["empty"] == "chance"]
+    cells = [_text(s10, "gain", mechanism=m) for m in ("shapley", "recommended")]
+    lines.append(
+        f"| synthetic, {kept['s10'].seeds} markets | the one found against `recommended`, in all of them "
+        f"| {cells[0]} | {cells[1]} |"
+    )
     for name in ("cifar10", "stl10", "agnews", "imdb"):
-        rows = [r for r in kept[name].rows if r["metric"] == "gain" and r["task"] != "all"]
-        paid = [r for r in rows if r["mechanism"] == "recommended" and r["value"] is not None]
-        top = max(paid, key=lambda r: float(r["value"]))
+        rows = [r for r in kept[name].rows if r["mechanism"] == "recommended" and r["task"] != "all"]
+        paid = [r for r in rows if r["metric"] == "gain"]
+        top = max(paid, key=lambda r: float(r["value"]))["attack"]
         title = kept[name].spec.title.partition(":")[0]
         lines.append(
-            f"| {title}, {kept[name].seeds} markets | worst of {len({r['attack'] for r in paid})} tried: "
-            f"`{top['attack']}` | - | {_text(top)} |"
+            f"| {title}, {kept[name].seeds} markets | worst of {len(paid)} tried: {attack_words(top)} "
+            f"| - | {_text(rows, 'gain', attack=top)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -59,14 +67,12 @@ def worst() -> str:
 BLOCKS = {"demo": demo, "worst": worst}
 
 
-def _one(rows: Iterable[Row], **wanted: str) -> Row:
-    (row,) = [r for r in rows if all(r.get(k) == v for k, v in wanted.items())]
-    return row
-
-
-def _text(row: Row) -> str:
-    error = "" if row["se"] is None else f" ± {row['se']:.2f}"
-    return f"{row['value']:.2f}{error}"
+def _text(rows: Iterable[Row], metric: str, **wanted: str) -> str:
+    """A mean with its standard error, and the ratio of means."""
+    found = [r for r in rows if all(r.get(k) == v for k, v in wanted.items())]
+    (mean,) = [r for r in found if r["metric"] == metric]
+    (ratio,) = [r for r in found if r["metric"] == f"{metric}_ratio_of_means"]
+    return f"{mean['value']:.2f} ± {mean['se']:.2f} [{ratio['value']:.2f}]"
 
 
 def block(readme: str, name: str) -> str:

@@ -95,7 +95,7 @@ def _thresholds(axis: Any, rows: Sequence[Row], geometry: Sequence[Row]) -> None
 
 
 def _predicted(axis: Any, rows: Sequence[Row]) -> None:
-    for theta in distinct(pick(rows, "gain", mechanism="recommended"), "theta"):
+    for theta in distinct(pick(rows, "gain", mechanism="units/predicted"), "theta"):
         axis.axvline(theta, color="#d4202a", linewidth=1.0, label=f"predicted threshold {theta:g}")
 
 
@@ -142,10 +142,10 @@ def larger(rows: Sequence[Row]) -> Any:
                 colour, dashes = (("#1b1b1b", "--"), ("#1f8f6b", ":"), ("#a8588f", "-."))[number % 3]
                 label = mechanism_words(row["mechanism"])
                 axis.axhline(row["value"], linestyle=dashes, color=colour, label=label)
-            for row in pick(shown, "gain", mechanism="recommended"):
+            for row in pick(shown, "gain", mechanism="units/cosine"):
                 axis.errorbar(
                     row["theta"], row["value"], row["se"] or 0.0, fmt="D", color="#b3460a",
-                    label="recommended (units play), at the predicted threshold",
+                    label="units play, at the threshold predicted for four providers",
                 )  # fmt: skip
             for i, row in enumerate(r for r in on_paper(shown) if "theta" in r):
                 axis.plot(row["theta"], row["paper"], label=None if i else "paper", **PAPER_STYLE)

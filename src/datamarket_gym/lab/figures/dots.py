@@ -65,7 +65,7 @@ def _view(shown: Sequence[Row]) -> tuple[float, float]:
     """The range in which dots are drawn: that of all of them, unless a few lie far off the middle."""
     values = np.array([row["value"] for row in shown])
     middle = float(np.median(values))
-    reach = 8.0 * max(float(np.median(np.abs(values - middle))), 0.3)
+    reach = 8.0 * max(float(np.median(np.abs(values - middle))), 0.4)
     return middle - reach, middle + reach
 
 

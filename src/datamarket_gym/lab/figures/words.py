@@ -37,7 +37,7 @@ PARAMETERS = {
     "copy": "copies {:.0%} of them",
     "copy_sigma": "with noise {:.2g}",
     "steal": "takes {:.0%}",
-    "victims": "of {} others' units",
+    "victims": "of up to {} others' units",
     "steal_sigma": "with noise {:.2g}",
     "names": "{} further names",
 }
@@ -72,6 +72,9 @@ HOW = {
 LABELS = [
     (re.compile(r"sybil_split_(\d+)"), "split into {} names"),
     (re.compile(r"(?:text|image)_([a-z]+)_(\d)"), "{}, strength {}"),
+    (re.compile(r"noisy_theft_from_(\d+)"), "theft from {} others, with noise"),
+    (re.compile(r"noisy_theft_([\d.]+)_spreads?"), "theft from all, noise of {} spreads"),
+    (re.compile(r"best_response_found"), "the best response found"),
 ]
 """What attacks call themselves in tables, where it is not their registered name."""
 
@@ -87,7 +90,7 @@ MECHANISMS = {
     "quotient_banzhaf": "quotient Banzhaf",
     "quotient_beta_shapley": "quotient Beta Shapley",
     "recommended": "recommended",
-    "units": "recommended",
+    "units": "units play",
 }
 
 EVIDENCE = {
@@ -105,6 +108,7 @@ EVIDENCE = {
     "noisy": "true owners with errors",
     "noisy_oracle_latent": "true owners with errors",
     "units": "units play",
+    "predicted": "predicted threshold",
 }
 
 OTHERS = {
