@@ -1,11 +1,12 @@
 """Fairness loss is measured against one ideal: latent owners known, equal shares, whatever rule is tried."""
 
+import numpy as np
 import pytest
 
 from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.lab.cells import attacks_of
 from datamarket_gym.lab.kinds.market import market_cell
-from datamarket_gym.lab.spec import TaskEntry, UtilityEntry, builtin_specs
+from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry, builtin_specs
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket
@@ -51,3 +52,26 @@ def test_the_reference_keeps_equal_shares(name):
         if row["allocation"] == "latent_share":  # its own ideal would have been another
             assert row["oracle_l1"] != pytest.approx(distance(paid, own, profile))
     assert len(rows) == 3
+
+
+def test_a_cap_on_units_leaves_no_oracle_to_compare_with():
+    """`recommended` keeps one unit a cluster; the oracle's clusters are whole providers. L1 was 1.0 for the honest."""
+    spec = ExperimentSpec(
+        name="x",
+        title="x",
+        attacks=["honest"],
+        utilities=[{"learner": "knn@3"}],
+        mechanisms=[
+            {"name": "recommended"},
+            {"name": "quotient_shapley/cosine@0.9", "granularity": ["unit"]},
+            {"name": "quotient_shapley/cosine@0.9", "representative": ["capped"]},
+        ],
+    )
+    task = TaskEntry(task="synthetic(n_providers=4, per_provider=12, validation=60)")
+    recommended, units, capped = market_cell(spec, task, SEED, {})
+    assert np.isnan(recommended["oracle_l1"])
+    assert not np.isnan(recommended["gain"])
+    assert not np.isnan(units["oracle_l1"])
+    assert capped["oracle_l1"] == pytest.approx(
+        0.0
+    )  # identities play: the oracle is cut as the mechanism is

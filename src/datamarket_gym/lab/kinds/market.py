@@ -17,6 +17,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
+from datamarket_gym.pipeline.represent import REPRESENTATIVES, Capped
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
@@ -79,8 +80,14 @@ def _attacks(
 
 
 def _under_oracle(m: Mechanism | OwnMechanism) -> Mechanism | None:
-    """The mechanism with perfect evidence, against which fairness loss is measured, if it has evidence."""
+    """The mechanism with perfect evidence, against which fairness loss is measured, if there is such a one.
+
+    A mechanism of one's own has no evidence. Where units play and a cap keeps a few of each cluster, the
+    oracle's clusters, whole providers, would be scored by a unit or so each: no payments to compare with.
+    """
     if not isinstance(m, Mechanism):
+        return None
+    if m.granularity != "identity" and isinstance(REPRESENTATIVES.create(m.representative), Capped):
         return None
     return m.model_copy(
         update={"name": "", "evidence": "oracle_latent", "allocation": "equal_submitted"}
