@@ -10,12 +10,21 @@ from payout_files import run, spec, write
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-from datamarket_gym import CollapsedMarketWarning, Submission, Utility, UtilityOracle, create, mechanism
+from datamarket_gym import (
+    CollapsedMarketWarning,
+    Metrics,
+    Submission,
+    Utility,
+    UtilityOracle,
+    create,
+    mechanism,
+)
 from datamarket_gym.cli.app import app
 from datamarket_gym.core import registry
 from datamarket_gym.core.files import read_json
 from datamarket_gym.evidence.threshold import choice
 from datamarket_gym.judge.redteam import audit, market_state
+from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.lab import ExperimentSpec, run_experiment
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.stages import utility_oracle
@@ -120,6 +129,21 @@ def test_audits_and_paydays_settle_as_python_does(market, tables, tmp_path):
     assert {name: said[name] for name in python.model_dump()} == python.model_dump(mode="json")
     assert report.warnings == read_json(paid / "manifest.json")["warnings"] == []
     assert all(trial.gain is None or trial.gain < 3 for trial in report.trials)  # it was 28
+
+
+def test_where_similarity_is_refused_the_least_noise_pays_as_the_page_says(task):
+    """docs/guarantees.md: only identical units are tied then, so hardly changed thefts are paid."""
+    market = ProviderMarket.from_task(create("task", task), 0)
+    oracle, recommended = market.utility_oracle(KNN), mechanism("recommended")
+    honest = recommended.pay(market.honest.submission, oracle)
+
+    def gain(attack):
+        profile = create("attack", attack).apply(0, market.state)
+        return Metrics.evaluate(recommended.pay(profile.submission, oracle), profile, honest).gain
+
+    assert gain("sybil_split_k@3") == gain("exact_dup_2x_sybils") == 1.0
+    noise = 0.02 * spread(market.state)
+    assert gain(f"composite(split=1, copy=0.0, steal=1.0, steal_sigma={noise}, victims=99)") > 3
 
 
 def test_experiments_settle_as_python_does(task, tmp_path):
