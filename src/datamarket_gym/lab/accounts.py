@@ -29,6 +29,7 @@ Kind = Literal["within", "outside", "not claimed"]
 WITHIN: Final = "within"
 OUTSIDE: Final = "outside"
 NOT_CLAIMED: Final = "not claimed"
+TOO_FEW: Final = "These results hold too few rows for it."
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,14 @@ class Account:
 
 
 def accounts(experiment: str, rows: Sequence[Row]) -> list[Account]:
-    """All that the paper says of an experiment; cells that the rows do not have are left out."""
-    shown = [_of_value(row, entry) for row in rows if (entry := entry_of(row)) is not None]
+    """All that the paper says of an experiment, what these rows do not have included."""
+    found = [(row, entry) for row in rows if (entry := entry_of(row)) is not None]
+    shown = [_of_value(row, entry) for row, entry in found]
+    for entry in paper_values().get(experiment, ()):
+        if all(entry is not known for _, known in found):
+            said = f"{entry['paper']:g}"
+            cell, metric = _name(entry), entry["metric"]
+            shown.append(Account(cell, metric, said, "not measured", "", "", NOT_CLAIMED, TOO_FEW))
     shown += [_of_claim(claim, rows) for claim in paper_claims() if claim.experiment == experiment]
     for one in unmeasured():
         if one.experiment == experiment:
@@ -114,8 +121,7 @@ def _of_claim(claim: Claim, rows: Sequence[Row]) -> Account:
         said = f"at most {claim.at_most:g}" if claim.at_least is None else f"at least {claim.at_least:g}"
     found = verdict(claim, rows)
     if found is None:
-        why = "These results hold too few rows for it."
-        return Account(claim.says, "", said, "not measured", "", "", NOT_CLAIMED, why)
+        return Account(claim.says, "", said, "not measured", "", "", NOT_CLAIMED, TOO_FEW)
     difference = "" if claim.paper is None else f"{found.value - claim.paper:+.3f}"
     room = _room(claim.bar, claim.paper or 0.0)
     ours = f"{found.value:.3f}"

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.cells import Row
@@ -57,16 +58,25 @@ def _holds(claim: Claim, value: float) -> bool | None:
 
 def _numbers(claim: Claim, rows: Sequence[Row]) -> list[float]:
     taken = [row for row in rows if matches(row, claim.where)]
+    if any(not _has_each(taken, label, value) for label, value in claim.where.items()):
+        return []
     if claim.along:
         return list(_steps(claim, taken))
     if not claim.less:
         return [_signed(claim, _number(claim, row)) for row in taken]
-    partners = [_partner(claim, row, rows) for row in taken]
+    pairs = [(row, other) for row in taken if (other := _partner(claim, row, rows)) is not None]
+    if len(pairs) < len(taken):
+        return []
     return [
         _signed(claim, _compared(claim, _number(claim, row), _number(claim, other)))
-        for row, other in zip(taken, partners, strict=True)
-        if other is not None
+        for row, other in pairs
     ]
+
+
+def _has_each(rows: Sequence[Row], label: str, wanted: Any) -> bool:
+    """Whether every value that a claim names has a row: one about four thresholds is none about three."""
+    found = [row.get(label, "") for row in rows]
+    return all(value in found for value in (wanted if isinstance(wanted, list) else [wanted]))
 
 
 def _signed(claim: Claim, number: float) -> float:
@@ -82,7 +92,7 @@ def _number(claim: Claim, row: Row) -> float:
         # seeds that all give one number have no error printed; a single one has none at all
         error = (row["se"] or 0.0) if row["seeds"] > 1 else math.nan
         return float(error) * math.sqrt(row["seeds"] / claim.seeds)
-    return math.nan if row["value"] is None else float(row["value"])
+    return math.nan if row["value"] is None else float(row["value"]) - claim.above
 
 
 def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row | None:

@@ -53,9 +53,9 @@ class Claim(Document):
     """What the paper says of several rows at once, as a number that rows give and a bound on it.
 
     Of every row of ``where`` the value is taken (or its standard error as it would be at ``seeds``
-    seeds); then the row that differs from it by the labels in ``less`` is subtracted, ``times`` as
-    often, or divided by (``relative``: the change in per cent over 100); or the steps ``along`` an axis are
-    taken. ``over`` says which of these numbers is held against ``paper``, ``at_most`` or ``at_least``.
+    seeds), less ``above``; then the row that differs from it by the labels in ``less`` is subtracted,
+    ``times`` as often, or divided by (``relative``: the change in per cent over 100); or the steps ``along``
+    an axis are taken. ``over`` says which of these numbers is held against ``paper``, ``at_most`` or ``at_least``.
     """
 
     experiment: str
@@ -63,6 +63,7 @@ class Claim(Document):
     where: Where
     of: Literal["value", "se"] = "value"
     seeds: int = 10
+    above: float = 0.0
     less: dict[str, Any] = Field(default_factory=dict)
     times: float = 1.0
     relative: bool = False
