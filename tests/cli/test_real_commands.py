@@ -86,3 +86,20 @@ def test_mistakes_are_one_line(table, tmp_path):
 @pytest.fixture(autouse=True)
 def _own_data_folder(monkeypatch):
     monkeypatch.setenv("DATAMARKET_DATA", "")  # --data sets it; undone after each test
+
+
+def test_theta_says_where_payments_are_settled_by_another_question(tmp_path):
+    """ResNet's vectors are long: noise of .02 is nothing to them, 2 % of a median vector is much."""
+    rng = np.random.default_rng(0)
+    label = np.arange(80) % 4
+    for norm, asked in ((1.0, "near_duplicate_2x_sybils@0.02"), (30.0, "near_duplicate_2x_sybils@0.6")):
+        rows = rng.normal(size=(80, 16))
+        rows *= norm / np.linalg.norm(rows, axis=1, keepdims=True)
+        file = tmp_path / "e.npz"
+        np.savez(file, vectors=rows, labels=label)
+        small = ("--per-provider", 5, "--trials", 3)
+        words = " ".join(run("theta", file, *small).split())
+        assert ("`recommended` asks another question" in words) == (norm > 1)
+        assert (f"--variants {asked}" in words) == (norm > 1)
+        again = " ".join(run("theta", file, *small, "--variants", asked).split())
+        assert "asks another question" not in again

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
+from datamarket_gym.evidence.threshold.choice import variants_at
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data import DOMAINS, load_corpus, load_embeddings
 from datamarket_gym.world.tasks.base import TASKS
@@ -44,6 +45,8 @@ def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None
     console = Console()
     console.print(_table(found))
     console.print(found.verdict, style="green" if found.usable else "red", highlight=False)
+    if told := _what_recommended_asks(found):
+        console.print(told, highlight=False)
 
 
 def answer(asked: Question) -> Admissibility:
@@ -68,6 +71,18 @@ def answer(asked: Question) -> Admissibility:
         encoder=task.domain.encoder,
         content=content,
         **options,  # type: ignore[arg-type]
+    )
+
+
+def _what_recommended_asks(found: Admissibility) -> str:
+    """Where this was another question than the one that payments are settled by, what that one is."""
+    variants = variants_at(found.median_norm)
+    if (found.variants, found.partition) == (variants, "iid"):
+        return ""
+    return (
+        f"`recommended` asks another question, and may refuse what is admitted here: units dealt at random and "
+        f"noise of 2 % of a median vector (--partition iid --variants {variants}), on the validation rows, and "
+        "how crowded the submission is."
     )
 
 

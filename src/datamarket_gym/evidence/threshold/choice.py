@@ -121,7 +121,11 @@ def choose_threshold(
 
 def variants_for(pool: Embeddings) -> str:
     """The attack whose copies must be caught: noise in proportion to a median vector."""
-    norm = float(np.median(np.linalg.norm(pool.vectors, axis=1)))
+    return variants_at(float(np.median(np.linalg.norm(pool.vectors, axis=1))))
+
+
+def variants_at(norm: float) -> str:
+    """The same where a median vector is that long."""
     return f"near_duplicate_2x_sybils@{_SIGMA * norm:.3g}"
 
 
