@@ -194,6 +194,28 @@ def test_bad_specs_name_the_key():
         parse_spec("name = ", "x.toml")
 
 
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ('[[mechanisms]]\nname = "shapley"\nchanges = { semivalue = "loo" }', "mechanism 'shapley'"),
+        ('[[mechanisms]]\nname = "uniform"\nsweep = { seed = [1, 2] }', "axis = 'seed'"),
+        ('[[mechanisms]]\nname = "uniform"\nsweep = { gain = [1, 2] }', "axis = 'gain'"),
+    ],
+)
+def test_what_tables_cannot_tell_apart_is_refused_and_not_averaged(more, why, tmp_path):
+    spec = parse_spec(f"{TINY}\n{more}", "mine.toml")
+    with pytest.raises(DataMarketError, match=why):
+        run_experiment(spec, tmp_path / "mine")
+    assert not (tmp_path / "mine" / "table.json").exists()
+
+
+@pytest.mark.parametrize("what", ["tasks", "utilities"])
+def test_tasks_and_utilities_that_are_there_twice_are_refused(what, tiny, tmp_path):
+    twice = tiny.model_copy(update={what: [getattr(tiny, what)[0]] * 2})
+    with pytest.raises(DataMarketError, match=f"two of its {what}"):
+        run_experiment(twice, tmp_path / "mine")
+
+
 def test_only_selects_attacks_and_mechanisms(tiny, tmp_path):
     some = tiny.model_copy(update={"only": "sybil*"})
     rows = run_experiment(some, tmp_path / "a")

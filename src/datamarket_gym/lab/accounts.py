@@ -23,7 +23,8 @@ from datamarket_gym.lab.paper_values import (
     runtimes,
     unmeasured,
 )
-from datamarket_gym.lab.tables import LABELS, axes_of, shown_error
+from datamarket_gym.lab.summary import LABELS
+from datamarket_gym.lab.tables import axes_of, shown_error
 
 Kind = Literal["within", "outside", "not claimed"]
 WITHIN: Final = "within"

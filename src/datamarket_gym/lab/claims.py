@@ -15,8 +15,8 @@ from typing import Any
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.paper_values import SLACK, Claim, bars
-from datamarket_gym.lab.summary import matches
-from datamarket_gym.lab.tables import LABELS, axes_of
+from datamarket_gym.lab.summary import LABELS, matches
+from datamarket_gym.lab.tables import axes_of
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from datamarket_gym.core.runs import MANIFEST, Format, Run, made_with, open_run
 from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.lab.cells import Row, compute, prepare
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
-from datamarket_gym.lab.summary import summarise
+from datamarket_gym.lab.summary import require_one_row_a_cell, require_told_apart, summarise
 from datamarket_gym.lab.tables import write_tables
 from datamarket_gym.units.io import write_table
 from datamarket_gym.world.data.files import looking_in, named_folder
@@ -62,6 +62,7 @@ def run_experiment(
     which fits are kept and shared with other runs. Where evidence collapsed markets, one warning per mechanism
     says so, whoever computed the cells; the manifest keeps it.
     """
+    require_told_apart(spec)
     tasks = _tasks(spec)
     jobs = min(jobs, len(tasks))
     with open_run(
@@ -133,6 +134,7 @@ def _cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
         rows = compute(spec, task, seed, shared.engine)
     if not rows:
         raise DataMarketError(f"{spec.name}: nothing is left to run; check --only {spec.only!r}")
+    require_one_row_a_cell(rows)
     names = dict.fromkeys(name for row in rows for name in row)
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     return table.replace_schema_metadata(

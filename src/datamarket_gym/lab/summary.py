@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.judge.metrics import ROUNDING
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.paper_values import with_paper
-from datamarket_gym.lab.spec import Ranges, Where
+from datamarket_gym.lab.spec import ExperimentSpec, Ranges, Where
 
 NUMBERS = (
     "experiment", "metric", "value", "se", "seeds", "left_out", "redrawn",
@@ -59,13 +60,52 @@ def labels_of(row: Row) -> Labels:
     return tuple((k, v) for k, v in row.items() if k not in NUMBERS and v is not None)
 
 
+def _labels(row: Row) -> dict[str, Any]:
+    """What a result is a result of, the seed aside."""
+    return {k: v for k, v in row.items() if k not in (*MEASURES, "seed", NOTE) and v is not None}
+
+
+LABELS = ("task", "learner", "empty", "attack", "mechanism", "granularity", "representative")
+"""Labels that results have in any experiment."""
+
+
+def require_told_apart(spec: ExperimentSpec) -> None:
+    """Refuse tasks and utilities that tables would take for one, and axes that would hide a column."""
+    taken = {*LABELS, *NUMBERS, *MEASURES, "seed"}
+    for axis in [
+        *(a for t in spec.tasks for a in t.axes),
+        *(a for m in spec.mechanisms for a in m.sweep),
+    ]:
+        if axis in taken:
+            raise ParameterError("axis", axis, "results have a column of that name; choose another")
+    for what, found in (("tasks", spec.tasks), ("utilities", spec.utilities)):
+        texts = [each.model_dump_json() for each in found]
+        if twice := [text for text in texts if texts.count(text) > 1]:
+            raise DataMarketError(
+                f"{spec.name}: two of its {what} are {twice[0]}, and would be averaged as one; drop one of them"
+            )
+
+
+def require_one_row_a_cell(rows: Sequence[Row]) -> None:
+    """Refuse results of one draw that have the same labels: means would be taken over different things."""
+    seen: set[Labels] = set()
+    for row in rows:
+        labels = _labels(row)
+        if (key := tuple(sorted(labels.items()))) in seen:
+            raise DataMarketError(
+                f"mechanism {labels.get('mechanism')!r} under attack {labels.get('attack')!r} is there twice, and "
+                "both would be averaged as one; give mechanisms of one name a 'label' each, and name attacks once"
+            )
+        seen.add(key)
+
+
 def summarise(
     results: Iterable[Row], pooled: Sequence[str] = (), ranges: Ranges | None = None
 ) -> list[Row]:
     """Long-format rows (one per cell and metric), each with the paper's value where it has one."""
     groups: dict[Labels, list[Row]] = defaultdict(list)
     for row in results:
-        labels = {k: v for k, v in row.items() if k not in (*MEASURES, "seed", NOTE) and v is not None}
+        labels = _labels(row)
         groups[tuple(labels.items())].append(row)
         if any(axis in labels for axis in pooled):
             groups[tuple((k, v) for k, v in labels.items() if k not in pooled)].append(row)

@@ -19,9 +19,8 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.judge.metrics import CLEAR
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.spec import ExperimentSpec, Layout
-from datamarket_gym.lab.summary import NUMBERS, RATIO, labels_of, matches
+from datamarket_gym.lab.summary import LABELS, NUMBERS, RATIO, labels_of, matches
 
-LABELS = ("task", "learner", "empty", "attack", "mechanism", "granularity", "representative")
 LEGEND = (
     "Mean ± standard error over seeds, without the latter where all seeds give one number; [the ratio of "
     "means] beside every mean of ratios; (p ...) is the paper's value, ! marks a difference beyond the "
