@@ -239,6 +239,34 @@ def test_a_threshold_that_somebody_names_is_kept_and_its_collapse_is_told(market
         assert number in words
 
 
+def test_classes_that_become_one_unit_each_are_a_collapse():
+    rng = np.random.default_rng(0)
+    label, held = rng.integers(0, 10, 400), rng.integers(0, 10, 200)
+    near = lambda y: 5 * np.eye(10)[y] + 0.4 * rng.normal(size=(len(y), 10))  # noqa: E731
+    names = [f"s{i % SELLERS}" for i in range(400)]
+    submission = Submission(id=np.arange(400), identity=names, features=near(label), label=label)
+    oracle = UtilityOracle(near(held), held, KNN)
+    with pytest.warns(CollapsedMarketWarning, match="10 clusters of 400 different units"):
+        paid = mechanism(FIXED).pay(submission, oracle)
+    assert np.bincount(paid.clusters.label).max() < 100
+    assert paid.grand_value < 0.2
+
+
+def test_crowding_is_a_cosine_and_exceeds_one_by_no_rounding():
+    for seed in range(5):
+        market = ProviderMarket.from_task(create("task", "synthetic"), seed)
+        oracle, submission = market.utility_oracle(KNN), market.honest.submission
+        leaked = Submission(
+            id=np.arange(len(oracle.label)),
+            identity=["thief"] * len(oracle.label),
+            features=oracle.features,
+            label=oracle.label,
+        )
+        found = settle(mechanism("recommended"), Submission.concat([submission, leaked]), oracle)[1]
+        assert found.crowding <= 1.0
+        assert found.theta == 1.0
+
+
 @pytest.mark.parametrize(
     ("evidence", "granularity"),
     [("pool", "unit"), ("oracle_latent", "unit"), ("oracle_source", "unit"), ("cosine@0.9", "identity")],

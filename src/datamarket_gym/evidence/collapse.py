@@ -1,8 +1,9 @@
 """Collapse: similarity evidence that takes much of a market for one unit.
 
-The rule: one cluster holds more than a quarter of all different units, at least ten of them, from several
-identities. Copies are no collapse: exact ones count once, and clusters of somebody's noisy copies are as
-small as the number of copies of one unit. Ten, because in a tiny market a few copies are a quarter of it.
+The rule: the largest cluster holds at least ten different units, from several identities, and more than a
+quarter of all; or, where units play, a tenth as many clusters as different units or fewer are left, as where
+each class becomes one. Copies are no collapse: exact ones count once, and clusters of somebody's noisy copies
+are as small as the number of copies of one unit. Ten, because in a tiny market a few copies are a quarter of it.
 Only layers that take likeness for sameness are judged, and only where units or batches play: where
 identities do, a single tie joins all that two of them submitted, and large clusters are the rule.
 """
@@ -21,6 +22,7 @@ from datamarket_gym.evidence.graph import LAYERS, Clusters
 from datamarket_gym.units.submission import Submission
 
 SHARE = 0.25
+LEFT = 0.1
 LEAST_UNITS = 10
 
 
@@ -99,7 +101,8 @@ def find_collapse(
     sizes = np.bincount(clusters.label[first])
     largest = int(sizes.argmax())
     held = np.unique(submission.identity_codes[clusters.label == largest])
-    if sizes[largest] < LEAST_UNITS or sizes[largest] <= SHARE * len(first) or len(held) < 2:
+    few = clusters.granularity == "unit" and clusters.n_clusters <= LEFT * len(first)
+    if sizes[largest] < LEAST_UNITS or len(held) < 2 or not (few or sizes[largest] > SHARE * len(first)):
         return None
     return CollapsedMarket(
         evidence,

@@ -32,7 +32,7 @@ def crowd_sample(validation: Features, seed: int) -> Features:
 
 def floor_among(directions: Features, submitted: Features) -> float:
     """The crowding floor by the directions of honest units."""
-    nearest = highest_cosines(directions, submitted)
+    nearest = np.minimum(highest_cosines(directions, submitted), 1.0)  # rounding exceeds it
     return float(np.quantile(nearest, 1 - ALLOWED, method="higher"))
 
 
