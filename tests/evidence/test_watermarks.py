@@ -159,6 +159,23 @@ def test_the_layer_ties_what_was_handed_out_to_its_copies_and_nothing_else(kind,
     assert KEY.decode() not in written(layer)  # a spec names the variable, not the secret
 
 
+def test_a_text_that_bears_every_mark_does_not_tie_the_units_of_others_together(monkeypatch):
+    monkeypatch.setenv("DATAMARKET_WATERMARK_KEY", KEY.decode())
+    texts = [mark_text(f"{NEWS} {number}", KEY, number) for number in range(6)]
+    copied = " ".join(texts)  # whole: every frame that the thief has seen
+    column = np.array([*texts, copied, f"{copied} {texts[3]}"])
+    submission = Submission(
+        id=list("abcdefgh"),
+        identity=["a", "b"] * 3 + ["thief"] * 2,
+        features=np.eye(8),
+        label=[0, 1] * 4,
+        metadata={"text": column},
+    )
+    label = EvidenceGraph.build(submission, "watermark_text").label
+    assert len(set(label[:6].tolist())) == 6
+    assert label[7] == label[3]  # the mark it bears most often
+
+
 @pytest.mark.parametrize("kind", ["text", "image"])
 def test_a_missing_secret_is_said(kind, monkeypatch):
     monkeypatch.delenv("DATAMARKET_WATERMARK_KEY")

@@ -4,11 +4,15 @@ A frame is 16 of four such characters, two bits each: the number (16 bits) and t
 HMAC(secret, number), so that a frame nobody signed says nothing. It stands after every few words, whole each
 time: a part of the text, in any case, order or spacing, still bears it. Who strips characters of no width
 strips the mark; tie such texts by `minhash` besides.
+
+Marks can be copied. A text that bears several numbers counts for the one it bears most often: if it tied the
+bearers of all of them, one text with every frame that somebody has seen would make one unit of all their units.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -40,14 +44,24 @@ def mark_text(text: str, key: bytes, number: int) -> str:
 
 def marks_in_text(text: str, key: bytes) -> set[int]:
     """The numbers of all marks that were made with the secret."""
-    found = set()
+    return set(_counted(text, key))
+
+
+def _counted(text: str, key: bytes) -> Counter[int]:
+    """How often the text bears each number."""
+    found: Counter[int] = Counter()
     for run in _RUN.findall(text):
         for start in range(len(run) - _LENGTH + 1):
             frame = run[start : start + _LENGTH]
             number = _value(frame) >> 16
             if frame == _frame(key, number):
-                found.add(number)
+                found[number] += 1
     return found
+
+
+def _main_mark(text: str, key: bytes) -> set[int]:
+    """The number that the text bears most often, the first of several; none in a text without marks."""
+    return {number for number, _ in _counted(text, key).most_common(1)}
 
 
 def _frame(key: bytes, number: int) -> str:
@@ -65,7 +79,10 @@ def _value(frame: str) -> int:
 @register("evidence", "watermark_text")
 @dataclass(frozen=True)
 class WatermarkText(EvidenceLayer):
-    """Ties texts that bear the same number of the operator's; ``key`` names the variable of the secret."""
+    """Ties texts that bear the same number of the operator's most often.
+
+    ``key`` names the environment variable of the secret.
+    """
 
     key: str = KEY
     needs_content: ClassVar[str] = "text"
@@ -74,4 +91,4 @@ class WatermarkText(EvidenceLayer):
         """A star per number."""
         key = secret(self.key)
         rows, texts = raw_content(view.submission, "text", "watermark_text")
-        return same_mark(rows, [marks_in_text(text, key) for text in texts.tolist()], "watermark_text")
+        return same_mark(rows, [_main_mark(text, key) for text in texts.tolist()], "watermark_text")
