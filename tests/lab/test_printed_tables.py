@@ -10,6 +10,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.cli.grids import as_text
 from datamarket_gym.lab import builtin_specs, run_experiment
 from datamarket_gym.lab.results import collect, read_all, results_page
+from datamarket_gym.lab.spec import Layout
 from datamarket_gym.lab.summary import summarise
 from datamarket_gym.lab.tables import Grid, grids, render, spans
 
@@ -157,6 +158,24 @@ def test_narrow_tables_stay_whole_and_wide_ones_are_split():
     assert (
         as_text([Grid("A title", ["attack"], ["x", "y", "z"], lines, [])], 80).count("first_label") == 1
     )
+
+
+def test_labels_are_merged_only_where_no_row_would_hide_another():
+    rows = summarise(
+        [
+            {"experiment": "mine", "seed": seed, "attack": "copycat", "mechanism": name, "theta": theta,
+             "gain": gain, "near_zero": 0.0, "honest_payment": 1.0, "attacked_payment": gain}
+            for seed in range(2)
+            for name, theta, gain in (("a", 0.9, 1.1), ("a", 0.99, 1.2), ("b", 0.5, 1.3))
+        ]
+    )  # fmt: skip
+    layout = Layout(down=["attack"], merge=["theta"])
+    values = [
+        cell[0] for grid in grids(rows, [layout]) for _, line in grid.lines for cell in line if cell
+    ]
+    assert sorted(values) == ["1.100", "1.200", "1.300"]
+    apart = [row for row in rows if row["theta"] != 0.99]
+    assert len(grids(apart, [layout])) == 1
 
 
 def test_runs_of_seeds_are_written_with_a_dash():

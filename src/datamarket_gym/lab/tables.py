@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.judge.metrics import CLEAR
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.spec import ExperimentSpec, Layout
-from datamarket_gym.lab.summary import LABELS, NUMBERS, RATIO, labels_of, matches
+from datamarket_gym.lab.summary import LABELS, NUMBERS, RATIO, Labels, labels_of, matches
 
 LEGEND = (
     "Mean ± standard error over seeds, without the latter where all seeds give one number; [the ratio of "
@@ -83,14 +82,14 @@ def markdown(grid: Grid) -> str:
     return "\n".join([*lines, *notes]) + "\n"
 
 
-Ratios = dict[tuple[str, tuple[tuple[str, Any], ...]], float]
+Ratios = dict[tuple[str, Labels], float]
 
 
 def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> list[Grid]:
     several = len(layout.metrics) > 1
     across = "metric" if several else layout.across
     standing = ["attack", "mechanism"] if several else ["attack"]
-    blocks: dict[tuple[tuple[str, Any], ...], list[Row]] = defaultdict(list)
+    blocks: dict[Labels, list[Row]] = defaultdict(list)
     for row in rows:
         if row["metric"] in layout.metrics and matches(row, layout.where):
             inside = {across, *layout.merge, *(layout.down or [*standing, *axes_of(row)])}
@@ -98,7 +97,7 @@ def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> list[Grid]:
             blocks[tuple((k, row[k]) for k in varies if row.get(k) is not None)].append(row)
     words = ", ".join(_words(metric) for metric in layout.metrics)
     found = []
-    for fixed, block in blocks.items():
+    for fixed, block in _without_collisions(blocks, standing, across, layout):
         # an axis of the columns never names a row; k is in the attack's name already
         names = layout.down or [*standing, *dict.fromkeys(a for r in block for a in axes_of(r))]
         names = [name for name in names if name not in (across, "k")]
@@ -106,6 +105,24 @@ def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> list[Grid]:
         title = words[0].upper() + words[1:] + (f": {caption}" if caption else "")
         found.append(_grid(title, names, across, block, ratios))
     return found
+
+
+def _without_collisions(
+    blocks: dict[Labels, list[Row]], standing: list[str], across: str, layout: Layout
+) -> Iterator[tuple[Labels, list[Row]]]:
+    """The blocks, split by the merged labels too where several rows would stand in one cell."""
+    for fixed, block in blocks.items():
+        cells = {
+            tuple(row.get(k) for k in (across, *(layout.down or [*standing, *axes_of(row)])))
+            for row in block
+        }
+        if len(cells) == len(block):
+            yield fixed, block
+            continue
+        apart: dict[Labels, list[Row]] = defaultdict(list)
+        for row in block:
+            apart[(*fixed, *((k, row[k]) for k in layout.merge if row.get(k) is not None))].append(row)
+        yield from apart.items()
 
 
 def _words(metric: str) -> str:
