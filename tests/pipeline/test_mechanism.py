@@ -170,3 +170,15 @@ def test_a_registered_mechanism_is_its_name_and_any_change_shows():
     assert {m.label for m in changed} == {"recommended/v1"}
     again = Mechanism.model_validate_json(changed[0].model_dump_json())
     assert again.id == changed[0].id
+
+
+def test_an_oracle_keeps_its_validation_rows_whatever_becomes_of_the_callers(market):
+    held = market.utility_oracle()
+    features, label = held.features.copy(), held.label.copy()
+    oracle = UtilityOracle(features, label, held.utility)
+    m = mechanism("shapley")
+    before = m.pay(market.honest.submission, oracle).totals
+    features[:], label[:] = 0.0, label[::-1].copy()
+    np.testing.assert_array_equal(oracle.features, held.features)
+    np.testing.assert_array_equal(m.pay(market.honest.submission, oracle).totals, before)
+    np.testing.assert_array_equal(oracle.label, held.label)

@@ -57,9 +57,10 @@ class UtilityOracle:
     ) -> None:
         self.utility = utility or Utility()
         self.learner: Learner = learner or LEARNERS.create(self.utility.learner)
-        self.features = np.ascontiguousarray(validation_features, dtype=np.float64)
-        self.label = np.asarray(validation_label)
-        self.embedding = None if embedding is None else np.asarray(embedding, dtype=np.float64)
+        # Copies: the memo holds what these rows said, whatever becomes of the caller's arrays.
+        self.features = np.array(validation_features, dtype=np.float64, order="C")
+        self.label = np.array(validation_label)
+        self.embedding = None if embedding is None else np.array(embedding, dtype=np.float64)
         if self.embedding is not None and len(self.embedding) != len(self.label):
             raise SubmissionError(
                 f"there are {len(self.embedding)} validation embeddings for {len(self.label)} validation rows; "
