@@ -69,3 +69,25 @@ def test_what_a_mechanism_breaks_is_said_with_the_amounts():
     with pytest.raises(ConformanceError, match="after label_poisoning an identity is paid -0"):
         check_individual_rationality(mechanism("shapley"))
     check_individual_rationality(mechanism("uniform"))
+
+
+class EqualShares:
+    """A mechanism of one's own: it takes no truth, and answers with a mapping."""
+
+    def pay(self, submission, utility):
+        value = mechanism("uniform").pay(submission, utility).grand_value
+        return {name: value / len(submission.identities) for name in submission.identities.tolist()}
+
+
+class Fines(EqualShares):
+    def pay(self, submission, utility):
+        return dict.fromkeys(submission.identities.tolist(), -1.0)
+
+
+def test_mechanisms_of_ones_own_are_checked_too():
+    check_budget_balance(EqualShares())
+    check_individual_rationality(EqualShares())
+    with pytest.raises(ConformanceError, match="sum to"):
+        check_budget_balance(Fines())
+    with pytest.raises(ConformanceError, match="less than by staying away"):
+        check_individual_rationality(Fines())

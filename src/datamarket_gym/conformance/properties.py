@@ -8,15 +8,15 @@ Both can be asked of any payments that have ``totals`` and ``grand_value``.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from datamarket_gym.conformance.promise import promise, small_market
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.units.submission import Submission
-from datamarket_gym.units.truth import GroundTruth
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.pipeline.mechanism import as_mechanism
+from datamarket_gym.pipeline.own import Payer
 from datamarket_gym.world.attacks.attack import ATTACKS
 
 TOLERANCE = 1e-9
@@ -37,15 +37,6 @@ class HasTotals(Protocol):
         """v(all)."""
 
 
-class PaysOracle(Protocol):
-    """A mechanism; the ground truth is there for those that ask it."""
-
-    def pay(
-        self, submission: Submission, utility: UtilityOracle, oracle: GroundTruth | None = None
-    ) -> Any:
-        """Payments for a submission."""
-
-
 def budget_gap(payments: HasTotals) -> float:
     """The sum of payments less v(all): above zero more is paid out than was created."""
     return float(payments.totals.sum()) - payments.grand_value
@@ -62,7 +53,7 @@ def individually_rational(payments: HasTotals, tolerance: float = TOLERANCE) -> 
     return lowest >= -tolerance * max(1.0, abs(payments.grand_value))
 
 
-def check_budget_balance(mechanism: PaysOracle, tolerance: float = TOLERANCE) -> None:
+def check_budget_balance(mechanism: Payer, tolerance: float = TOLERANCE) -> None:
     """On a small market, honest, copied and poisoned, the payments sum to v(all)."""
     for attack, paid in _trials(mechanism):
         promise(
@@ -72,7 +63,7 @@ def check_budget_balance(mechanism: PaysOracle, tolerance: float = TOLERANCE) ->
         )
 
 
-def check_individual_rationality(mechanism: PaysOracle, tolerance: float = TOLERANCE) -> None:
+def check_individual_rationality(mechanism: Payer, tolerance: float = TOLERANCE) -> None:
     """On a small market, honest, copied and poisoned, nobody is paid below zero."""
     for attack, paid in _trials(mechanism):
         promise(
@@ -82,8 +73,9 @@ def check_individual_rationality(mechanism: PaysOracle, tolerance: float = TOLER
         )
 
 
-def _trials(mechanism: PaysOracle) -> list[tuple[str, HasTotals]]:
+def _trials(mechanism: Payer) -> list[tuple[str, HasTotals]]:
     market = small_market()
     oracle = market.utility_oracle(Utility("knn@3", "chance"))
     profiles = [(name, ATTACKS.create(name).apply(0, market.state)) for name in _TRIED]
-    return [(name, mechanism.pay(p.submission, oracle, p.truth)) for name, p in profiles]
+    payer = as_mechanism(mechanism)
+    return [(name, payer.pay(p.submission, oracle, p.truth)) for name, p in profiles]

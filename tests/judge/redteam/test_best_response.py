@@ -172,3 +172,11 @@ def test_the_environment_passes_gymnasiums_own_checker():
     fresh = gymnasium.make(name).unwrapped
     with pytest.raises(gymnasium.error.ResetNeeded):
         fresh.step(split)
+
+
+def test_an_attack_after_which_nothing_can_be_paid_is_impossible():
+    task = Synthetic(n_providers=4, per_provider=12, validation=60, partition="dominant_class@1.0")
+    alone = ProviderMarket.from_task(task, 0)  # each class is one provider's
+    oracle = alone.utility_oracle(Utility("knn@3", "chance"))
+    facing = Target(alone.state, mechanism("recommended"), oracle)
+    assert facing.respond("label_poisoning@1.0", AttackCosts()) is None

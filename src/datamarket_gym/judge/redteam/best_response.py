@@ -90,10 +90,10 @@ class Target:
         if attack not in self._known:
             try:
                 profile = self.profile(attack)
-            except DataMarketError:  # such as more names than units: the search goes on elsewhere
+                with told_once():
+                    paid = self._payer.pay(profile.submission, self.utility, profile.truth)
+            except DataMarketError:  # such as more names than units, or a class that is gone
                 return None
-            with told_once():
-                paid = self._payer.pay(profile.submission, self.utility, profile.truth)
             gain = paid.total(profile.identities_of(self.name)) / self.pay
             self._known[attack] = (gain, Effort.of(profile, self.state))
         gain, effort = self._known[attack]
