@@ -176,6 +176,15 @@ def test_a_text_that_bears_every_mark_does_not_tie_the_units_of_others_together(
     assert label[7] == label[3]  # the mark it bears most often
 
 
+@pytest.mark.parametrize("size", [(1, 1), (200, 2)])
+def test_an_image_that_cannot_bear_a_mark_is_refused(size):
+    pixels = np.random.default_rng(0).integers(0, 255, (size[1], size[0], 3)).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    with pytest.raises(SubmissionError, match=f"{size[0]} x {size[1]} pixels"):
+        mark_image(file.getvalue(), KEY, 77)
+
+
 @pytest.mark.parametrize("kind", ["text", "image"])
 def test_a_missing_secret_is_said(kind, monkeypatch):
     monkeypatch.delenv("DATAMARKET_WATERMARK_KEY")

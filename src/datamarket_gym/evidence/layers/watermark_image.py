@@ -68,9 +68,17 @@ def mark_image(image: bytes, key: bytes, number: int) -> bytes:
     while True:
         marked = Image.fromarray(np.clip(np.round(pixels + strength * pattern), 0, 255).astype(np.uint8))
         found = read_mark(marked, key)
-        if (found.number == number and found.score >= TARGET) or strength >= _MOST:
+        if found.number == number and found.score >= TARGET:
             return to_bytes(marked)
+        if strength >= _MOST:
+            break
         strength *= _STEP
+    if found.number != number or found.score < SCORE:
+        width, height = opened.size
+        raise SubmissionError(
+            f"this image of {width} x {height} pixels is too small or too busy for a mark that can be read; leave it out"
+        )
+    return to_bytes(marked)
 
 
 def mark_in_image(image: bytes, key: bytes, score: float = SCORE) -> int | None:
