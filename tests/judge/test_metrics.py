@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.judge.metrics import Metrics, mixed_component_fraction, provider_totals
@@ -47,3 +48,19 @@ def test_mixed_components(market):
     assert mixed_component_fraction(everything, market.honest) == 1.0
     nothing = EvidenceGraph.build(market.honest, "none")
     assert mixed_component_fraction(nothing, market.honest) == 0.0
+
+
+def test_payments_of_another_profile_or_market_are_refused(market, oracle):
+    m = mechanism("shapley")
+    mine, other = (create("attack", "sybil_split_k@3").apply(i, market.state) for i in (0, 1))
+    honest = m.pay(market.honest.submission, oracle)
+    with pytest.raises(DataMarketError, match="other identities"):
+        Metrics.evaluate(m.pay(other.submission, oracle), mine, honest)
+    paid = m.pay(mine.submission, oracle)
+    with pytest.raises(DataMarketError, match="no provider of the profile"):
+        Metrics.evaluate(paid, mine, paid)
+    with pytest.raises(DataMarketError, match="no provider of the profile"):
+        Metrics.evaluate(paid, mine, honest, provider="nobody")
+    some = market.honest.submission.take(market.honest.submission.identity != "provider_0")
+    with pytest.raises(DataMarketError, match="no honest payment"):
+        Metrics.evaluate(paid, mine, m.pay(some, oracle))

@@ -182,3 +182,11 @@ def test_an_oracle_keeps_its_validation_rows_whatever_becomes_of_the_callers(mar
     np.testing.assert_array_equal(oracle.features, held.features)
     np.testing.assert_array_equal(m.pay(market.honest.submission, oracle).totals, before)
     np.testing.assert_array_equal(oracle.label, held.label)
+
+
+@pytest.mark.parametrize(
+    ("features", "label"), [((4, 2), 3), ((4, 2), 1), ((4,), 4), ((0, 2), 0)], ids=str
+)
+def test_validation_rows_without_a_label_each_are_refused(features, label):
+    with pytest.raises(SubmissionError, match="one label for each row"):
+        UtilityOracle(np.zeros(features), np.zeros(label))

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.truth import SubmittedProfile
@@ -76,6 +77,14 @@ class Metrics:
         provider = provider or profile.attacker or next(iter(provider_totals(payments, profile)))
         after = provider_totals(payments, profile)
         before = honest_reference.as_dict()
+        if unknown := next((name for name in (provider, *before) if name not in after), None):
+            raise DataMarketError(
+                f"{unknown!r} is no provider of the profile that was paid; compare payments of one market"
+            )
+        if provider not in before:
+            raise DataMarketError(
+                f"{provider!r} has no honest payment to compare with; give the payments when all were honest"
+            )
         paid, honest = after[provider], before[provider]
         l1 = np.nan if oracle is None else _l1(after, provider_totals(oracle, profile), payments)
         names = list(before)
@@ -99,6 +108,10 @@ class Metrics:
 
 def provider_totals(payments: PaidTotals, profile: SubmittedProfile) -> dict[str, float]:
     """What each latent provider collects over the identities it controls."""
+    if not np.array_equal(payments.identities, profile.submission.identities):
+        raise DataMarketError(
+            "these payments are of other identities than the profile's; pay the profile's own submission"
+        )
     controllers = profile.truth.controllers(profile.submission)
     names = list(dict.fromkeys(sorted(controllers.tolist())))
     return {name: float(payments.totals[controllers == name].sum()) for name in names}

@@ -61,6 +61,11 @@ class UtilityOracle:
         self.features = np.array(validation_features, dtype=np.float64, order="C")
         self.label = np.array(validation_label)
         self.embedding = None if embedding is None else np.array(embedding, dtype=np.float64)
+        if self.features.ndim != 2 or self.label.shape != (len(self.features),) or not len(self.label):
+            raise SubmissionError(
+                f"validation features have shape {self.features.shape} and labels {self.label.shape}; "
+                "give at least one row of features, and one label for each row"
+            )
         if self.embedding is not None and len(self.embedding) != len(self.label):
             raise SubmissionError(
                 f"there are {len(self.embedding)} validation embeddings for {len(self.label)} validation rows; "

@@ -76,7 +76,7 @@ def mark_image(image: bytes, key: bytes, number: int) -> bytes:
     if found.number != number or found.score < SCORE:
         width, height = opened.size
         raise SubmissionError(
-            f"this image of {width} x {height} pixels is too small or too busy for a mark that can be read; leave it out"
+            f"this image of {width} x {height} pixels is too small or too busy to bear a mark; leave it out"
         )
     return to_bytes(marked)
 
