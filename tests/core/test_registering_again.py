@@ -154,6 +154,60 @@ def test_changed_code_of_a_notebook_is_other_code():
     assert len({first, *others}) == 3
 
 
+PLUG = """
+from dataclasses import dataclass
+from datamarket_gym import register
+from datamarket_gym.evidence import Edges, EvidenceLayer
+from my_helpers import FACTOR
+
+@register("evidence", "theirs")
+@dataclass(frozen=True)
+class Theirs(EvidenceLayer):
+    def edges(self, view):
+        return Edges.none()
+"""
+
+
+@pytest.mark.parametrize("how", ["from my_helpers import twice", "import my_helpers"])
+def test_changed_helpers_of_a_plug_point_are_other_code(how, tmp_path):
+    plug = PLUG.replace("from my_helpers import FACTOR", how)
+    (tmp_path / "my_plug.py").write_text(plug)
+    (tmp_path / "unused.py").write_text("x = 1")
+    tell = f"""
+    import sys
+    sys.path.insert(0, {str(tmp_path)!r})
+    import my_plug
+    from datamarket_gym.core.registry import sources_elsewhere
+    print(sources_elsewhere()["my_plug"])
+    """
+    hashes = []
+    for factor in (1, 1, 2):
+        (tmp_path / "my_helpers.py").write_text(f"def twice(x):\n    return {factor} * x\n")
+        hashes.append(python(tell).strip())
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_registered_spec_is_somebody_elses_and_goes_by_its_own_name():
+    code = """
+    from datamarket_gym import create, mechanism, register
+    from datamarket_gym.core.executors import Processes, in_order
+    from datamarket_gym.core.registry import sources_elsewhere
+
+    def asked(shared):
+        found = create("mechanism", "mine")
+        return found.name, found.evidence
+
+    hashes = set()
+    for theta in (0.5, 0.9, 0.5):
+        register("mechanism", "mine")(mechanism("recommended", evidence=f"cosine@{theta}"))
+        hashes.add(sources_elsewhere()["__main__"])
+        print(list(in_order(Processes(2), asked, None, [()])))
+    print(len(hashes))
+    """
+    mine = [f"[('mine', 'cosine@{theta}')]" for theta in (0.5, 0.9, 0.5)]
+    assert python(code).split("\n")[:4] == [*mine, "2"]
+
+
 class Broken:
     name, value = "theirs", "their.module"
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, Generic, TypeVar
 
 from datamarket_gym.core.errors import (
@@ -173,23 +173,58 @@ def registered_elsewhere() -> dict[tuple[str, str], Any]:
         (kind, name): component
         for kind, known in _components.items()
         for name, component in known.items()
-        if not _is_ours(str(getattr(component, "__module__", "")))
+        if not _is_ours(_by[kind, name])
     }
 
 
 def sources_elsewhere() -> dict[str, str]:
-    """Hashes by module of the code of those components: of its file, or of what a notebook knows of them."""
-    found: dict[str, str] = {}
-    for component in registered_elsewhere().values():
+    """Hashes by module of the code of those components, of its helpers, and of what objects are set to.
+
+    The code is that of the module's file, and of the files in its folder that it imports by name; of a
+    notebook, what it knows of the components.
+    """
+    parts: dict[str, set[str]] = {}
+    for (kind, name), component in registered_elsewhere().items():
         made = component if hasattr(component, "__qualname__") else type(component)
-        try:
-            text = Path(inspect.getfile(made)).read_text(encoding="utf-8", errors="replace")
-        except (OSError, TypeError):
-            text = _typed(made)
-        found[made.__module__] = hashlib.sha256(
-            (found.get(made.__module__, "") + text).encode()
-        ).hexdigest()
-    return found
+        home = _by[kind, name] if _is_ours(made.__module__) else made.__module__
+        found = parts.setdefault(home, set())
+        files = _files(home)
+        found.update(files or [_typed(made)])
+        if made is not component:
+            found.add(re.sub(r" at 0x[0-9a-fA-F]+", "", f"{kind} {name} {component!r}"))
+    return {
+        home: hashlib.sha256("\0".join(sorted(found)).encode()).hexdigest()
+        for home, found in parts.items()
+    }
+
+
+def _files(home: str) -> list[str]:
+    """The text of a module's file and of those in its folder that it uses; none of a notebook."""
+    first = _file(sys.modules.get(home))
+    if first is None:
+        return []
+    todo, seen = [home], {home: first}
+    while todo:
+        for part in list(vars(sys.modules[todo.pop()]).values()):
+            name = part.__name__ if isinstance(part, ModuleType) else getattr(part, "__module__", None)
+            if not isinstance(name, str) or name in seen or _is_ours(name):
+                continue
+            path = _file(sys.modules.get(name))
+            if path is not None and path.is_relative_to(first.parent) and not _is_library(path, first):
+                seen[name] = path
+                todo.append(name)
+    return [path.read_text(encoding="utf-8", errors="replace") for path in seen.values()]
+
+
+def _file(module: ModuleType | None) -> Path | None:
+    path = getattr(module, "__file__", None)
+    return Path(path).resolve() if path and Path(path).is_file() else None
+
+
+def _is_library(path: Path, first: Path) -> bool:
+    """Whether a file below a script's folder is somebody else's: an environment may lie there."""
+    inside = path.relative_to(first.parent).parts
+    return path.suffix != ".py" or any(part in ("site-packages", "dist-packages") for part in inside)
 
 
 def _typed(made: Any) -> str:
@@ -209,7 +244,8 @@ def adopt(found: Mapping[tuple[str, str], Any]) -> None:
     """Make known here, in a worker, what another process has registered; what is built in stays."""
     for (kind, name), component in found.items():
         if name not in _components[kind] or not _is_ours(_by[kind, name]):
-            _components[kind][name], _by[kind, name] = component, str(component.__module__)
+            by = str(component.__module__)
+            _components[kind][name], _by[kind, name] = component, "__main__" if _is_ours(by) else by
 
 
 @cache

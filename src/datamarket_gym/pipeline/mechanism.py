@@ -189,7 +189,7 @@ def _built(text: str, parameters: dict[str, Any]) -> Payer:
     if isinstance(found, Payer):
         if parameters or text.strip() != name:
             raise ParameterError(f"mechanism {name}", parameters or text, "it takes no parameters")
-        return found
+        return found.called(name) if isinstance(found, Mechanism) else found
     return mechanism(text, **parameters)
 
 
