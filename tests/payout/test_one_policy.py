@@ -24,6 +24,7 @@ from datamarket_gym.core import registry
 from datamarket_gym.core.files import read_json
 from datamarket_gym.evidence.threshold import choice
 from datamarket_gym.judge.redteam import audit, market_state
+from datamarket_gym.judge.redteam.audit import UNDATED
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.lab import ExperimentSpec, run_experiment
 from datamarket_gym.payout.inputs import read_inputs
@@ -127,7 +128,8 @@ def test_audits_and_paydays_settle_as_python_does(market, tables, tmp_path):
     assert report.evidence == read_json(paid / "manifest.json")["evidence"]["used"] == python.evidence
     assert report.why == said["why"] == python.why
     assert {name: said[name] for name in python.model_dump()} == python.model_dump(mode="json")
-    assert report.warnings == read_json(paid / "manifest.json")["warnings"] == []
+    assert report.warnings == [UNDATED]
+    assert read_json(paid / "manifest.json")["warnings"] == []
     assert all(trial.gain is None or trial.gain < 3 for trial in report.trials)  # it was 28
 
 
@@ -295,7 +297,8 @@ def test_an_audit_tells_a_collapse_once_and_advises_no_threshold_that_is_refused
     told = said_by("audit", places, tmp_path / "audit", "--mechanism", FIXED, *some)
     assert told.output.count("different units") == 1
     report = read_json(tmp_path / "audit" / "audit.json")
-    assert len(report["warnings"]) == 1
+    assert len(report["warnings"]) == 2
+    assert report["warnings"][1] == UNDATED
     remedies = report["findings"][0]["remedies"]
     assert {r["admissible"] for r in remedies if r["title"].startswith("similarity")} == {False}
     assert all(r["admissible"] for r in remedies if not r["title"].startswith("similarity"))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -243,3 +244,14 @@ def test_the_whole_library_on_the_papers_market_takes_under_a_minute():
     report = audit(market, mechanism("recommended"), market.utility_oracle(Utility("knn", "chance")))
     assert len(report.trials) > 300
     assert time.process_time() - started < 60
+
+
+def test_units_without_times_are_a_warning(market):
+    state, oracle = market.state, market.utility_oracle(Utility("knn@3", "chance"))
+    timed = audit(state, mechanism("recommended"), oracle, providers=1, only="exact_dup*")
+    undated = replace(state.honest, submission=replace(state.honest.submission, time=None))
+    found = audit(
+        replace(state, honest=undated), mechanism("recommended"), oracle, providers=1, only="exact_dup*"
+    )
+    assert not any("no submission times" in words for words in timed.warnings)
+    assert any("no submission times" in words for words in found.warnings)

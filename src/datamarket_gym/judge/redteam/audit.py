@@ -120,6 +120,10 @@ class AuditReport(Document):
 
 
 REPORT = "audit.json"
+UNDATED = (
+    "the units have no submission times, so nobody was first: who submits the most copies of a unit, or a copy "
+    "whose hash comes first, is paid for it, and rules that pay the earliest protect nobody; give a column time"
+)
 STOP_AT = 1.05
 """A gain up to this counts as stopped."""
 
@@ -189,6 +193,8 @@ def _context(
         everyone = [everyone[i] for i in sorted(chosen.tolist())]
     honest = paid_by(mechanism, state.honest, utility)
     settled_by, evidence, warnings = _settled(mechanism, honest)
+    if state.honest.submission.time is None:
+        warnings = [*warnings, UNDATED]
     return Context(
         state,
         utility,

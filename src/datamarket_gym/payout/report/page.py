@@ -113,7 +113,8 @@ def _notes(results: Results) -> list[str]:
     if not inputs.has_time and inputs.source is None:
         notes.append(
             "The submissions carry no times, so the earliest of several copies is not known: identical "
-            "copies share one payment, and of similar ones an arbitrary (content-ordered) one stands for all."
+            "copies share one payment, and of similar ones the first in order of their hashes is paid for all. Whoever "
+            "submits many copies of other people's units, or tries noise until a hash comes first, takes their pay."
         )
     for group in look_alikes(inputs.identities)[:20]:
         shown = ", ".join(f"“{visible(name)}”" for name in group[:5])
