@@ -1,6 +1,7 @@
 """The results page is what the committed compact results say, and nothing else."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,10 @@ def runs(tmp_path):
 def test_compact_results_lose_nothing_that_is_shown(runs, tmp_path):
     _, rows, folder = runs
     assert collect(folder, tmp_path / "kept") == ["tiny"]
+    shutil.copytree(next(folder.iterdir()), folder / "another")
+    with pytest.raises(DataMarketError, match="are both runs of 'tiny'; move one"):
+        collect(folder, tmp_path / "kept")
+    shutil.rmtree(folder / "another")
     (kept,) = read_all(tmp_path / "kept")
     shown = {"gain", "gain_ratio_of_means", "gain_additive", "oracle_l1"}
     assert {row["metric"] for row in kept.rows} == shown

@@ -58,20 +58,25 @@ def collect(runs: Path, out: Path) -> list[str]:
             "(datamarket suite synthetic)"
         )
     out.mkdir(parents=True, exist_ok=True)
-    names = []
+    names: dict[str, Path] = {}
     for folder in folders:
         manifest, timings, rows = (
             json.loads((folder / name).read_text(encoding="utf-8"))
             for name in ("manifest.json", "timings.json", "table.json")
         )
+        if (name := manifest["name"]) in names:
+            raise DataMarketError(
+                f"{names[name].name!r} and {folder.name!r} are both runs of {name!r}; move one of them "
+                f"out of {str(runs)!r}"
+            )
+        names[name] = folder
         head = {key: manifest[key] for key in ("name", "seeds", "versions", "spec")}
         layouts = ExperimentSpec(**manifest["spec"]).tables or DEFAULT
         shown = {*_KEPT, *(metric for layout in layouts for metric in layout.metrics)}
         shown |= {metric + RATIO for metric in shown}
         kept = [row for row in rows if row["metric"] in shown or row["paper"] is not None]
-        write_text(out / f"{manifest['name']}.json", _written({**head, "timings": timings}, kept))
-        names.append(manifest["name"])
-    return names
+        write_text(out / f"{name}.json", _written({**head, "timings": timings}, kept))
+    return list(names)
 
 
 def read_all(folder: Path) -> list[Compact]:

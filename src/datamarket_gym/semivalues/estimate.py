@@ -36,8 +36,9 @@ class Auto(Estimator):
     """Closed form, else exact within the budget, else the sampler that suits the semivalue.
 
     ``exact_n_limit`` (the paper's name; its experiments have 4): enumerate all coalitions of up to so
-    many players whatever the budget, and of more players never. -1 leaves it to the budget: enumerate
-    where 2^K coalitions cost no more than sampling would. A closed form is used in any case.
+    many players whatever the budget, and sample with more. -1 leaves it to the budget: enumerate
+    where 2^K coalitions cost no more than sampling would. A closed form is used in any case, and
+    sampling by size (Beta) goes through all coalitions of a size that has no more than its draws.
     """
 
     exact_n_limit: int = -1
