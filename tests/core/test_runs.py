@@ -203,6 +203,7 @@ def test_what_earlier_code_of_a_plug_point_computed_is_not_taken_up(tmp_path, mo
     monkeypatch.syspath_prepend(str(tmp_path))
     theirs = importlib.import_module("their_attack").theirs
     monkeypatch.setitem(registry._components["attack"], "theirs", theirs)
+    monkeypatch.setitem(registry._by, ("attack", "theirs"), theirs.__module__)
     folder = tmp_path / "run"
     assert unfinished(folder) == [0, 1, 2, 3]
     assert unfinished(folder) == [3]

@@ -15,3 +15,9 @@ Data = Annotated[
         help="Folder with data sets and weights; also DATAMARKET_DATA. See docs/real-domains.md."
     ),
 ]
+Load = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="A Python file that registers plug points of yours (again for more). See docs/plug-points.md."
+    ),
+]

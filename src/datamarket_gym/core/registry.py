@@ -13,6 +13,7 @@ a class in a module that their package names under the entry-point group ``datam
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import hashlib
 import importlib
@@ -20,9 +21,10 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.util import resolve_name
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Generic, TypeVar
@@ -203,17 +205,31 @@ def _files(home: str) -> list[str]:
     first = _file(sys.modules.get(home))
     if first is None:
         return []
-    todo, seen = [home], {home: first}
+    todo = [home] if first.suffix == ".py" else []  # what is compiled names no files
+    seen = {home: first.read_text(encoding="utf-8", errors="replace")}
     while todo:
-        for part in list(vars(sys.modules[todo.pop()]).values()):
-            name = part.__name__ if isinstance(part, ModuleType) else getattr(part, "__module__", None)
-            if not isinstance(name, str) or name in seen or _is_ours(name):
-                continue
+        at = todo.pop()
+        for name in _imported(seen[at], sys.modules[at].__package__):
             path = _file(sys.modules.get(name))
-            if path is not None and path.is_relative_to(first.parent) and not _is_library(path, first):
-                seen[name] = path
+            if name in seen or _is_ours(name) or path is None:
+                continue
+            if path.is_relative_to(first.parent) and not _is_library(path, first):
+                seen[name] = path.read_text(encoding="utf-8", errors="replace")
                 todo.append(name)
-    return [path.read_text(encoding="utf-8", errors="replace") for path in seen.values()]
+    return list(seen.values())
+
+
+def _imported(text: str, package: str | None) -> Iterator[str]:
+    """The modules that a file names in its imports, and what might be modules in them."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = resolve_name("." * node.level + base, package or "")
+            yield base
+            yield from (f"{base}.{each.name}" for each in node.names)
 
 
 def _file(module: ModuleType | None) -> Path | None:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from datamarket_gym.cli.options import Jobs
+from datamarket_gym.cli.options import Jobs, Load
+from datamarket_gym.core import scripts
 from datamarket_gym.core.machine import available_cores
 
 
@@ -38,6 +39,7 @@ def command(
         Path | None, typer.Option(help="Folder for the report; runs/audit if left out.")
     ] = None,
     jobs: Jobs = 0,
+    load: Load = None,
 ) -> None:
     """Let every provider of a submission try the attack library, and print what it would gain.
 
@@ -46,6 +48,7 @@ def command(
     """
     from datamarket_gym.cli.audit import audit_and_show
 
+    scripts.load(load or [])
     audit_and_show(
         submission,
         validation,

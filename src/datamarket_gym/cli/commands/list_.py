@@ -6,9 +6,13 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym.cli.options import Load
+from datamarket_gym.core import scripts
+
 
 def command(
     kind: Annotated[str | None, typer.Argument(help="One kind of plug point, such as attack.")] = None,
+    load: Load = None,
 ) -> None:
     """Name every plug point that is registered, with a line each."""
     import warnings
@@ -19,6 +23,7 @@ def command(
     from datamarket_gym.core.errors import PluginWarning
     from datamarket_gym.core.registry import HOMES, broken_plugins, components, summary
 
+    scripts.load(load or [])
     warnings.simplefilter("ignore", PluginWarning)  # they are listed at the end
 
     table = Table(box=None, pad_edge=False)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from datamarket_gym.cli.options import Data, Device, Jobs
+from datamarket_gym.cli.options import Data, Device, Jobs, Load
+from datamarket_gym.core import scripts
 from datamarket_gym.core.errors import require_choice
 from datamarket_gym.core.machine import available_cores
 
@@ -36,6 +37,7 @@ def command(
         Path | None, typer.Option(help="A file in which fits are kept, for this and later runs.")
     ] = None,
     data: Data = None,
+    load: Load = None,
 ) -> None:
     """Run an experiment, or resume it, and print its table beside the paper's numbers.
 
@@ -45,6 +47,7 @@ def command(
     from datamarket_gym.cli.run import run_and_show
     from datamarket_gym.world.data.files import looking_in
 
+    scripts.load(load or [])
     require_choice("--device", device, ("cpu", "cuda", "auto"))
     with looking_in(data):
         run_and_show(experiment, seeds, first_seed, out, only, jobs or available_cores(), device, memo)
