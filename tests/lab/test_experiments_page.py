@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.lab import builtin_specs, parse_spec
-from datamarket_gym.lab.cells import kinds
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.lab import parse_spec, run_experiment
+from datamarket_gym.lab.cells import compute, kinds, options_of
 from datamarket_gym.lab.spec import (
     ExperimentSpec,
     Layout,
@@ -46,9 +47,36 @@ def test_every_key_is_on_the_page():
 def test_every_kind_and_option_is_on_the_page():
     section = PAGE.split("## Kinds")[1]
     assert named(section) == set(kinds())
-    for spec in builtin_specs().values():
-        (row,) = re.findall(rf"^\| `{spec.kind}` \|.*$", section, re.M)
-        assert all(f"`{option}`" in row for option in spec.options), spec.name
+    for kind in kinds():
+        (row,) = re.findall(rf"^\| `{kind}` \|.*$", section, re.M)
+        assert all(f"`{option}`" in row for option in options_of(kind).model_fields), kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "says"),
+    [
+        ("market", {"draws": 16}, r"mine \(kind market\): options.draws"),
+        ("market", {"batch": 0}, "options.batch"),
+        ("best_response", {"costs": [{"identity": 0.1}]}, "options.trials"),
+        ("budget", {"estimators": ["permutation"]}, "options.samples"),
+        ("split_gain", {}, "options.n"),
+        ("domain", {"units": {"lerner": "knn"}}, "options.units.lerner"),
+        ("geometry", {"x": 1}, "options.x"),
+    ],
+)
+def test_options_that_a_kind_does_not_know_or_lacks_are_refused_before_the_first_cell(
+    kind, options, says, tmp_path
+):
+    spec = ExperimentSpec(name="mine", title="Mine", kind=kind, options=options, seeds=1)
+    with pytest.raises(DataMarketError, match=says):
+        run_experiment(spec, tmp_path / "run")
+
+
+def test_units_without_a_utility_are_refused(tmp_path):
+    text = 'name = "mine"\ntitle = "x"\nkind = "domain"\n[[mechanisms]]\nname = "recommended"\n'
+    spec = parse_spec(text, "mine.toml").model_copy(update={"seeds": 1, "attacks": ["honest"]})
+    with pytest.raises(DataMarketError, match=r"options\.units"):
+        compute(spec, spec.tasks[0], 0, {})
 
 
 def test_the_defaults_are_those_on_the_page():

@@ -13,8 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from datamarket_gym.core.errors import UnknownNameError
 from datamarket_gym.core.registry import written
+from datamarket_gym.core.specs import Document, fault
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -30,18 +33,21 @@ CellFunction = Callable[[ExperimentSpec, TaskEntry, int, dict[str, Any]], list[R
 Before = Callable[[ExperimentSpec, Path], None]
 
 _kinds: dict[str, CellFunction] = {}
+_options: dict[str, type[Document]] = {}
 _before: dict[str, Before] = {}
 
 
-def kind(name: str, before: Before | None = None) -> Callable[[CellFunction], CellFunction]:
+def kind(
+    name: str, options: type[Document] = Document, before: Before | None = None
+) -> Callable[[CellFunction], CellFunction]:
     """Decorator: the function computes the cells of experiments of this kind.
 
-    ``before`` is called with the run's folder before the first cell: for what must be on record
-    by then.
+    ``options`` says which keys a file's ``[options]`` may and must have. ``before`` is called with the
+    run's folder before the first cell: for what must be on record by then.
     """
 
     def add(function: CellFunction) -> CellFunction:
-        _kinds[name] = function
+        _kinds[name], _options[name] = function, options
         if before is not None:
             _before[name] = before
         return function
@@ -62,17 +68,32 @@ def kinds() -> dict[str, CellFunction]:
     return _kinds
 
 
+def options_of(name: str) -> type[Document]:
+    """What a kind takes as options."""
+    if name not in kinds():
+        raise UnknownNameError("experiment kind", name, kinds())
+    return _options[name]
+
+
 def prepare(spec: ExperimentSpec, out: Path) -> None:
     """What the experiment's kind does before its first cell."""
-    if spec.kind in kinds() and spec.kind in _before:
+    _checked(spec)
+    if spec.kind in _before:
         _before[spec.kind](spec, out)
 
 
 def compute(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """The rows of one cell; ``engine`` holds learner settings that do not change results."""
-    if spec.kind not in kinds():
-        raise UnknownNameError("experiment kind", spec.kind, kinds())
-    return kinds()[spec.kind](spec, task, seed, engine)
+    return _checked(spec)(spec, task, seed, engine)
+
+
+def _checked(spec: ExperimentSpec) -> CellFunction:
+    """The function of the experiment's kind, which has the options that it needs and no others."""
+    try:
+        options_of(spec.kind).model_validate(spec.options)
+    except ValidationError as error:
+        raise fault(error, f"{spec.name} (kind {spec.kind}): options.") from error
+    return kinds()[spec.kind]
 
 
 def learner_for(utility: UtilityEntry, engine: dict[str, Any]) -> Learner:

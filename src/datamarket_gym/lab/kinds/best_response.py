@@ -13,7 +13,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from pydantic import Field
+
 from datamarket_gym.core.errors import DataMarketError, UnclearPayError
+from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.redteam.best_response import Target, best_response
 from datamarket_gym.judge.redteam.space import AttackCosts
 from datamarket_gym.lab.cells import Row, kind, labels_of, learner_for, selected
@@ -27,7 +30,14 @@ _FRESH = 1_000_000  # added to a seed: a market that no experiment searches in
 _TRIES = 50
 
 
-@kind("best_response")
+class SearchOptions(Document):
+    """How many attacks a search tries, and what they cost."""
+
+    trials: int = Field(ge=1)
+    costs: list[dict[str, float]] = Field(min_length=1)
+
+
+@kind("best_response", SearchOptions)
 def best_response_cell(
     spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]
 ) -> list[Row]:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
+from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, of_grand_value, provider_totals
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
@@ -20,7 +23,14 @@ from datamarket_gym.world.tasks.base import TASKS
 _OTHER = 7_000_003  # the reference sample's seed is this far away
 
 
-@kind("budget")
+class BudgetOptions(Document):
+    """The estimators and numbers of samples to compare."""
+
+    estimators: list[str] = Field(min_length=1)
+    samples: list[int] = Field(min_length=1)
+
+
+@kind("budget", BudgetOptions)
 def budget_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Each mechanism at each budget (option ``samples``) under each sampler (``estimators``)."""
     market = ProviderMarket.from_task(TASKS.create(task.task), seed)

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.cells import Row, kind
-from datamarket_gym.lab.kinds.market import measured
+from datamarket_gym.lab.kinds.market import Batched, measured
 from datamarket_gym.lab.predicted import admissibility_of, with_predicted, write_predictions
 from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -31,7 +32,19 @@ FAMILIES = {
 """What an attack is, where it is not one of false names, copies or junk."""
 
 
-@kind("domain", before=write_predictions)
+class OfUnits(UtilityEntry):
+    """The utility under which units are paid, and attacks that they face besides."""
+
+    attacks: tuple[str, ...] = ()
+
+
+class DomainOptions(Batched):
+    """Options of experiments on embedded data."""
+
+    units: OfUnits | None = None
+
+
+@kind("domain", DomainOptions, before=write_predictions)
 def domain_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Identity and unit mechanisms, each under its utility and against its attacks."""
     spec = with_predicted(spec, task)
@@ -39,12 +52,16 @@ def domain_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[s
     identities = [entry for entry in spec.mechanisms if not _of_units(entry)]
     rows = measured(spec.model_copy(update={"mechanisms": identities}), task, seed, engine)
     if units:
-        options = dict(spec.options["units"])
-        more = options.pop("attacks", [])
+        paid = DomainOptions(**spec.options).units
+        if paid is None:
+            raise DataMarketError(
+                f"{spec.name}: units play in {units[0].name}; say under which utility they are paid, as in "
+                '[options.units] learner = "knn@5"'
+            )
         changes = {
             "mechanisms": units,
-            "utilities": [UtilityEntry(**options)],
-            "attacks": [*spec.attacks, *more],
+            "utilities": [UtilityEntry(learner=paid.learner, empty=paid.empty)],
+            "attacks": [*spec.attacks, *paid.attacks],
         }
         rows += measured(spec.model_copy(update=changes), task, seed, engine, of_units)
     return rows
@@ -76,7 +93,7 @@ def honest_cost(m: Mechanism, paid: Payments, profile: SubmittedProfile, oracle:
     return {"honest_cost": float(np.abs(paid.totals - without).sum() / 2 / np.abs(without).sum())}
 
 
-@kind("content", before=write_predictions)
+@kind("content", Batched, before=write_predictions)
 def content_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Every content attack against every evidence layer."""
     return measured(with_predicted(spec, task), task, seed, engine, caught)

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
+from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.metrics import Metrics
 from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
@@ -25,7 +27,13 @@ from datamarket_gym.world.tasks.base import TASKS
 Extra = Callable[[Mechanism, Payments, ProviderMarket, SubmittedProfile, UtilityOracle], Row]
 
 
-@kind("market")
+class Batched(Document):
+    """Options of all kinds that pay markets."""
+
+    batch: int | None = Field(default=None, ge=1)
+
+
+@kind("market", Batched)
 def market_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Every attack against every mechanism on one draw of the market."""
     return measured(spec, task, seed, engine)

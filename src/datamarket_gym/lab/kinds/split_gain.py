@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
+from datamarket_gym.core.specs import Document
 from datamarket_gym.games.closed_form import RandomMonotoneGame, SplitGame, UnanimityGame
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import SEMIVALUES
@@ -17,7 +19,15 @@ from datamarket_gym.semivalues import full_table, semivalues_from_table
 MECHANISM = {"shapley": "shapley", "banzhaf": "banzhaf", "beta": "beta_shapley"}
 
 
-@kind("split_gain")
+class SplitOptions(Document):
+    """Players, names and semivalues."""
+
+    n: list[int] = Field(min_length=1)
+    k: list[int] = Field(min_length=1)
+    semivalues: list[str] = Field(min_length=1)
+
+
+@kind("split_gain", SplitOptions)
 def split_gain_cell(
     spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]
 ) -> list[Row]:
