@@ -273,9 +273,11 @@ def test_it_runs_in_experiments_beside_ours(tmp_path, jobs):
     assert "by count" in (tmp_path / "run" / "table.md").read_text()
 
 
-@pytest.mark.parametrize("kind", ["budget", "negative"])
-def test_experiments_that_change_the_parts_of_a_mechanism_say_so(tmp_path, kind):
-    spec = parse_spec(SPEC, "mine.toml").model_copy(update={"kind": kind})
+@pytest.mark.parametrize(
+    ("kind", "options"), [("budget", {"estimators": ["permutation"], "samples": [8]}), ("negative", {})]
+)
+def test_experiments_that_change_the_parts_of_a_mechanism_say_so(tmp_path, kind, options):
+    spec = parse_spec(SPEC, "mine.toml").model_copy(update={"kind": kind, "options": options})
     with pytest.raises(
         DataMarketError, match=f"of kind '{kind}' change the parts .* by count is one of its own"
     ):

@@ -14,7 +14,7 @@ import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.cells import Row, kind
-from datamarket_gym.lab.kinds.market import Batched, measured
+from datamarket_gym.lab.kinds.market import MarketOptions, measured
 from datamarket_gym.lab.predicted import admissibility_of, with_predicted, write_predictions
 from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -38,7 +38,7 @@ class OfUnits(UtilityEntry):
     attacks: tuple[str, ...] = ()
 
 
-class DomainOptions(Batched):
+class DomainOptions(MarketOptions):
     """Options of experiments on embedded data."""
 
     units: OfUnits | None = None
@@ -93,7 +93,7 @@ def honest_cost(m: Mechanism, paid: Payments, profile: SubmittedProfile, oracle:
     return {"honest_cost": float(np.abs(paid.totals - without).sum() / 2 / np.abs(without).sum())}
 
 
-@kind("content", Batched, before=write_predictions)
+@kind("content", MarketOptions, before=write_predictions)
 def content_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Every content attack against every evidence layer."""
     return measured(with_predicted(spec, task), task, seed, engine, caught)

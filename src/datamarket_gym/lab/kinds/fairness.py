@@ -18,7 +18,7 @@ from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.lab.cells import Row, kind
-from datamarket_gym.lab.kinds.market import Batched, measured
+from datamarket_gym.lab.kinds.market import MarketOptions, measured
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -32,7 +32,7 @@ from datamarket_gym.world.market import ProviderMarket
 _SLACK = 1e-9  # of rounding in sums of coalition values
 
 
-@kind("fairness", Batched)
+@kind("fairness", MarketOptions)
 def fairness_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """The rows of a market cell with Delta, the loss it bounds, and whether proxy and bound hold."""
     rows = measured(spec, task, seed, engine, _distance)

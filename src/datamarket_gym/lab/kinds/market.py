@@ -27,13 +27,13 @@ from datamarket_gym.world.tasks.base import TASKS
 Extra = Callable[[Mechanism, Payments, ProviderMarket, SubmittedProfile, UtilityOracle], Row]
 
 
-class Batched(Document):
+class MarketOptions(Document):
     """Options of all kinds that pay markets."""
 
     batch: int | None = Field(default=None, ge=1)
 
 
-@kind("market", Batched)
+@kind("market", MarketOptions)
 def market_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Every attack against every mechanism on one draw of the market."""
     return measured(spec, task, seed, engine)
