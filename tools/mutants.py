@@ -54,9 +54,9 @@ AREAS = {
     ),
     "evidence": (
         "evidence/graph* evidence/threshold/*",
-        "meaning/test_evidence* meaning/test_threshold* evidence/test_*",
+        "meaning/test_evidence* meaning/test_threshold* evidence/test_* payout/test_one_policy* payout/test_threshold*",
     ),
-    "metrics": ("judge/metrics*", "meaning/test_metrics* judge/test_metrics*"),
+    "metrics": ("judge/metrics*", "meaning/test_metrics* judge/test_metrics* judge/test_clear*"),
 }
 
 

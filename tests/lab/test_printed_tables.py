@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.cli.grids import as_text
-from datamarket_gym.lab import builtin_specs, run_experiment
+from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
 from datamarket_gym.lab.results import collect, read_all, results_page
 from datamarket_gym.lab.spec import Layout
 from datamarket_gym.lab.summary import summarise
@@ -205,3 +205,22 @@ def test_the_main_experiment_prints_rank_stability_and_utility():
     assert {"gain", "rank_stability", "utility"} <= {
         metric for layout in builtin_specs()["s2"].tables for metric in layout.metrics
     }
+
+
+def test_without_layouts_all_mechanisms_stand_beside_one_another(tmp_path):
+    text = """
+name = "mine"
+title = "Mine"
+seeds = 1
+tasks = [{ task = "synthetic(n_providers=3, per_provider=8, validation=40)" }]
+utilities = [{ learner = "knn@3", empty = "none" }]
+attacks = ["sybil_split_k@2"]
+[[mechanisms]]
+name = "shapley"
+[[mechanisms]]
+name = "recommended"
+"""
+    rows = run_experiment(parse_spec(text, "mine.toml"), tmp_path / "mine")
+    gains, others = grids(rows, [])
+    assert list(gains.heads) == ["shapley", "recommended"]
+    assert [labels[1] for labels, _ in others.lines] == ["shapley", "recommended"]

@@ -33,8 +33,9 @@ WORDS = {
     "utility": "utility v(all)",
 }
 """What metrics are called where their names do not say it."""
-DEFAULT = (Layout(), Layout(metric=list(WORDS)))
-"""Without layouts: the gains, and the paper's other metrics."""
+_BESIDE = ["granularity", "representative"]
+DEFAULT = (Layout(merge=_BESIDE), Layout(metric=list(WORDS), merge=_BESIDE))
+"""Without layouts: the gains, with all mechanisms beside one another, and the paper's other metrics."""
 
 Cell = tuple[str, ...]
 """What a cell says, in parts between which a line may end."""
