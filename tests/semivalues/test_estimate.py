@@ -141,3 +141,15 @@ def test_normalised_scores_sum_to_the_grand_value():
 def test_normalisation_needs_a_sum_above_zero(scores):
     with pytest.raises(ParameterError, match="clearly above zero"):
         normalized(np.array(scores), 1.0)
+
+
+def test_leave_one_out_asks_for_all_players_and_all_but_one_and_no_more():
+    """Enumeration would afford all 2^6 coalitions here; only seven of them count."""
+    game = RandomMonotoneGame(6, 3)
+    found = estimate(game, "loo", samples=1000)
+    assert found.evaluations == 7
+    everybody = np.ones((1, 6), dtype=bool)
+    without = ~np.eye(6, dtype=bool)
+    wanted = game.values(everybody)[0] - game.values(without)
+    assert found.values == pytest.approx(wanted)
+    assert (found.standard_errors == 0).all()
