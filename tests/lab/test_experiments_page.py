@@ -61,6 +61,8 @@ def test_every_kind_and_option_is_on_the_page():
         ("budget", {"estimators": ["permutation"]}, "options.samples"),
         ("split_gain", {}, "options.n"),
         ("domain", {"units": {"lerner": "knn"}}, "options.units.lerner"),
+        ("domain", {"units": 5}, "options.units"),
+        ("domain", {"units": {"attacks": ["copycat"], "called": {"honest": "x"}}}, "unknown attack"),
         ("geometry", {"x": 1}, "options.x"),
     ],
 )

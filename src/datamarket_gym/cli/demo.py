@@ -30,7 +30,7 @@ SHOWN = {
     "copycat(sigma=0.5)": "noisy theft from one other",
     "junk_padding": "random units",
 }
-"""The attacks of the demo in words, the strongest that is known first."""
+"""The attacks of the demo in words; behind honesty, the strongest of them first."""
 
 SMALL = Synthetic(n_providers=4, per_provider=40)
 

@@ -28,6 +28,11 @@ def clearly_paid(payment: float, grand_value: float, providers: int) -> bool:
     return grand_value > ROUNDING and payment > CLEAR * grand_value / providers
 
 
+def gain_of(paid: float, honest: float) -> float:
+    """The multiplicative gain; NaN where the honest payment is rounding, which divides nothing."""
+    return paid / honest if abs(honest) > ROUNDING else float("nan")
+
+
 def of_grand_value(amount: float, grand_value: float) -> float:
     """An amount as a part of v(all); NaN where all data together are worth nothing, or less."""
     return amount / grand_value if grand_value > ROUNDING else float("nan")
@@ -93,7 +98,7 @@ class Metrics:
         return Report(
             honest_payment=honest,
             attacked_payment=paid,
-            gain=paid / honest if abs(honest) > ROUNDING else np.nan,
+            gain=gain_of(paid, honest),
             gain_additive=paid - honest,
             oracle_l1=l1,
             rank_stability=_tau([before[n] for n in names], [after[n] for n in names]),

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Literal, Self
 
@@ -109,6 +109,12 @@ class Ranges(Document):
     where: Where = {}
 
 
+def require_attacks(called: Mapping[str, str], attacks: Sequence[str]) -> None:
+    """Raise where a name is given to an attack that is not among those beside it."""
+    if unknown := set(called) - set(attacks):
+        raise UnknownNameError("attack of this experiment", min(unknown), attacks)
+
+
 class ExperimentSpec(Document):
     """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
 
@@ -140,9 +146,7 @@ class ExperimentSpec(Document):
 
     @model_validator(mode="after")
     def _names_are_of_attacks(self) -> Self:
-        known = [*self.attacks, *self.options.get("units", {}).get("attacks", [])]
-        if unknown := set(self.called) - set(known):
-            raise UnknownNameError("attack of this experiment", min(unknown), known)
+        require_attacks(self.called, self.attacks)
         return self
 
     @property

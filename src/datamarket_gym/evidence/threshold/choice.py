@@ -7,7 +7,8 @@ be made on those, less identical ones, and says so. A second floor comes from th
 (`crowding`).
 
 This is the policy behind ``hybrid_hash_cosine@auto``, for everybody who settles it: `Mechanism.pay`,
-experiments, audits and paydays. A threshold is a function of content: neither names nor rows decide it.
+experiments, audits and paydays. A threshold is a function of content: neither names nor the order
+of rows decide it.
 """
 
 from __future__ import annotations

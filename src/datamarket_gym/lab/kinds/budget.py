@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from datamarket_gym.core.specs import Document
-from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, of_grand_value, provider_totals
+from datamarket_gym.judge.metrics import clearly_paid, gain_of, of_grand_value, provider_totals
 from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -81,7 +81,7 @@ def _budgets(
                     "samples": samples,
                     "honest_payment": before,
                     "attacked_payment": after,
-                    "gain": after / before if abs(before) > ROUNDING else float("nan"),
+                    "gain": gain_of(after, before),
                     "gain_additive": after - before,
                     "near_zero": float(not clearly_paid(before, grand, len(unattacked))),
                     "l1_exact": of_grand_value(_l1(paid, exact), value),

@@ -8,15 +8,22 @@ behind an admissible threshold.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.cells import Row, kind
 from datamarket_gym.lab.kinds.market import MarketOptions, measured
 from datamarket_gym.lab.predicted import admissibility_of, with_predicted, write_predictions
-from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
+from datamarket_gym.lab.spec import (
+    ExperimentSpec,
+    MechanismEntry,
+    TaskEntry,
+    UtilityEntry,
+    require_attacks,
+)
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
@@ -33,9 +40,15 @@ FAMILIES = {
 
 
 class OfUnits(UtilityEntry):
-    """The utility under which units are paid, and attacks that they face besides."""
+    """The utility under which units are paid, and attacks that they face besides, with their names."""
 
     attacks: tuple[str, ...] = ()
+    called: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _names_are_of_attacks(self) -> Self:
+        require_attacks(self.called, self.attacks)
+        return self
 
 
 class DomainOptions(MarketOptions):
@@ -62,6 +75,7 @@ def domain_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[s
             "mechanisms": units,
             "utilities": [UtilityEntry(learner=paid.learner, empty=paid.empty)],
             "attacks": [*spec.attacks, *paid.attacks],
+            "called": {**spec.called, **paid.called},
         }
         rows += measured(spec.model_copy(update=changes), task, seed, engine, of_units)
     return rows

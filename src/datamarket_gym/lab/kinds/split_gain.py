@@ -11,7 +11,7 @@ from datamarket_gym.core.specs import Document
 from datamarket_gym.games.closed_form import RandomMonotoneGame, SplitGame, UnanimityGame
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import SEMIVALUES
-from datamarket_gym.judge.metrics import ROUNDING, clearly_paid
+from datamarket_gym.judge.metrics import clearly_paid, gain_of
 from datamarket_gym.lab.cells import Row, kind
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.semivalues import full_table, semivalues_from_table
@@ -56,7 +56,7 @@ def split_gain_cell(
                         "k": k,
                         "honest_payment": before,
                         "attacked_payment": after,
-                        "gain": after / before if abs(before) > ROUNDING else np.nan,
+                        "gain": gain_of(after, before),
                         "gain_additive": after - before,
                         "near_zero": float(not clearly_paid(before, table[-1], n)),
                     }
