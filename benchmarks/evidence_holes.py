@@ -51,9 +51,12 @@ def gains(seed: int) -> dict[str, float]:
     other = pay(undated, utility).total([me])
     return {
         "noisy theft": pay(stolen, utility).total([me]) / one,
-        "noisy theft and four leaked rows": pay(extended(stolen, *leaked, me), utility).total([me]) / one,
-        "twenty copies of all, with times": pay(extended(honest, *copies, me), utility).total([me]) / one,
-        "twenty copies of all, without": pay(extended(undated, *copies, me), utility).total([me]) / other,
+        "noisy theft and four leaked rows": pay(extended(stolen, *leaked, me), utility).total([me])
+        / one,
+        "twenty copies of all, with times": pay(extended(honest, *copies, me), utility).total([me])
+        / one,
+        "twenty copies of all, without": pay(extended(undated, *copies, me), utility).total([me])
+        / other,
     }
 
 
