@@ -13,6 +13,7 @@ from datamarket_gym.games.closed_form import (
 WRITTEN = {
     "cosine": "cosine@0.95",
     "linkage": "linkage@batch",
+    "lineage": "lineage@0.95",
     "hybrid_source_cosine": "hybrid_source_cosine@0.95",
     "hybrid_hash_cosine": "hybrid_hash_cosine@0.95",
     "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.95",

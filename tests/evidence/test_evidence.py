@@ -151,10 +151,13 @@ def test_copies_in_any_order_form_one_cluster():
 
 
 def test_an_open_threshold_is_written_and_not_guessed(submission):
-    layer = create("evidence", "hybrid_hash_cosine@auto")
-    assert written(layer) == "hybrid_hash_cosine@auto"
+    layer = create("evidence", "lineage@auto")
+    assert written(layer) == "lineage@auto"
     with pytest.raises(ParameterError, match="settle the mechanism first, or name a number"):
         EvidenceGraph.build(submission, layer)
-    for text in ("cosine@auto", "hybrid_hash_cosine@automatic"):
-        with pytest.raises(ParameterError, match="choose a value in"):
+    for text, remedy in (
+        ("cosine@auto", "choose a value in"),
+        ("lineage@automatic", "choose auto, none or a"),
+    ):
+        with pytest.raises(ParameterError, match=remedy):
             create("evidence", text)

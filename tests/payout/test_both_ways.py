@@ -66,9 +66,9 @@ def differing(one, other, less=()):
 @pytest.mark.parametrize(
     ("changes", "evidence"),
     [
-        ({"theta": "none"}, "exact_hash"),
-        ({"theta": "auto", "seed": 3}, "hybrid_hash_cosine"),
-        ({"theta": "none", "learner": "ridge", "negative": "zero"}, "exact_hash"),
+        ({"theta": "none"}, "lineage@none"),
+        ({"theta": "auto", "seed": 3}, "lineage@0."),
+        ({"theta": "none", "learner": "ridge", "negative": "zero"}, "lineage@none"),
     ],
 )
 def test_both_ways_give_the_same_records(tmp_path, changes, evidence):

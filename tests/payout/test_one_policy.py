@@ -110,7 +110,7 @@ def test_python_does_not_merge_what_the_check_refuses(market):
     with warnings.catch_warnings():
         warnings.simplefilter("error", CollapsedMarketWarning)
         paid = mechanism("recommended").pay(submission, oracle)
-    assert paid.threshold.evidence == "exact_hash"
+    assert paid.threshold.evidence == "lineage@none"
     assert "the interval" in paid.threshold.why
     exact = mechanism("recommended", evidence="exact_hash").pay(submission, oracle)
     assert exact.threshold is None
@@ -320,7 +320,7 @@ def test_a_payday_prints_a_collapse_and_keeps_it(tmp_path):
         "validation rows are not like what was submitted" in warning
     )  # it was checked: no use in checking it
     assert "datamarket theta" not in warning
-    assert "Warning: hybrid_hash_cosine" in told.stdout
+    assert "Warning: lineage@" in told.stdout
     assert "holds 60 units" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 

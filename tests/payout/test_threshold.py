@@ -51,7 +51,7 @@ def test_noisy_copies_are_worth_nothing_at_an_admissible_threshold(held, tmp_pat
 def test_a_threshold_outside_the_interval_falls_back_and_says_so(held, tmp_path):
     found = run(tmp_path, market(), held, theta="0.3")
     threshold = read_json(found / "threshold.json")
-    assert threshold["evidence"] == "exact_hash"
+    assert threshold["evidence"] == "lineage@none"
     assert "theta 0.3 is outside the admissible interval" in threshold["why"]
     assert "Only identical units are tied" in (found / "report.html").read_text(encoding="utf-8")
     assert float(payments(found)["thief"]["payment"]) > 0.0
@@ -60,7 +60,7 @@ def test_a_threshold_outside_the_interval_falls_back_and_says_so(held, tmp_path)
 def test_where_honest_units_are_alike_no_threshold_is_used(tmp_path):
     found = run(tmp_path, units(), few_dimensions(120), theta="auto")
     threshold = read_json(found / "threshold.json")
-    assert threshold["evidence"] == "exact_hash"
+    assert threshold["evidence"] == "lineage@none"
     assert "do not use cosine evidence" in threshold["why"]
 
 
@@ -122,4 +122,4 @@ def test_in_a_crowd_only_a_safe_and_weak_threshold_is_left(held, tmp_path):
     assert threshold["theta"] >= threshold["crowding"]
     assert "safe but weak" in threshold["why"]
     below = run(tmp_path / "below", crowd, held, theta=str(threshold["check"]["theta"]))
-    assert read_json(below / "threshold.json")["evidence"] == "exact_hash"
+    assert read_json(below / "threshold.json")["evidence"] == "lineage@none"

@@ -83,7 +83,7 @@ def test_the_threshold_is_lifted_to_the_middle_of_what_is_left_rounded_up(said, 
     wanted = (cosines[1] + high) / 2 if cosines == LIFTED else cosines[1]
     assert 0 <= said["theta"] - wanted < 0.01
     assert said["theta"] == math.ceil(100 * wanted) / 100
-    assert said["evidence"] == f"hybrid_hash_cosine@{said['theta']}"
+    assert said["evidence"] == f"lineage@{said['theta']}"
     assert ("safe but weak" in said["why"]) == (cosines == CROWDED)
 
 
@@ -108,7 +108,7 @@ def test_a_threshold_above_what_copies_reach_ties_none_of_them(said, asked, cosi
     low, high = cosines[1], said["check"]["interval"][1]
     above = asked(str(high + 0.001))
     if cosines == LIFTED:  # there is a better one, so it is refused
-        assert above.evidence == "exact_hash"
+        assert above.evidence == "lineage@none"
         assert f"outside the admissible interval [{low:.2f}, {high:.2f}]" in above.why
     else:  # in a crowd a weak one is all there is
         assert above.theta == high + 0.001
@@ -119,7 +119,7 @@ def test_no_threshold_below_the_floor_is_used(asked, cosines):
     low = asked("auto").crowding
     assert asked(str(low)).theta == low
     below = asked(str(low - 1e-6))
-    assert (below.theta, below.evidence) == (None, "exact_hash")
+    assert (below.theta, below.evidence) == (None, "lineage@none")
     assert "outside the admissible interval" in below.why
 
 
@@ -149,7 +149,7 @@ def test_a_market_without_close_strangers_does_not_lower_the_floor(tmp_path):
     inputs = read_inputs(places.submissions, places.validation, spec())
     found = choose_evidence(inputs, spec(theta="0.5"))
     assert found.crowding < 0.5 < found.check["interval"][0]
-    assert found.evidence == "exact_hash"
+    assert found.evidence == "lineage@none"
 
 
 def test_the_length_of_embeddings_decides_nothing(tmp_path):

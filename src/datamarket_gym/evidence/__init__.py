@@ -12,6 +12,8 @@ from datamarket_gym.evidence.graph import (
 )
 from datamarket_gym.evidence.layers.watermark_image import mark_image, mark_in_image
 from datamarket_gym.evidence.layers.watermark_text import mark_text, marks_in_text
+from datamarket_gym.evidence.lineage import Lineage, nearest_earlier
+from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.evidence.threshold import Admissibility, Threshold, predict_theta
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "Edges",
     "EvidenceGraph",
     "EvidenceLayer",
+    "Lineage",
     "Threshold",
     "View",
     "layers",
@@ -28,6 +31,8 @@ __all__ = [
     "mark_in_image",
     "mark_text",
     "marks_in_text",
+    "nearest_earlier",
     "predict_theta",
+    "seniority_ranks",
     "star",
 ]

@@ -55,10 +55,10 @@ class CollapsedMarket:
                 "The check admits this threshold, so either they are copies, or the validation rows are not "
                 "like what was submitted; look at some of them, and pay by exact_hash alone if they are no copies"
             )
-        if "cosine" not in self.evidence:
+        if not any(name in self.evidence for name in ("cosine", "lineage")):
             return "Ask it for closer likeness; exact_hash ties identical units alone"
         return (
-            "`datamarket theta` says which threshold these embeddings allow, if any; hybrid_hash_cosine@auto "
+            "`datamarket theta` says which threshold these embeddings allow, if any; lineage@auto "
             "settles it by the same check, and exact_hash ties identical units alone"
         )
 

@@ -24,6 +24,7 @@ from datamarket_gym.core.errors import (
     require_choice,
 )
 from datamarket_gym.core.registry import Kind, name_of
+from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.units.submission import Submission, Text
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 
@@ -96,6 +97,12 @@ class View:
     node: Codes
     seed: int = 0
     oracle: GroundTruth | None = None
+    lot: str = ""
+
+    @cached_property
+    def rank(self) -> Codes:
+        """Each unit's seniority: by time, and by ``lot`` among units of equal time."""
+        return seniority_ranks(self.submission, self.lot)
 
     def truth(self, layer: EvidenceLayer) -> GroundTruth:
         """The ground truth, aligned with the submission; an error where there is none."""
@@ -141,13 +148,15 @@ GRANULARITIES = ("unit", "batch", "identity")
 class Clusters:
     """The cluster of each unit (0..K-1), the edges that made them, and the submission they divide.
 
-    The submission is not part of the record on disk: clusters read from a file have none.
+    ``lot`` is what units of equal time drew lots under (see `evidence.order`). The submission is not part of the
+    record on disk: clusters read from a file have none.
     """
 
     label: Codes
     edges: Edges
     granularity: str
     submission: Submission | None = field(default=None, repr=False, metadata={"recorded": False})
+    lot: str = ""
 
     @cached_property
     def n_clusters(self) -> int:
@@ -172,12 +181,13 @@ class EvidenceGraph:
         truth: GroundTruth | None = None,
         seed: int = 0,
         known: Edges | None = None,
+        lot: str = "",
     ) -> Clusters:
         """Clusters of a profile under an evidence layer, named as in ``cosine@0.99``.
 
         ``threshold`` sets the layer's theta. Layers that ask the ground truth need ``truth``, or a
         `SubmittedProfile` that carries it; all others are never shown it. ``known`` ties hold besides
-        those that the layer finds.
+        those that the layer finds. ``lot`` is what units of equal time draw lots under.
         """
         require_choice("granularity", granularity, GRANULARITIES)
         if isinstance(submitted_profile, SubmittedProfile):
@@ -187,16 +197,16 @@ class EvidenceGraph:
             submission = submitted_profile
         layer = _layer(oracle, threshold)
         node = _nodes(submission, granularity)
-        view = View(submission, granularity, node, seed, truth if layer.needs_oracle else None)
+        view = View(submission, granularity, node, seed, truth if layer.needs_oracle else None, lot)
         edges = layer.edges(view)
         everything = edges if known is None else Edges.concat([edges, known])
-        return clusters_by(submission, everything.once(), granularity)
+        return clusters_by(submission, everything.once(), granularity, lot)
 
 
-def clusters_by(submission: Submission, edges: Edges, granularity: str) -> Clusters:
+def clusters_by(submission: Submission, edges: Edges, granularity: str, lot: str = "") -> Clusters:
     """The clusters that these ties, and no others, make of a submission."""
     label = components(_nodes(submission, granularity), edges)
-    return Clusters(label, edges, granularity, submission)
+    return Clusters(label, edges, granularity, submission, lot)
 
 
 def _layer(oracle: str | EvidenceLayer, threshold: float | None) -> EvidenceLayer:

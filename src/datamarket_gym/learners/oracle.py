@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import secrets
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
+from datamarket_gym.core.content import combined_key, unit_keys
 from datamarket_gym.core.errors import SubmissionError, require_choice
 from datamarket_gym.core.registry import name_of, written
 from datamarket_gym.games.game import CoalitionMemo, Prints
@@ -87,6 +89,11 @@ class UtilityOracle:
         }
         text = repr((name_of(self.learner), settings, self.label.tolist()))
         return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
+
+    @cached_property
+    def secret(self) -> str:
+        """Hash of the validation rows in any order: what only who holds them can know."""
+        return combined_key(unit_keys(self.features, self.label)).decode()
 
     @property
     def empty_value(self) -> float:

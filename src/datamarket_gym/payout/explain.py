@@ -104,7 +104,7 @@ def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
     paid = results.mechanism.pay(
         inputs.submission,
         utility_oracle(inputs, spec),
-        clusters=clusters_by(inputs.submission, fewer, clusters.granularity),
+        clusters=clusters_by(inputs.submission, fewer, clusters.granularity, clusters.lot),
     )
     return in_cents(paid, inputs, spec, results.payees.group, payday.opening).division.paid
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.files import replacing
+from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.names import csv_safe, visible
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
@@ -46,10 +47,11 @@ def describe(results: Results, chosen: Codes) -> list[Row]:
     np.add.at(share, canonical.claim_unit, canonical.claim_share)
     represents = np.zeros(len(label), dtype=bool)
     represents[canonical.unit] = True
+    rank = seniority_ranks(results.inputs.submission, clusters.lot)
     members = _grouped(label, chosen)
     ties = _grouped(label[edges.left], chosen)
     return [
-        _row(results, int(c), members[int(c)], ties[int(c)], share, represents, float(errors[c]))
+        _row(results, int(c), members[int(c)], ties[int(c)], share, represents, rank, float(errors[c]))
         for c in chosen
     ]
 
@@ -68,13 +70,11 @@ def _row(
     ties: Codes,
     share: np.ndarray,
     represents: np.ndarray,
+    rank: Codes,
     error: float,
 ) -> Row:
     inputs, edges = results.inputs, results.payments.clusters.edges
-    by_seniority = np.lexsort(
-        (inputs.submission.keys[units], inputs.submission.times[units], ~represents[units])
-    )
-    units = units[by_seniority]
+    units = units[np.lexsort((rank[units], ~represents[units]))]
     names = [inputs.identities[inputs.owner[u]] for u in units]
     strongest = ties[np.argsort(-edges.score[ties], kind="stable")]
     return {
@@ -214,7 +214,7 @@ def cluster_table(results: Results) -> pa.Table:
     chosen[canonical.unit] = True
     label = results.payments.clusters.label
     public = results.payments.scores.number[label]
-    order = np.lexsort((inputs.submission.keys, inputs.submission.times, public))
+    order = np.lexsort((seniority_ranks(inputs.submission, results.payments.clusters.lot), public))
     size = np.bincount(label)[label]
     return pa.table(
         {

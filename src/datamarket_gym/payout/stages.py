@@ -34,6 +34,7 @@ from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.pipeline.records import record_format
 from datamarket_gym.pipeline.represent import CanonicalUnits, represent
 from datamarket_gym.pipeline.score import Scores, score
+from datamarket_gym.pipeline.settle import drawing_lots
 from datamarket_gym.pipeline.share import Amounts, share
 from datamarket_gym.pipeline.tie import tie
 
@@ -128,14 +129,14 @@ class Work:
         day, inputs, spec = self.payday, self.payday.inputs, self.payday.spec
         self.run.progress.stage("checking which similarity threshold may be used")
         threshold = self.threshold()
-        mechanism = spec.mechanism(threshold.evidence)
+        mechanism = drawing_lots(spec.mechanism(threshold.evidence), utility_oracle(inputs, spec))
         self.run.progress.stage(f"looking for copies ({threshold.evidence})")
         clusters = self.clusters(mechanism)
         owners = payees(inputs, spec, day.edge_table, day.overrides)
         self.run.progress.stage(f"scoring {clusters.n_clusters:,} clusters")
         paid = self.paid(mechanism, clusters, "", groups=True)
         self.run.progress.stage("scoring once more without evidence")
-        apart = clusters_by(inputs.submission, Edges.none(), clusters.granularity)
+        apart = clusters_by(inputs.submission, Edges.none(), clusters.granularity, clusters.lot)
         plain = self.paid(mechanism, apart, "without_evidence_", groups=False)
         cents, without = (in_cents(p, inputs, spec, owners.group, day.opening) for p in (paid, plain))
         return Results(
@@ -158,7 +159,7 @@ class Work:
 
         ties = self._kept("ties", Clusters, tied)
         edges = overridden(ties.edges, day.overrides, day.inputs.ids, "units")
-        return clusters_by(submission, edges, ties.granularity)
+        return clusters_by(submission, edges, ties.granularity, ties.lot)
 
     def paid(self, mechanism: Mechanism, clusters: Clusters, prefix: str, *, groups: bool) -> Payments:
         """The other stages; ``groups`` asks for scores on groups of validation rows too."""

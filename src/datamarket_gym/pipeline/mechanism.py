@@ -42,7 +42,9 @@ class Mechanism(BaseModel):
 
     Components are written as in the registry (``cosine@0.99``). ``samples`` is the number of
     permutations (the budget is samples x players evaluations). ``normalize`` rescales raw scores to
-    the grand-coalition value, a separate step with guarantees of its own.
+    the grand-coalition value, a separate step with guarantees of its own. Units of equal time draw lots
+    under the seed and ``beacon``, a text known only after submissions close; where it is blank, under the
+    validation rows, which submitters do not know.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,6 +59,7 @@ class Mechanism(BaseModel):
     allocation: str = "equal_submitted"
     normalize: bool = False
     seed: int = 0
+    beacon: str = ""
 
     @field_validator("evidence", "representative", "semivalue", "estimator", "allocation")
     @classmethod
@@ -92,6 +95,11 @@ class Mechanism(BaseModel):
         return self.model_copy(update={"seed": seed})
 
     @property
+    def lot(self) -> str:
+        """What units of equal time draw lots under."""
+        return f"{self.seed}|{self.beacon}"
+
+    @property
     def valuator(self) -> Valuator:
         """What scores clusters: the representative, the estimator and the seed."""
         return Valuator(self.representative, self.estimator, self.seed, self.normalize)
@@ -106,7 +114,7 @@ class Mechanism(BaseModel):
     ) -> Payments:
         """Pay a submission. The oracle is shown only to evidence and allocations that declare it.
 
-        Evidence that leaves its threshold open (``hybrid_hash_cosine@auto``) is settled first; the payments
+        Evidence that leaves its threshold open (``lineage@auto``) is settled first; the payments
         say how. Warns (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one
         unit. With ``clusters`` the question is what would be paid if these were the ties.
         """
@@ -237,7 +245,7 @@ _preset(
 )
 _preset(
     "recommended",
-    "Units play; hashes, and cosine where it is admitted; the earliest unit represents and owns its cluster.",
+    "Units play; each descends from its nearest earlier unit, if near enough; the root represents and owns its tree.",
     evidence=OPEN,
     granularity="unit",
     representative="capped",

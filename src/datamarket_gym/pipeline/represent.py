@@ -1,9 +1,9 @@
 """Stage 2, represent: the training rows that stand for the clusters, and who has a claim on each.
 
 Ownership rule, fixed and the same everywhere: a canonical unit belongs to the earliest submission
-of its content in the cluster; simultaneous submissions are ordered by content key, never by name;
-units alike in time and content are indistinguishable, so they share the claim equally. The
-representatives are those of the paper (its Definition of R_theta).
+of its content in the cluster; simultaneous submissions are ordered by lot, never by name (see
+`evidence.order`); units alike in time and content are indistinguishable, so they share the claim
+equally. The representatives are those of the paper (its Definition of R_theta).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import require_choice, require_count, require_in
 from datamarket_gym.core.registry import Kind, register
 from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.units.submission import Submission
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ def represent(mechanism: Mechanism, submission: Submission, clusters: Clusters) 
     return REPRESENTATIVES.create(mechanism.representative).canonical(submission, clusters)
 
 
-def seniority(submission: Submission, group: Codes) -> tuple[Codes, Codes]:
-    """Units sorted by (group, time, content key), and each one's rank within its group."""
-    order = np.lexsort((submission.keys, submission.times, group))
+def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple[Codes, Codes]:
+    """Units sorted by group and by who was first, and each one's place within its group."""
+    order = np.lexsort((seniority_ranks(submission, clusters.lot), group))
     ordered = group[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     sizes = np.diff(np.r_[starts, len(order)])
@@ -87,7 +88,7 @@ def seniority(submission: Submission, group: Codes) -> tuple[Codes, Codes]:
 def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> CanonicalUnits:
     """Canonical units that repeat submitted units ``rows``; their twins in time and content share."""
     rows = np.sort(rows)
-    twins = _twins(submission, clusters.label)
+    twins = _pairs(clusters.label, seniority_ranks(submission, clusters.lot))
     chosen = twins[rows]
     order = np.argsort(twins, kind="stable")
     starts = np.searchsorted(twins[order], chosen)
@@ -114,13 +115,6 @@ def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any
     if len(rows) == len(submission) and (rows == np.arange(len(rows))).all():
         return features, label, keys
     return features[rows], label[rows], keys[rows]
-
-
-def _twins(submission: Submission, cluster: Codes) -> Codes:
-    key = np.unique(submission.keys, return_inverse=True)[1]
-    time = np.unique(submission.times, return_inverse=True)[1]
-    rows = np.stack([cluster, time, key], axis=1)
-    return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
 
 
 def canonical_training_set(
@@ -165,7 +159,7 @@ class Collapse(Representative):
         """The most senior unit of each group of identical payloads."""
         key = np.unique(submission.keys, return_inverse=True)[1]
         group = _pairs(clusters.label, key)
-        order, rank = seniority(submission, group)
+        order, rank = seniority(submission, clusters, group)
         return keep_units(submission, clusters, order[rank == 0])
 
 
@@ -189,7 +183,7 @@ class Capped(Representative):
         """The chosen units, or the rows made from them."""
         if self.pick == "centroid":
             return self._centroids(submission, clusters)
-        order, rank = seniority(submission, clusters.label)
+        order, rank = seniority(submission, clusters, clusters.label)
         if self.pick == "medoid":
             distance = _distance_to_mean(submission, clusters, order)
             by_distance = np.lexsort((rank, distance, clusters.label[order]))
@@ -199,7 +193,7 @@ class Capped(Representative):
     def _centroids(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
         code = np.unique(submission.label, return_inverse=True)[1]
         group = _pairs(clusters.label, code)
-        order, rank = seniority(submission, group)
+        order, rank = seniority(submission, clusters, group)
         eldest = order[rank == 0]  # one unit per (cluster, label), in group order
         sizes = np.bincount(group)
         by_size = np.lexsort((code[eldest], -sizes, clusters.label[eldest]))
@@ -243,7 +237,7 @@ class SourceUnit(Representative):
         """One unit per (cluster, source)."""
         declared = submission.id if submission.source is None else submission.source
         group = _pairs(clusters.label, np.unique(declared, return_inverse=True)[1])
-        order, rank = seniority(submission, group)
+        order, rank = seniority(submission, clusters, group)
         derived = (submission.id != declared)[order]
         by_origin = np.lexsort((rank, derived, group[order]))
         first = order[by_origin][np.flatnonzero(rank == 0)]

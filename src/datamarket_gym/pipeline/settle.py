@@ -1,15 +1,20 @@
-"""Before the stages, settle: the threshold of evidence that leaves it open (``hybrid_hash_cosine@auto``).
+"""Before the stages, settle: what a mechanism leaves open until submissions have closed.
 
-One policy (`evidence.threshold.choice`) for whoever pays. It looks at the operator's validation rows, which
+That is the threshold of evidence that leaves it open (``lineage@auto``), and the text that units of equal time draw
+lots under. One policy (`evidence.threshold.choice`) for whoever pays. It looks at the operator's validation rows, which
 the utility holds, and at the submission, so the same mechanism may settle on another threshold when more
 units are submitted. Evidence that names its threshold is used as it is.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.registry import written
+from datamarket_gym.evidence.graph import LAYERS
+from datamarket_gym.evidence.lineage import AUTO, Lineage
 from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.units.submission import Submission
@@ -17,17 +22,31 @@ from datamarket_gym.units.submission import Submission
 if TYPE_CHECKING:
     from datamarket_gym.pipeline.mechanism import Mechanism
 
-OPEN = "hybrid_hash_cosine@auto"
+OPEN = "lineage@auto"
+
+
+def open_lineage(evidence: str) -> Lineage | None:
+    """The layer, where the validation rows have yet to say its threshold."""
+    layer = LAYERS.create(evidence)
+    return layer if isinstance(layer, Lineage) and layer.theta == AUTO else None
 
 
 def settle(
     mechanism: Mechanism, submission: Submission, utility: UtilityOracle
 ) -> tuple[Mechanism, Threshold | None]:
-    """The mechanism with its threshold filled in, and the record of how; None where nothing was open."""
-    if mechanism.evidence != OPEN:
+    """The mechanism with nothing left open, and the record of its threshold; None where that was not open."""
+    mechanism = drawing_lots(mechanism, utility)
+    layer = open_lineage(mechanism.evidence)
+    if layer is None:
         return mechanism, None
     found = judged_threshold(mechanism, submission, utility)
-    return mechanism.model_copy(update={"evidence": found.evidence}), found
+    closed = written(replace(layer, theta=found.layer_theta))
+    return mechanism.model_copy(update={"evidence": closed}), found
+
+
+def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
+    """The mechanism with a beacon: its own, or one made of the validation rows."""
+    return mechanism if mechanism.beacon else mechanism.model_copy(update={"beacon": utility.secret})
 
 
 def judged_threshold(mechanism: Mechanism, submission: Submission, utility: UtilityOracle) -> Threshold:

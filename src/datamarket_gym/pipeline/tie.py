@@ -34,4 +34,5 @@ def tie(
         truth=truth,
         seed=mechanism.seed,
         known=known,
+        lot=mechanism.lot,
     )

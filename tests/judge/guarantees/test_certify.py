@@ -290,7 +290,7 @@ def test_open_evidence_is_settled_again_and_not_believed():
     honest, attacked = (Paid.by(RECOMMENDED, p, oracle) for p in (market.honest, profile))
     found = certify(honest, attacked, RECOMMENDED)
     assert found.evidence == tuple(p.payments.threshold.evidence for p in (honest, attacked))
-    assert found.evidence[0].startswith("hybrid_hash_cosine@0.")
+    assert found.evidence[0].startswith("lineage@0.")
     assert Certificate.model_validate_json(found.model_dump_json()) == found
     with pytest.raises(
         DataMarketError, match=r"validation rows, which are not known here; pay with .*Paid.by"

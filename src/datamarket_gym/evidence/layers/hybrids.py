@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from datamarket_gym.core.errors import ParameterError, require_in
+from datamarket_gym.core.errors import require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import Cosine, ExactHash
@@ -35,27 +35,16 @@ class HybridSourceCosine(EvidenceLayer):
 @register("evidence", "hybrid_hash_cosine")
 @dataclass(frozen=True)
 class HybridHashCosine(EvidenceLayer):
-    """Ties units with identical payloads or with cosine similarity of at least ``theta``.
+    """Ties units with identical payloads or with cosine similarity of at least ``theta``."""
 
-    ``auto`` leaves the threshold, and whether there is one, to the check on the operator's validation rows;
-    it is settled before units are tied.
-    """
-
-    theta: float | str
+    theta: float
     by_similarity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.theta != "auto":
-            Cosine(self.theta)  # type: ignore[arg-type]
+        Cosine(self.theta)
 
     def edges(self, view: View) -> Edges:
         """The edges of both layers."""
-        if isinstance(self.theta, str):
-            raise ParameterError(
-                "theta",
-                self.theta,
-                "it depends on the validation rows: pay by a mechanism, settle the mechanism first, or name a number",
-            )
         return Edges.concat([ExactHash().edges(view), Cosine(self.theta).edges(view)])
 
 

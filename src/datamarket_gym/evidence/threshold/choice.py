@@ -6,7 +6,7 @@ whoever submits copies could switch the evidence off. Where only the submissions
 be made on those, less identical ones, and says so. A second floor comes from the size of the submission
 (`crowding`).
 
-This is the policy behind ``hybrid_hash_cosine@auto``, for everybody who settles it: `Mechanism.pay`,
+This is the policy behind ``lineage@auto``, for everybody who settles it: `Mechanism.pay`,
 experiments, audits and paydays. A threshold is a function of content: neither names nor the order
 of rows decide it.
 """
@@ -27,13 +27,11 @@ from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.content import keyed_generator, unit_keys
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import written
-from datamarket_gym.evidence.layers.content import ExactHash
-from datamarket_gym.evidence.layers.hybrids import HybridHashCosine
+from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.threshold.admissibility import USEFUL_MARGIN, Admissibility, predict_theta
 from datamarket_gym.evidence.threshold.crowding import crowd_sample, floor_among
 from datamarket_gym.world.data.embeddings import Embeddings
 
-AUTO, NONE = "auto", "none"
 LEAST = 20
 """Units below which the check has nothing to go by."""
 
@@ -46,11 +44,16 @@ class Threshold(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    evidence: str = "exact_hash"
+    evidence: str = "lineage@none"
     theta: float | None = None
     why: str
     check: dict[str, Any] | None = None
     crowding: float | None = None
+
+    @property
+    def layer_theta(self) -> float | str:
+        """The threshold as evidence writes it."""
+        return NONE if self.theta is None else self.theta
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -114,7 +117,7 @@ def choose_threshold(
     if validation is not None:
         crowding = floor_among(checked.crowd, submitted.vectors)
     theta, why = admitted(checked.found, crowding, wanted, granularity)
-    evidence = ExactHash() if theta is None else HybridHashCosine(theta)
+    evidence = Lineage(NONE if theta is None else theta)
     return Threshold(
         evidence=written(evidence), theta=theta, why=why, check=checked.record, crowding=crowding
     )

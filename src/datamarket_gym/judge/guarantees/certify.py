@@ -33,7 +33,7 @@ from datamarket_gym.judge.guarantees.splits import size_law
 from datamarket_gym.judge.guarantees.stability import quotient_stability
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
-from datamarket_gym.pipeline.settle import OPEN
+from datamarket_gym.pipeline.settle import open_lineage
 
 _GRID = 2.0**-47  # of the sum of scores: the rounding of one amount, with room (see exact_amounts)
 
@@ -117,7 +117,7 @@ def certify(
         rounding=_rounding(honest) + _rounding(attacked),
         conditions=conditions,
         evidence=None
-        if mechanism.evidence != OPEN
+        if open_lineage(mechanism.evidence) is None
         else (honest.settled(mechanism).evidence, attacked.settled(mechanism).evidence),
     )
 

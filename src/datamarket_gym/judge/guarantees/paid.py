@@ -14,7 +14,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
-from datamarket_gym.pipeline.settle import OPEN, settle
+from datamarket_gym.pipeline.settle import open_lineage, settle
 from datamarket_gym.pipeline.share import Shares, share
 from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.units.truth import SubmittedProfile
@@ -76,7 +76,7 @@ class Paid(PaidProfile):
     def settled(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism with the threshold that its policy gives on this profile."""
         if self.utility is None:
-            if mechanism.evidence == OPEN:
+            if open_lineage(mechanism.evidence) is not None:
                 raise DataMarketError(
                     f"{mechanism.evidence!r} is settled by the validation rows, which are not known here; pay with "
                     "Paid.by(mechanism, profile, utility)"
