@@ -290,7 +290,7 @@ def distilling(office: Office) -> Case:
 
 
 def shortening(office: Office) -> Case:
-    """One's own units at half their length: nearer to every validation row than others' units are."""
+    """One's own units at half their length: no cosine changes, distances do."""
     honest = office.market.honest
     length = np.where(honest.identity == LAST, 0.5, 1.0)
     return Case(replace(honest, features=length[:, None] * honest.features), honest)
