@@ -1,11 +1,16 @@
-"""Linkage: keys, windows, values too common to count, splink."""
+"""Linkage: keys, windows, claims that both confirm, splink."""
 
 import numpy as np
 import pytest
 
 from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence.layers.linkage import Linkage, agreeing, read_pairs, splink_pairs
+from datamarket_gym.evidence.layers.linkage import (
+    Linkage,
+    confirmations,
+    read_pairs,
+    splink_pairs,
+)
 from datamarket_gym.units import Submission
 
 
@@ -38,11 +43,33 @@ def test_keys_join_columns_and_times():
     assert len(set(either)) == 1
 
 
-def test_a_value_everyone_shares_says_nothing():
-    owner = np.repeat(np.arange(30), 2)
-    codes, common = agreeing("device", {"device": ["kiosk"] * 60}, np.zeros(60), owner, most=20)
-    assert (codes == -1).all()
-    assert common == [("kiosk", 30)]
+def test_names_do_not_untie_themselves_by_being_many():
+    n = 60
+    units = Submission(
+        id=[f"u{i}" for i in range(n)], identity=[f"name {i // 2}" for i in range(n)], features=np.eye(n),
+        label=[0, 1] * 30, metadata={"iban": np.array(["DE02"] * n, dtype=object)},
+    )  # fmt: skip
+    assert EvidenceGraph.build(units, "linkage@iban", granularity="identity").n_clusters == 1
+
+
+def test_with_confirm_a_key_ties_those_who_name_each_other():
+    """c writes down the key of a and b and names both; they name each other and not c."""
+    units = submission(payout=["x"] * 6, same=["b", None, "a; z", None, "a;b", None])
+    naive = EvidenceGraph.build(units, "linkage@payout", granularity="identity").label
+    assert naive.tolist() == [0] * 6
+    layer = "linkage(keys=payout, confirm=same)"
+    confirmed = EvidenceGraph.build(units, layer, granularity="identity").label
+    assert confirmed.tolist() == [0, 0, 0, 0, 1, 1]
+    apart = submission(payout=["x", "x", "y", "y", "z", "z"], same=["b", None, "a", None, None, None])
+    assert EvidenceGraph.build(apart, layer, granularity="identity").n_clusters == 3  # no key in common
+
+
+def test_confirmations_are_mutual_and_names_may_hold_the_separator():
+    names = ["a", "a; b", "b", "c"]
+    said = ["a; b", "a", None, "a;b; nobody;c"]
+    both, alone = confirmations(names, np.arange(4), said)
+    assert list(zip(both.left.tolist(), both.right.tolist(), strict=True)) == [(0, 1)]
+    assert alone == [(3, 0), (3, 2)]
 
 
 @pytest.mark.parametrize("keys", ["", "device+", "device+time:soon", "device+time:-1"])

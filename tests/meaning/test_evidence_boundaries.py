@@ -76,25 +76,16 @@ def test_negative_zero_is_zero_for_cosines_too():
     assert tied([short, other], "cosine@1.0")
 
 
-@pytest.mark.parametrize(("identities", "counts"), [(3, True), (4, False)])
-def test_a_value_that_as_many_share_as_allowed_still_counts(identities, counts):
-    owner = np.arange(identities)
-    values = {"device": ["kiosk"] * identities}
-    codes, common = agreeing("device", values, np.zeros(identities), owner, most=3)
-    assert (codes >= 0).all() == counts
-    assert common == ([] if counts else [("kiosk", 4)])
-
-
-def test_units_of_one_identity_are_not_counted_twice():
-    owner = np.array([0, 0, 0, 0, 1])
-    codes, common = agreeing("device", {"device": ["kiosk"] * 5}, np.zeros(5), owner, most=2)
-    assert codes.tolist() == [0] * 5
-    assert common == []
+def test_a_blank_agrees_with_nobody_and_a_value_of_all_with_all():
+    codes, values = agreeing("device", {"device": ["Kiosk", None, " kiosk", " "]}, np.zeros(4))
+    assert codes.tolist() == [0, -1, 0, -1]
+    assert values == ["kiosk"]
+    assert agreeing("device", {"device": ["kiosk"] * 100}, np.zeros(100))[0].tolist() == [0] * 100
 
 
 def test_a_window_of_time_begins_anew_at_its_end():
     times = np.array([0.0, 3599.0, 3600.0, 7199.0, 7200.0])
-    codes = agreeing("device+time:3600", {"device": ["d"] * 5}, times, np.arange(5))[0]
+    codes = agreeing("device+time:3600", {"device": ["d"] * 5}, times)[0]
     assert codes.tolist() == [0, 0, 1, 1, 2]
 
 

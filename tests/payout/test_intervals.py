@@ -16,7 +16,7 @@ from datamarket_gym.payout.intervals import validation_groups
 AMOUNT = 10**12  # cents: so many that rounding to them cannot be seen
 FINE = {"amount": "10000000000.00"}
 ONE = ("seller 0", "seller 2")
-LINKED = {"linkage": {"keys": ["payout"]}}
+LINKED = {"linkage": {"confirm": "same"}}
 
 
 def harmful():
@@ -24,7 +24,7 @@ def harmful():
     columns = units()
     wrong = np.array([name == "seller 2" and i % 3 > 0 for i, name in enumerate(columns["identity"])])
     columns["label"] = np.where(wrong, (columns["label"] + 1) % 3, columns["label"])
-    columns["payout"] = ["one account" if name in ONE else name for name in columns["identity"]]
+    columns["same"] = ["seller 0;seller 2" if name in ONE else None for name in columns["identity"]]
     return columns
 
 

@@ -1,4 +1,4 @@
-"""Overrides and linkage: signed off, listed, and doing what they say."""
+"""Overrides and supplied ties: signed off, listed, and doing what they say."""
 
 import numpy as np
 import pyarrow as pa
@@ -69,37 +69,24 @@ def test_bad_overrides_are_refused(text, match, tmp_path):
         run(tmp_path, overrides=written(tmp_path / "o.toml", text))
 
 
-def linked():
+def confirmed():
     columns = units()
-    columns["payout"] = [
-        {"seller 1": " IBAN 7", "seller 3": "iban 7"}.get(n, f"iban {n}") for n in columns["identity"]
-    ]
-    columns["device"] = ["public computer"] * len(columns["id"])
+    same = {"seller 1": "seller 3", "seller 3": "seller 1"}
+    columns["same"] = [same.get(name) for name in columns["identity"]]
     return columns
 
 
-def test_shared_payout_addresses_make_one_payee(tmp_path):
-    found = run(tmp_path, linked(), linkage={"keys": ["payout", "device"], "most": 4})
-    assert payments(found)["seller 3"]["paid_together_with"] == "seller 1"
-    assert payments(found)["seller 0"]["paid_together_with"] == ""
-    ties = [r for r in pq.read_table(found / "evidence.parquet").to_pylist() if r["kind"] == "identity"]
-    assert [(t["left"], t["right"], t["reason"]) for t in ties] == [
-        ("seller 1", "seller 3", "same payout")
-    ]
-    page = (found / "report.html").read_text(encoding="utf-8")
-    assert "5 identities share device = “public computer”" in page
-
-
 def test_a_bad_name_nets_with_its_owner_and_not_without(tmp_path):
-    columns = linked()
+    columns = confirmed()
     wrong = np.array([name == "seller 3" for name in columns["identity"]])
     columns["label"] = np.where(wrong, (columns["label"] + 1) % 3, columns["label"])
     apart = run(tmp_path / "apart", columns)
-    together = run(tmp_path / "together", columns, linkage={"keys": ["payout"]})
+    together = run(tmp_path / "together", columns, linkage={"confirm": "same"})
     assert cents(apart)["seller 1"] > cents(together)["seller 1"]
     assert cents(apart, "entitled") == cents(together, "entitled")
+    assert payments(together)["seller 3"]["paid_together_with"] == "seller 1"
     file = written(tmp_path / "o.toml", f'[[split]]\nidentities = ["seller 3"]\n{SIGNED}')
-    split = run(tmp_path / "split", columns, overrides=file, linkage={"keys": ["payout"]})
+    split = run(tmp_path / "split", columns, overrides=file, linkage={"confirm": "same"})
     assert cents(split) == cents(apart)
 
 

@@ -157,6 +157,14 @@ def _print_explanation(found: Explanation, money: Currency) -> None:
             f"Paid together: {visible(tie['left'])} and {visible(tie['right'])}, {tie['reason']}.",
             markup=False,
         )
+    for claim in found.claims[:_SHOWN]:
+        names = ", ".join(visible(name, 32) for name in claim["identities"][:_SHOWN])
+        more = len(claim["identities"]) - _SHOWN
+        console.print(
+            f"Claimed, and without effect on anybody's pay ({claim['reason']}): {names}"
+            + (f" and {more:,} more." if more > 0 else "."),
+            markup=False,
+        )
     console.print(
         f"Without the evidence in its clusters it would have been paid {money.code} "
         f"{text(found.without_its_evidence)}; without any evidence in the market {text(found.without_any_evidence)}.",

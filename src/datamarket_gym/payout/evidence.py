@@ -10,20 +10,64 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.evidence.graph import Edges, components, star
-from datamarket_gym.evidence.layers.linkage import Pair, agreeing, read_pairs, splink_pairs
+from datamarket_gym.evidence.graph import Edges, components
+from datamarket_gym.evidence.layers.linkage import (
+    Pair,
+    agreeing,
+    confirmations,
+    read_pairs,
+    splink_pairs,
+)
 from datamarket_gym.payout.inputs import Inputs
+from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override, overridden
 from datamarket_gym.payout.spec import PayoutSpec
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What identities (numbers) share or say without confirming it to one another: listed, and it ties nobody."""
+
+    reason: str  # such as "same iban"
+    value: str  # what they share; blank where it is likeness, or somebody's word
+    identities: tuple[int, ...]
+    score: float = 1.0
+
+    def words(self, names: Sequence[str]) -> str:
+        """The claim in a sentence; ``names`` are those of all identities."""
+        shown = ", ".join(f"“{visible(names[i], 32)}”" for i in self.identities[:_SHOWN])
+        more = len(self.identities) - _SHOWN
+        value = f" = “{visible(self.value)}”" if self.value else ""
+        return (
+            f"A claim that ties nobody ({self.reason}{value}), because not all confirm it: {shown}"
+            + (f" and {more:,} more." if more > 0 else ".")
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Payees:
-    """The payee of each identity (identities that linkage ties are one payee), and why."""
+    """The payee of each identity (tied identities are one payee), why, and claims that tied nobody."""
 
     group: Codes
     edges: Edges
-    common: list[tuple[str, str, int]]  # (key, value, identities): too common to count
+    claims: list[Claim]
+
+    @property
+    def claimed(self) -> Edges:
+        """The claims as pairs, each with the first identity of its claim."""
+        pairs = [(c, other) for c in self.claims for other in c.identities[1:]]
+        return Edges(
+            np.array([c.identities[0] for c, _ in pairs], dtype=np.int64),
+            np.array([other for _, other in pairs], dtype=np.int64),
+            np.array([c.score for c, _ in pairs], dtype=np.float64),
+            np.array([c.reason for c, _ in pairs], dtype=np.str_),
+        )
+
+    def claims_of(self, code: int) -> list[Claim]:
+        """The claims that an identity is part of."""
+        return [claim for claim in self.claims if code in claim.identities]
 
 
 def known_ties(inputs: Inputs, spec: PayoutSpec, edge_table: Path | None) -> Edges:
@@ -46,32 +90,42 @@ def known_ties(inputs: Inputs, spec: PayoutSpec, edge_table: Path | None) -> Edg
 def payees(
     inputs: Inputs, spec: PayoutSpec, edge_table: Path | None, overrides: Sequence[Override]
 ) -> Payees:
-    """Who is paid as one: identities tied by keys, by splink, by a supplied table or by override."""
-    found, common = [Edges.none()], []
-    for key in spec.linkage.keys:
-        codes, frequent = agreeing(
-            key, inputs.links, inputs.submission.times, inputs.owner, spec.linkage.most
-        )
-        common += [(key, value, count) for value, count in frequent]
-        found.append(_between_identities(codes, inputs.owner, f"same {key}"))
-    if spec.linkage.fuzzy:
-        pairs = splink_pairs(
-            inputs.identities, _first_values(inputs, spec.linkage.fuzzy), spec.linkage.probability
-        )
-        found.append(_pairs(pairs, inputs.identities, spec, "identity", "splink"))
-    if edge_table is not None and spec.linkage.between == "identities":
-        found.append(_supplied(edge_table, inputs.identities, spec, "identity"))
-    edges = overridden(Edges.concat(found).once(), overrides, inputs.identities, "identities")
-    return Payees(components(np.arange(len(inputs.identities)), edges), edges, common)
+    """Who is paid as one: identities that confirm one another, by the operator's table or by override.
+
+    Keys and likeness (splink) are of columns that submitters fill in. A cheat who writes down a victim's account
+    number, or is like a victim in name and address, would be netted with the victim, so alone they are claims.
+    """
+    rule, names = spec.linkage, inputs.identities
+    found, claims = [Edges.none()], _shared(inputs, rule.keys)
+    if rule.confirm is not None:
+        both, alone = confirmations(names, inputs.owner, inputs.links[rule.confirm])
+        found.append(both)
+        claims += [Claim("the first alone says so", "", pair) for pair in alone]
+    if rule.fuzzy:
+        pairs = splink_pairs(names, _first_values(inputs, rule.fuzzy), rule.probability)
+        place = {name: i for i, name in enumerate(names)}
+        claims += [Claim("splink", "", (place[a], place[b]), p) for a, b, p in pairs]
+    if edge_table is not None and rule.between == "identities":
+        found.append(_supplied(edge_table, names, spec, "identity"))
+    edges = overridden(Edges.concat(found).once(), overrides, names, "identities")
+    group = components(np.arange(len(names)), edges)
+    return Payees(group, edges, [c for c in claims if len(set(group[list(c.identities)].tolist())) > 1])
 
 
-def _between_identities(codes: Codes, owner: Codes, reason: str) -> Edges:
-    known = codes >= 0
-    pairs = np.unique(np.stack([codes[known], owner[known]]), axis=1)
-    if not pairs.shape[1]:
-        return Edges.none()
-    tied = star(pairs[0], reason)
-    return Edges(pairs[1][tied.left], pairs[1][tied.right], tied.score, tied.reason)
+def _shared(inputs: Inputs, keys: Sequence[str]) -> list[Claim]:
+    """A claim for each value of a key that several identities give."""
+    claims = []
+    for key in keys:
+        codes, values = agreeing(key, inputs.links, inputs.submission.times)
+        holders: dict[int, set[int]] = {}
+        for code, owner in zip(codes.tolist(), inputs.owner.tolist(), strict=True):
+            holders.setdefault(code, set()).add(owner)
+        claims += [
+            Claim(f"same {key}", values[code], tuple(sorted(held)))
+            for code, held in sorted(holders.items(), key=lambda item: min(item[1]))
+            if code >= 0 and len(held) > 1
+        ]
+    return claims
 
 
 def _first_values(inputs: Inputs, columns: Sequence[str]) -> dict[str, list[str | None]]:

@@ -42,6 +42,7 @@ class Explanation:
     clusters: int
     owned: int
     linked: list[Row]
+    claims: list[Row]
     merged: list[Row]
     without_its_evidence: int
     without_any_evidence: int
@@ -80,6 +81,7 @@ def explain(
         clusters=len(mine),
         owned=len(np.unique(shares.cluster[shares.identity == code])),
         linked=_linked(results, code),
+        claims=_claims(results, code),
         merged=describe(results, mine[sizes[mine] > 1]),
         without_its_evidence=_without(payday, results, mine)[code],
         without_any_evidence=results.without_evidence[code],
@@ -117,3 +119,12 @@ def _linked(results: Results, code: int) -> list[Row]:
          "score": float(edges.score[i])}
         for i in same
     ]  # fmt: skip
+
+
+def _claims(results: Results, code: int) -> list[Row]:
+    """What ties the identity to nobody, because not all whom it concerns confirm it."""
+    names = results.inputs.identities
+    return [
+        {"reason": c.reason, "value": c.value, "identities": [names[i] for i in c.identities]}
+        for c in results.payees.claims_of(code)
+    ]

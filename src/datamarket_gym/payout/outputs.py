@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.files import replacing
+from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.names import csv_safe, visible
 from datamarket_gym.payout.report.html import Row
@@ -183,14 +184,16 @@ def payment_table(results: Results) -> pa.Table:
 
 
 def evidence_table(results: Results) -> pa.Table:
-    """Every tie between units after overrides, then every tie between identities."""
-    inputs, clusters, links = results.inputs, results.payments.clusters, results.payees.edges
+    """Every tie between units after overrides, every one between identities, and claims that tied nobody."""
+    inputs, clusters, payees = results.inputs, results.payments.clusters, results.payees
+    links = Edges.concat([payees.edges, payees.claimed])
+    kinds = ["identity"] * len(payees.edges) + ["claim"] * len(payees.claimed)
     edges, number = clusters.edges, results.payments.scores.number
     owner = [inputs.identities[c] for c in inputs.owner]
     ids = inputs.ids
     return pa.table(
         {
-            "kind": ["unit"] * len(edges) + ["identity"] * len(links),
+            "kind": ["unit"] * len(edges) + kinds,
             "left": _names(edges.left, ids) + _names(links.left, inputs.identities),
             "right": _names(edges.right, ids) + _names(links.right, inputs.identities),
             "reason": [str(r) for r in edges.reason] + [str(r) for r in links.reason],

@@ -46,17 +46,18 @@ class Files(Document):
 
 
 class LinkageRule(Document):
-    """Which identities belong together: columns that must agree, or an edge table, or splink.
+    """Which identities belong together: those that confirm one another, or that an edge table ties.
 
-    A key is one column, or several joined by ``+``; ``time:3600`` counts times within the hour as equal.
+    Keys and splink find claims, which tie nobody. A key is one column, or several joined by ``+``; ``time:3600``
+    counts times within the hour as equal.
     """
 
     keys: list[str] = Field(default_factory=list)
     fuzzy: list[str] = Field(default_factory=list)  # columns splink compares
+    confirm: str | None = None  # column in which an identity names those that are the same payee
     edges: str | None = None  # table (id_l, id_r, probability)
     between: Literal["identities", "units"] = "identities"
     probability: float = Field(default=0.95, gt=0, le=1)
-    most: int = Field(default=20, ge=2)  # a key that more identities share says nothing
 
 
 class PayoutSpec(Document):

@@ -196,7 +196,8 @@ def link_columns(spec: PayoutSpec) -> list[str]:
     """The columns that linkage needs, beside the roles a unit has anyway."""
     parts = [part for key in spec.linkage.keys for part in key.split("+")]
     plain = [part.strip() for part in parts if not part.strip().startswith("time:")]
-    return list(dict.fromkeys([*plain, *spec.linkage.fuzzy]))
+    confirm = [] if spec.linkage.confirm is None else [spec.linkage.confirm]
+    return list(dict.fromkeys([*plain, *spec.linkage.fuzzy, *confirm]))
 
 
 def _matrices(table: Table, spec: PayoutSpec, roles: Sequence[str]) -> dict[str, list[str]]:

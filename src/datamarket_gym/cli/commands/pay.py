@@ -67,15 +67,28 @@ def command(
     link: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column(s) that show who is who: payout, device+licence, device+time:3600; repeatable."
+            help="Column(s) whose shared values are listed as claims of who is who: payout, device+licence, "
+            "device+time:3600; repeatable. A claim alone ties nobody: see --confirm and --edges."
         ),
     ] = None,
     link_fuzzy: Annotated[
         list[str] | None,
-        typer.Option(help="Column that splink compares (needs the extra linkage); repeatable."),
+        typer.Option(
+            help="Column that splink compares, for claims likewise (needs the extra linkage); repeatable."
+        ),
+    ] = None,
+    confirm: Annotated[
+        _Text,
+        typer.Option(
+            help="Column in which identities name those that are the same payee (several: a; b). "
+            "Two that name each other are paid as one."
+        ),
     ] = None,
     edges: Annotated[
-        _Text, typer.Option(help="Table id_l, id_r, probability of ties found elsewhere.")
+        _Text,
+        typer.Option(
+            help="Your own table id_l, id_r, probability of who is one payee; it stands alone."
+        ),
     ] = None,
     edges_between: Annotated[
         _Text, typer.Option(help="What that table ties: identities or units.")
@@ -104,6 +117,7 @@ def command(
         "columns.trusted_source": trusted_source, "columns.text": text, "columns.image": image,
         "files.images": images, "files.features": features_file, "files.embedding": embedding_file,
         "files.validation_features": validation_features_file, "linkage.keys": link,
-        "linkage.fuzzy": link_fuzzy, "linkage.edges": edges, "linkage.between": edges_between,
+        "linkage.fuzzy": link_fuzzy, "linkage.confirm": confirm,
+        "linkage.edges": edges, "linkage.between": edges_between,
     }  # fmt: skip
     run_and_show(submissions, validation, out, config, flags, overrides, carry_from)

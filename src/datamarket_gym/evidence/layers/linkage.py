@@ -1,9 +1,13 @@
 """Linkage: who is who, from account, payout address, device, licence and time, not from content.
 
 A key is a column, or several joined by ``+`` that must agree together; ``time:3600`` counts submissions
-within the same hour as agreeing. Text is compared without regard to case and surrounding spaces, a
-blank says nothing, and neither does a value that more than ``most`` identities share (a default, a
-public computer, the platform's own address).
+within the same hour as agreeing. Text is compared without regard to case and surrounding spaces, and a
+blank says nothing.
+
+Whoever submits fills these columns in, so a shared value is a *claim*: anybody can write down somebody
+else's account number. Two identities confirm it by naming each other in a column (``confirm``), one name in
+a cell or several separated by ``;``. A value shared by many counts like one shared by two: were it dropped,
+names could untie themselves by being many.
 
 Linkage ties *people*, so as evidence it belongs with granularity ``identity``, or to the grouping of
 payees: tied units would be taken for copies of one another where units play.
@@ -21,40 +25,69 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError, require_count
+from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import register
-from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
+from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, components, star
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.tables import Table
 
-MOST = 20
 Column = Sequence[str | None]
 
 
 @register("evidence", "linkage")
 @dataclass(frozen=True)
 class Linkage(EvidenceLayer):
-    """Ties units that share a key: columns joined by ``+``, several keys separated by ``;``."""
+    """Ties units that share a key: columns joined by ``+``, several keys separated by ``;``.
+
+    With ``confirm``, a column, only units of identities that name each other in it. Without it everybody is
+    taken at their word: naive, since a cheat who writes down a victim's key is tied to the victim, so use it
+    on columns that the operator fills in, or to see what such a claim does.
+    """
 
     keys: str = "licence"
-    most: int = MOST
+    confirm: str = ""
 
     def __post_init__(self) -> None:
-        require_count("most", self.most, at_least=2)
         if not self.keys.strip():
             raise ParameterError("keys", self.keys, "name a column, such as payout or device+licence")
 
     def edges(self, view: View) -> Edges:
-        """A star per key value."""
+        """A star per key value, and per group of identities that confirm one another."""
         submission = view.submission
+        owner = submission.identity_codes
+        person = np.zeros_like(owner)
+        if self.confirm:
+            said = _column(submission, self.confirm)
+            names = submission.identities.tolist()
+            person = components(np.arange(len(names)), confirmations(names, owner, said)[0])[owner]
         found = [Edges.none()]
         for key in self.keys.split(";"):
             values = {name: _column(submission, name) for name in key_columns(key)}
-            codes = agreeing(key, values, submission.times, submission.identity_codes, self.most)[0]
+            codes = agreeing(key, values, submission.times)[0]
             known = np.flatnonzero(codes >= 0)
-            tied = star(codes[known], f"linkage {key.strip()}")
+            tied = star(codes[known] * len(owner) + person[known], f"linkage {key.strip()}")
             found.append(Edges(known[tied.left], known[tied.right], tied.score, tied.reason))
         return Edges.concat(found)
+
+
+def confirmations(
+    names: Sequence[str], owner: Codes, said: Column
+) -> tuple[Edges, list[tuple[int, int]]]:
+    """Ties between identities that name each other, and the pairs (who, whom) of which one alone does.
+
+    ``said[i]`` is the cell of a unit of identity ``owner[i]``. A name that nobody has says nothing.
+    """
+    place = {name: i for i, name in enumerate(names)}
+    pairs = set()
+    for code, cell in set(zip(owner.tolist(), said, strict=True)):
+        text = "" if cell is None else str(cell)
+        for name in [text] if text in place else [part.strip() for part in text.split(";")]:
+            if place.get(name, code) != code:
+                pairs.add((code, place[name]))
+    both = np.array(sorted((a, b) for a, b in pairs if a < b and (b, a) in pairs), dtype=np.int64)
+    both = both.reshape(-1, 2)
+    alone = sorted((a, b) for a, b in pairs if (b, a) not in pairs)
+    return Edges.of(both[:, 0], both[:, 1], "both confirm"), alone
 
 
 def key_columns(key: str) -> list[str]:
@@ -65,10 +98,8 @@ def key_columns(key: str) -> list[str]:
     return [part for part in parts if not part.startswith("time:")]
 
 
-def agreeing(
-    key: str, columns: Mapping[str, Column], times: Values, owner: Codes, most: int = MOST
-) -> tuple[Codes, list[tuple[str, int]]]:
-    """A code per unit (-1: says nothing) equal where the key agrees, and the values that were too common."""
+def agreeing(key: str, columns: Mapping[str, Column], times: Values) -> tuple[Codes, list[str]]:
+    """A code per unit (-1: says nothing) equal where the key agrees, and the value of each code."""
     parts = [[_folded(value) for value in columns[name]] for name in key_columns(key)]
     for part in (part.strip() for part in key.split("+")):
         if part.startswith("time:"):
@@ -78,18 +109,8 @@ def agreeing(
         for values in zip(*parts, strict=True)
     ]
     number: dict[str, int] = {}
-    codes = np.array(
-        [-1 if v is None else number.setdefault(v, len(number)) for v in joined], dtype=np.int64
-    )
-    pairs = np.unique(np.stack([codes, owner]), axis=1)
-    shared = np.bincount(pairs[0][pairs[0] >= 0], minlength=len(number))
-    common = [
-        (value.replace("\x1f", " + "), int(shared[code]))
-        for value, code in number.items()
-        if shared[code] > most
-    ]
-    codes[np.isin(codes, np.flatnonzero(shared > most))] = -1
-    return codes, common
+    codes = [-1 if v is None else number.setdefault(v, len(number)) for v in joined]
+    return np.array(codes, dtype=np.int64), [value.replace("\x1f", " + ") for value in number]
 
 
 def _window(key: str, part: str) -> float:

@@ -119,8 +119,8 @@ def _notes(results: Results) -> list[str]:
     for group in look_alikes(inputs.identities)[:20]:
         shown = ", ".join(f"“{visible(name)}”" for name in group[:5])
         notes.append(f"These identities read alike and are different: {shown}.")
-    for key, value, count in results.payees.common[:20]:
-        notes.append(f"{count} identities share {key} = “{visible(value)}”: too common to tie them.")
+    for claim in results.payees.claims[:20]:
+        notes.append(claim.words(inputs.identities))
     owed = sum(b for b in results.division.balance if b > 0)
     if owed * 10 > spec.minor:
         notes.append(
