@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from datamarket_gym.core.errors import CollapsedMarketWarning as CollapsedMarketWarning
     from datamarket_gym.core.errors import DataMarketError as DataMarketError
+    from datamarket_gym.core.errors import UndatedMarketWarning as UndatedMarketWarning
     from datamarket_gym.core.registry import register as register
     from datamarket_gym.evidence import Clusters as Clusters
     from datamarket_gym.evidence import EvidenceGraph as EvidenceGraph
@@ -126,6 +127,7 @@ _EXPORTS = {
     "SubmittedProfile": "units",
     "Synthetic": "world.tasks",
     "Task": "world.tasks",
+    "UndatedMarketWarning": "core.errors",
     "Utility": "learners.oracle",
     "UtilityOracle": "learners.oracle",
     "Valuator": "pipeline",

@@ -14,6 +14,7 @@ from datamarket_gym import (
     CollapsedMarketWarning,
     Metrics,
     Submission,
+    UndatedMarketWarning,
     Utility,
     UtilityOracle,
     create,
@@ -22,9 +23,9 @@ from datamarket_gym import (
 from datamarket_gym.cli.app import app
 from datamarket_gym.core import registry
 from datamarket_gym.core.files import read_json
+from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.evidence.threshold import choice
 from datamarket_gym.judge.redteam import audit, market_state
-from datamarket_gym.judge.redteam.audit import UNDATED
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.lab import ExperimentSpec, run_experiment
 from datamarket_gym.payout.inputs import read_inputs
@@ -128,8 +129,9 @@ def test_audits_and_paydays_settle_as_python_does(market, tables, tmp_path):
     assert report.evidence == read_json(paid / "manifest.json")["evidence"]["used"] == python.evidence
     assert report.why == said["why"] == python.why
     assert {name: said[name] for name in python.model_dump()} == python.model_dump(mode="json")
-    assert report.warnings == [UNDATED]
-    assert read_json(paid / "manifest.json")["warnings"] == []
+    assert report.warnings == [nobody_first(submission)]
+    [undated] = read_json(paid / "manifest.json")["warnings"]
+    assert "copies cannot be told from originals" in undated.lower()
     assert all(trial.gain is None or trial.gain < 3 for trial in report.trials)  # it was 28
 
 
@@ -155,7 +157,7 @@ def test_experiments_settle_as_python_does(task, tmp_path):
     exact = mechanism("recommended", evidence="exact_hash").pay(honest, oracle)
     pay = {row["honest_payment"] for row in pq.read_table(tmp_path / "results.parquet").to_pylist()}
     assert pay == {exact.total(["provider_0"])}
-    assert read_json(tmp_path / "manifest.json")["warnings"] == {}
+    assert read_json(tmp_path / "manifest.json")["warnings"] == []
 
 
 @pytest.mark.parametrize("separate", [False, True], ids=["features", "embeddings"])
@@ -230,7 +232,7 @@ def test_a_threshold_that_somebody_names_is_kept_and_its_collapse_is_told(market
         paid = mechanism(FIXED).pay(submission, oracle)
     sizes = np.bincount(paid.clusters.label)
     words = str(caught[0].message)
-    assert len(caught) == 1
+    assert [each.category for each in caught] == [CollapsedMarketWarning, UndatedMarketWarning]
     assert sizes.max() > 300
     assert paid.grand_value < 0.2
     for number in (
@@ -298,7 +300,7 @@ def test_an_audit_tells_a_collapse_once_and_advises_no_threshold_that_is_refused
     assert told.output.count("different units") == 1
     report = read_json(tmp_path / "audit" / "audit.json")
     assert len(report["warnings"]) == 2
-    assert report["warnings"][1] == UNDATED
+    assert "copies cannot be told from originals" in report["warnings"][1]
     remedies = report["findings"][0]["remedies"]
     assert {r["admissible"] for r in remedies if r["title"].startswith("similarity")} == {False}
     assert all(r["admissible"] for r in remedies if not r["title"].startswith("similarity"))
@@ -314,7 +316,8 @@ def test_a_payday_prints_a_collapse_and_keeps_it(tmp_path):
     submitted = {**names, "label": label[:120], "features": vectors[:120]}
     places = write(tmp_path, submitted, {"label": label[120:], "features": vectors[120:]})
     told = said_by("pay", places, tmp_path / "run", "--amount", "100", "--currency", "EUR")
-    [warning] = read_json(tmp_path / "run" / "manifest.json")["warnings"]
+    undated, warning = read_json(tmp_path / "run" / "manifest.json")["warnings"]
+    assert undated.startswith("Nobody was first: the 120 units carry no times")
     assert "holds 60 units of 4 of 4 identities" in warning
     assert (
         "validation rows are not like what was submitted" in warning
@@ -330,7 +333,8 @@ def test_an_experiment_tells_a_collapse_once_per_mechanism(task, tmp_path, jobs,
         run_experiment(experiment(task, FIXED), tmp_path, jobs=jobs)
     assert len(caught) == 1
     assert "Collapsed" not in capfd.readouterr().err
-    assert list(read_json(tmp_path / "manifest.json")["warnings"]) == [FIXED]
+    [(kind, name, _)] = read_json(tmp_path / "manifest.json")["warnings"]
+    assert (kind, name) == ("CollapsedMarketWarning", FIXED)
 
 
 @pytest.mark.parametrize("granularity", ["unit", "identity"])

@@ -254,7 +254,7 @@ def test_json_names_may_be_numbers_and_fields_may_come_late(tmp_path):
         ({"label": [0.0, 1.0, np.nan]}, "'label' is empty in row 2"),
         ({"label": [[0, 1], [1, 0], [0, 1]]}, "'label' holds list<.*>; give one text or number"),
         ({"label": ["a", "b", " "]}, "'label' is empty in row 2"),
-        ({"time": [1.0, None, 2.0]}, "'time' is empty in row 1"),
+        ({"time": [1.0, None, 2.0]}, r"'time' holds no time in 1 of 3 rows \(1\)"),
         ({"source": ["a", "", "b"]}, "'source' is empty in row 1"),
     ],
 )

@@ -15,6 +15,7 @@ from rich.table import Table
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import shown_on_stderr
+from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.explain import Explanation, explain
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -43,7 +44,7 @@ def run_and_show(
 
     spec = payout_spec(config, flags)
     places = Places(submissions, validation, overrides, carry_from)
-    with shown_on_stderr() as progress:
+    with told_at_the_end() as told, shown_on_stderr() as progress:
         manifest = pay(places, spec, out, progress)
     rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
     table = Table(
@@ -66,8 +67,8 @@ def run_and_show(
         highlight=False,
         markup=False,
     )
-    for warning in manifest["warnings"]:
-        console.print(f"Warning: {warning}.", style="red", highlight=False, markup=False)
+    for warning in [*manifest["warnings"], *(each.words for each in told)]:
+        console.print(f"Warning: {warning.rstrip('.')}.", style="red", highlight=False, markup=False)
     console.print(
         f"{manifest['units']:,} units make {manifest['clusters']:,} clusters. Read {out / 'report.html'}; "
         f"then: datamarket ledger approve {out}",

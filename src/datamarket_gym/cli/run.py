@@ -73,8 +73,8 @@ def run_and_show(
     console.print(spec.title, style="bold", markup=False, highlight=False, end="\n\n")
     tables = as_text(grids(rows, spec.tables), console.width)
     console.print(tables, markup=False, highlight=False, soft_wrap=True)
-    for name, words in told.items():
-        console.print(f"Warning: {name}: {words}.", style="red", highlight=False, markup=False)
+    for warning in told:
+        console.print(f"Warning: {warning}.", style="red", highlight=False, markup=False)
     console.print(f"\nresults, tables and manifest are in {out}/", highlight=False)
 
 

@@ -67,12 +67,33 @@ class LearnerError(DataMarketError):
     """A learner failed on a coalition; the message names the coalition."""
 
 
-class CollapsedMarketWarning(UserWarning):
-    """Similarity evidence tied much of a market into one cluster; says how much, and what to do."""
+class MarketWarning(UserWarning):
+    """What is paid rests on something that does not hold in this market: names the mechanism, says what to do."""
+
+    what = ""
+    """What happened, in a clause."""
 
     def __init__(self, mechanism: str, words: str) -> None:
         super().__init__(f"{mechanism}: {words}")
         self.mechanism, self.words = mechanism, words
+
+
+class CollapsedMarketWarning(MarketWarning):
+    """Similarity evidence tied much of a market into one cluster; says how much, and what to do."""
+
+    what = "the market collapsed"
+
+
+class UndatedMarketWarning(MarketWarning):
+    """Units carry no times, or all the same, under a mechanism that pays the earliest: nobody was first."""
+
+    what = "nobody was first"
+
+
+class FutureTimesWarning(MarketWarning):
+    """Units are dated later than now: their times are not from a clock that can be believed."""
+
+    what = "units are dated in the future"
 
 
 def require_in(parameter: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:

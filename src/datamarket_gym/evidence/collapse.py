@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.core.errors import CollapsedMarketWarning
+from datamarket_gym.core.errors import MarketWarning
 from datamarket_gym.evidence.graph import LAYERS, Clusters
 from datamarket_gym.units.submission import Submission
 
@@ -65,27 +65,29 @@ class CollapsedMarket:
 
 @contextmanager
 def told_once() -> Iterator[None]:
-    """No warning of collapses inside: for attacks on a market of which it was told when all were honest."""
+    """No warnings of the market inside: for attacks on one of which it was told when all were honest."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapsedMarketWarning)
+        warnings.simplefilter("ignore", MarketWarning)
         yield
 
 
 @contextmanager
-def told_at_the_end() -> Iterator[dict[str, str]]:
-    """Keeps the first warning of each mechanism by its name, instead of showing any."""
-    told: dict[str, str] = {}
+def told_at_the_end() -> Iterator[list[MarketWarning]]:
+    """Keeps the first warning of each kind and mechanism, instead of showing any."""
+    told: list[MarketWarning] = []
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CollapsedMarketWarning)
+        warnings.simplefilter("always", MarketWarning)
         try:
             yield told
         finally:
             warned = list(caught)
+    first: dict[tuple[type, str], MarketWarning] = {}
     for each in warned:
-        if isinstance(each.message, CollapsedMarketWarning):
-            told.setdefault(each.message.mechanism, each.message.words)
+        if isinstance(each.message, MarketWarning):
+            first.setdefault((type(each.message), each.message.mechanism), each.message)
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    told += first.values()
 
 
 def find_collapse(

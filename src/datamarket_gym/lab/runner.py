@@ -19,7 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
-from datamarket_gym.core.errors import CollapsedMarketWarning, DataMarketError, RunError
+from datamarket_gym.core.errors import (
+    CollapsedMarketWarning,
+    DataMarketError,
+    MarketWarning,
+    RunError,
+    UndatedMarketWarning,
+)
 from datamarket_gym.core.executors import Task, executor
 from datamarket_gym.core.files import read_json, write_json
 from datamarket_gym.core.machine import machine
@@ -35,7 +41,13 @@ from datamarket_gym.world.data.files import looking_in, named_folder
 
 RESULTS = "results.parquet"
 CELLS = "cells"
-_SECONDS, _COLLAPSED = b"seconds", b"collapsed"
+_SECONDS, _WARNED = b"seconds", b"warned"
+_KINDS: dict[str, type[MarketWarning]] = {
+    kind.__name__: kind for kind in (CollapsedMarketWarning, UndatedMarketWarning)
+}
+
+_Told = tuple[str, str, str]
+"""The kind of a warning, the mechanism and the words."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +71,8 @@ def run_experiment(
     """Run, resume or extend an experiment into a folder and return the summary rows of its table.
 
     A folder with some of the seeds grows to all of them; one with other seeds is refused. ``memo`` names a file in
-    which fits are kept and shared with other runs. Where evidence collapsed markets, one warning per mechanism
-    says so, whoever computed the cells; the manifest keeps it.
+    which fits are kept and shared with other runs. Where evidence collapsed markets, or units had no times, one
+    warning per mechanism says so, whoever computed the cells; the manifest keeps it.
     """
     require_told_apart(spec)
     tasks = _tasks(spec)
@@ -83,8 +95,8 @@ def run_experiment(
         rows = summarise(pq.read_table(out / RESULTS).to_pylist(), spec.pooled, spec.ranges)
         write_tables(spec, rows, out)
         told = read_json(out / MANIFEST)["warnings"]
-    for name, words in told.items():
-        warnings.warn(CollapsedMarketWarning(name, words), stacklevel=2)
+    for kind, name, words in told:
+        warnings.warn(_KINDS[kind](name, words), stacklevel=2)
     return rows
 
 
@@ -109,7 +121,7 @@ def _tasks(spec: ExperimentSpec) -> dict[str, Task]:
     }
 
 
-def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> tuple[dict[str, Any], dict[str, str]]:
+def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> tuple[dict[str, Any], list[_Told]]:
     """Write the results of all cells; what they took, and what they warned of."""
     resumed = any(run.kept(name, _CELL.ending).exists() for name in tasks)
     started = time.perf_counter()
@@ -123,7 +135,7 @@ def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> tuple[dict[str
         "cell_seconds": round(seconds, 3),
         "wall_seconds": None if resumed else round(time.perf_counter() - started, 3),
     }
-    return timings, _collapses(cells)
+    return timings, _warnings(cells)
 
 
 def _cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
@@ -137,21 +149,22 @@ def _cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
     require_one_row_a_cell(rows)
     names = dict.fromkeys(name for row in rows for name in row)
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
+    warned = [(type(each).__name__, each.mechanism, each.words) for each in told]
     return table.replace_schema_metadata(
-        {_SECONDS: repr(time.perf_counter() - started), _COLLAPSED: json.dumps(told)}
+        {_SECONDS: repr(time.perf_counter() - started), _WARNED: json.dumps(warned)}
     )
 
 
-def _collapses(cells: list[pa.Table]) -> dict[str, str]:
-    """By mechanism, in how many cells its evidence collapsed the market, with the first as example."""
-    told: dict[str, list[str]] = {}
+def _warnings(cells: list[pa.Table]) -> list[_Told]:
+    """By kind and mechanism, in how many cells it was so, with the first as example."""
+    told: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
-        for name, words in json.loads(cell.schema.metadata[_COLLAPSED]).items():
-            told.setdefault(name, []).append(words)
-    return {
-        name: f"the market collapsed in {len(words)} of {len(cells)} cells, as in: {words[0]}"
-        for name, words in told.items()
-    }
+        for kind, name, words in json.loads(cell.schema.metadata[_WARNED]):
+            told.setdefault((kind, name), []).append(words)
+    return [
+        (kind, name, f"{_KINDS[kind].what} in {len(words)} of {len(cells)} cells, as in: {words[0]}")
+        for (kind, name), words in told.items()
+    ]
 
 
 def _write_cell(path: Path, table: pa.Table) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json, sha256, write_json
+from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.spec import PayoutSpec
@@ -70,7 +71,10 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "mechanism": results.mechanism.model_dump(mode="json"),
             "utility": {"learner": spec.utility.learner, "empty": spec.utility.empty},
             "evidence": {"used": results.threshold.evidence, "why": results.threshold.why},
-            "warnings": [] if results.collapse is None else [results.collapse],
+            "warnings": [
+                *(f"{told.title}. {told.words}" for told in time_warnings(results.inputs, spec)),
+                *([] if results.collapse is None else [results.collapse]),
+            ],
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
             "versions": {

@@ -8,17 +8,20 @@ id: a folder that holds another run is refused, and an approved one is never wri
 
 from __future__ import annotations
 
+import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, FutureTimesWarning
 from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Run, open_run
 from datamarket_gym.payout import ledger
+from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, write_manifest
 from datamarket_gym.payout.money import Currency
@@ -35,6 +38,7 @@ def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None =
     progress = progress or SILENT
     progress.stage("reading and checking the inputs")
     payday = Payday.read(places, spec)
+    _check_times(payday)
     with open_run(out, payday.run, "run", __version__, manifest_key="run", progress=progress) as run:
         _check_ledger(run)
         if not run.finished:
@@ -50,6 +54,15 @@ def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None =
         manifest = read_manifest(out)
         _enter(manifest, places, payday.overrides, out)
     return manifest
+
+
+def _check_times(payday: Payday) -> None:
+    """Warn of times later than now, which the results cannot know of; with ``strict`` refuse whatever is wrong."""
+    future = later_than(payday.inputs, payday.spec, time.time())
+    if payday.spec.strict:
+        require_sound([*time_warnings(payday.inputs, payday.spec), *([future] if future else [])])
+    elif future is not None:
+        warnings.warn(FutureTimesWarning("times", f"{future.title}. {future.words}"), stacklevel=3)
 
 
 def _check_ledger(run: Run) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.specs import Document, fault
@@ -71,6 +72,9 @@ class PayoutSpec(Document):
     encoder: str | None = None
     audit: bool = True
     seed: int = Field(default=0, ge=0)
+    opens: str | None = None  # when the market began and closed: a date, a date with a time, or seconds
+    closes: str | None = None
+    strict: bool = False  # times that say nothing, or cannot be true, are errors
     columns: Columns = Columns()
     files: Files = Files()
     linkage: LinkageRule = LinkageRule()
@@ -87,6 +91,28 @@ class PayoutSpec(Document):
         if not -1 < number <= 1:
             raise ParameterError("theta", value, "choose auto, none or a number in (-1, 1]")
         return repr(number)
+
+    @field_validator("opens", "closes", mode="before")
+    @classmethod
+    def _written(cls, value: Any) -> Any:
+        return value.isoformat() if isinstance(value, datetime.date) else value  # TOML has dates
+
+    @model_validator(mode="after")
+    def _in_order(self) -> PayoutSpec:
+        opening, closing = self.opening, self.closing
+        if opening is not None and closing is not None and opening >= closing:
+            raise ParameterError("closes", self.closes, f"it must be later than opens ({self.opens})")
+        return self
+
+    @property
+    def opening(self) -> float | None:
+        """When the market began, in seconds since 1970; a date alone means its first moment."""
+        return None if self.opens is None else _seconds("opens", self.opens, 0)
+
+    @property
+    def closing(self) -> float | None:
+        """When it closed; a date alone means its last moment."""
+        return None if self.closes is None else _seconds("closes", self.closes, 1)
 
     @property
     def money(self) -> Currency:
@@ -106,6 +132,23 @@ class PayoutSpec(Document):
     def mechanism(self, evidence: str) -> Mechanism:
         """The recommended mechanism with the evidence that may be used."""
         return mechanism("recommended", evidence=evidence, seed=self.seed)
+
+
+def _seconds(name: str, text: str, days: int) -> float:
+    """A moment in seconds since 1970, UTC where it names no zone; to a date alone so many days are added."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        alone = len(text) <= len("2026-05-31")
+    except ValueError as error:
+        raise ParameterError(
+            name, text, "write a date (2026-05-31), a date with a time (2026-05-31T18:00), or seconds"
+        ) from error
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    return aware.timestamp() + (86_400 * days if alone else 0)
 
 
 def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:

@@ -12,7 +12,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from datamarket_gym.core.errors import CollapsedMarketWarning, DataMarketError, ParameterError
+from datamarket_gym.core.errors import (
+    CollapsedMarketWarning,
+    DataMarketError,
+    ParameterError,
+    UndatedMarketWarning,
+)
 from datamarket_gym.core.registry import (
     Kind,
     components,
@@ -24,10 +29,12 @@ from datamarket_gym.core.registry import (
 )
 from datamarket_gym.core.specs import fault
 from datamarket_gym.evidence.collapse import find_collapse
+from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.payments import Allocator, Payments
+from datamarket_gym.pipeline.represent import REPRESENTATIVES
 from datamarket_gym.pipeline.score import Valuator
 from datamarket_gym.pipeline.settle import OPEN, settle
 from datamarket_gym.pipeline.tie import tie
@@ -100,6 +107,11 @@ class Mechanism(BaseModel):
         return f"{self.seed}|{self.beacon}"
 
     @property
+    def pays_earliest(self) -> bool:
+        """Whether of tied units the earliest stands for the others: who was first then decides who is paid."""
+        return self.evidence != "none" and REPRESENTATIVES.create(self.representative).by_seniority
+
+    @property
     def valuator(self) -> Valuator:
         """What scores clusters: the representative, the estimator and the seed."""
         return Valuator(self.representative, self.estimator, self.seed, self.normalize)
@@ -116,7 +128,8 @@ class Mechanism(BaseModel):
 
         Evidence that leaves its threshold open (``lineage@auto``) is settled first; the payments
         say how. Warns (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one
-        unit. With ``clusters`` the question is what would be paid if these were the ties.
+        unit, and (`UndatedMarketWarning`) where it pays the earliest and no times say who that is. With
+        ``clusters`` the question is what would be paid if these were the ties.
         """
         started = time.perf_counter()
         require_learnable(submission.label, utility.label)
@@ -129,6 +142,9 @@ class Mechanism(BaseModel):
             )
             if collapse is not None:
                 warnings.warn(CollapsedMarketWarning(self.name, collapse.words), stacklevel=2)
+            undated = nobody_first(submission) if self.pays_earliest else None
+            if undated is not None:
+                warnings.warn(UndatedMarketWarning(self.name, undated), stacklevel=2)
         ours = replace(clusters, submission=submission)
         values = self.valuator.fit(ours, utility, self.semivalue, self.samples)
         paid = Allocator(oracle).allocate(values, self.allocation)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,9 @@ class CanonicalUnits:
 
 class Representative(ABC):
     """Plug point ``representative``: a frozen dataclass that canonicalises clusters."""
+
+    by_seniority: ClassVar[bool] = True
+    """Whether it prefers the earlier of tied units; only then do missing times matter."""
 
     @abstractmethod
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
@@ -132,6 +135,8 @@ def canonical_training_set(
 @dataclass(frozen=True)
 class IdentityRepresentative(Representative):
     """Keeps all submitted units: copies still train the model as often as they were submitted."""
+
+    by_seniority: ClassVar[bool] = False
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
         """All units, each its own claim."""
@@ -216,6 +221,7 @@ class WeightNormalized(Representative):
     """Keeps all units and rescales their weights so that every cluster weighs ``budget``."""
 
     budget: float = 1.0
+    by_seniority: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_in("budget", self.budget, 0.0, np.inf, open_low=True)

@@ -61,9 +61,9 @@ class Column:
 
     def times(self) -> NDArray[Any]:
         """Times: numbers (seconds) or dates, of a column of such or written out."""
+        self._refuse_undated()
         if not _is_text(self.data.type):
             return self.values()
-        self.named()
         found = untyped(self.data)
         if not _is_time(found):
             upto = range(1, len(self.data))
@@ -103,6 +103,23 @@ class Column:
         row = pc.index(missing, True).as_py()
         if row >= 0:
             raise self._empty(row)
+
+    def _refuse_undated(self) -> None:
+        """Refuse cells that hold no time: who has none cannot be put in order with the others."""
+        missing = np.asarray(self.data.is_null(nan_is_null=True))
+        if _is_text(self.data.type):
+            missing = missing | np.asarray(
+                pc.fill_null(pc.equal(pc.utf8_trim_whitespace(self.data), ""), True)
+            )
+        elif pa.types.is_floating(self.data.type):
+            missing = missing | ~np.asarray(pc.fill_null(pc.is_finite(self.data), False))
+        blank = np.flatnonzero(missing).tolist()
+        if blank:
+            named = ", ".join(map(str, blank[:5])) + (", ..." if len(blank) > 5 else "")
+            raise SubmissionError(
+                f"{self.where}: column {self.name!r} holds no time in {len(blank):,} of {len(self.data):,} rows "
+                f"({named}); fill in when you received these units, or drop the rows"
+            )
 
     def _empty(self, row: int) -> SubmissionError:
         return SubmissionError(

@@ -44,7 +44,30 @@ def command(
     embedding: Annotated[
         _Text, typer.Option(help="The same for what similarity compares; the features if left out.")
     ] = None,
-    time: Annotated[_Text, typer.Option(help="Column with submission times: the earliest owns.")] = None,
+    time: Annotated[
+        _Text,
+        typer.Option(
+            help="Column with when you received each unit, by your clock and not the submitter's: the earliest of "
+            "several copies is paid for all."
+        ),
+    ] = None,
+    opens: Annotated[
+        _Text,
+        typer.Option(help="When the market began (2026-05-01, or with a time): earlier units are told."),
+    ] = None,
+    closes: Annotated[
+        _Text,
+        typer.Option(
+            help="When it closed, likewise: later units are told. If left out: those later than now."
+        ),
+    ] = None,
+    strict: Annotated[
+        bool | None,
+        typer.Option(
+            "--strict/--not-strict",
+            help="Stop, instead of warning, where times are missing, equal, too early or in the future.",
+        ),
+    ] = None,
     trusted_source: Annotated[
         _Text,
         typer.Option(help="Column naming the unit each unit derives from (its own id: an original)."),
@@ -112,7 +135,8 @@ def command(
 
     flags = {
         "amount": amount, "currency": currency, "negative": negative, "theta": theta, "encoder": encoder,
-        "audit": audit, "columns.id": id_, "columns.identity": identity, "columns.label": label,
+        "audit": audit, "opens": opens, "closes": closes, "strict": strict,
+        "columns.id": id_, "columns.identity": identity, "columns.label": label,
         "columns.features": features, "columns.embedding": embedding, "columns.time": time,
         "columns.trusted_source": trusted_source, "columns.text": text, "columns.image": image,
         "files.images": images, "files.features": features_file, "files.embedding": embedding_file,

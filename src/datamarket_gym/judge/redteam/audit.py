@@ -26,6 +26,7 @@ from datamarket_gym.core.runs import MANIFEST, Format, Run, Unkept, open_run
 from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.collapse import find_collapse, told_once
+from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.judge.guarantees import Paid
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.judge.guarantees.certify import certified
@@ -120,10 +121,6 @@ class AuditReport(Document):
 
 
 REPORT = "audit.json"
-UNDATED = (
-    "the units have no submission times, so nobody was first: who submits the most copies of a unit, or a copy "
-    "whose hash comes first, is paid for it, and rules that pay the earliest protect nobody; give a column time"
-)
 STOP_AT = 1.05
 """A gain up to this counts as stopped."""
 
@@ -193,8 +190,9 @@ def _context(
         everyone = [everyone[i] for i in sorted(chosen.tolist())]
     honest = paid_by(mechanism, state.honest, utility)
     settled_by, evidence, warnings = _settled(mechanism, honest)
-    if state.honest.submission.time is None:
-        warnings = [*warnings, UNDATED]
+    undated = nobody_first(state.honest.submission)
+    if undated is not None:
+        warnings = [*warnings, undated]
     return Context(
         state,
         utility,

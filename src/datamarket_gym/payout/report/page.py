@@ -11,6 +11,7 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.judge.redteam import AuditReport
 from datamarket_gym.judge.redteam.grid import family
+from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.names import look_alikes, visible
 from datamarket_gym.payout.outputs import clusters_to_show, payment_table
@@ -99,8 +100,8 @@ def _facts(results: Results) -> list[tuple[str, str]]:
 
 
 def _notes(results: Results) -> list[str]:
-    notes = []
     inputs, spec = results.inputs, results.spec
+    notes = [f"{told.title}. {told.words}" for told in time_warnings(inputs, spec)]
     if results.threshold.theta is None and spec.theta != "none":
         notes.append(evidence_words(results.threshold))
     if (
@@ -110,12 +111,6 @@ def _notes(results: Results) -> list[str]:
         notes.append(evidence_words(results.threshold))
     if results.collapse is not None:
         notes.append(f"{results.collapse}.")
-    if not inputs.has_time and inputs.source is None:
-        notes.append(
-            "The submissions carry no times, so the earliest of several copies is not known: identical "
-            "copies share one payment, and of similar ones the first in order of their hashes is paid for all. Whoever "
-            "submits many copies of other people's units, or tries noise until a hash comes first, takes their pay."
-        )
     for group in look_alikes(inputs.identities)[:20]:
         shown = ", ".join(f"“{visible(name)}”" for name in group[:5])
         notes.append(f"These identities read alike and are different: {shown}.")

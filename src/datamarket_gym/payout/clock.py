@@ -1,0 +1,120 @@
+"""What the times of a payday are worth: whether they say who was first, and whether they can be true.
+
+The mechanism pays the earliest, so the clock must be the operator's. Times that are missing, equal, later than
+the market's end or earlier than its beginning are told with their number; ``strict`` makes each an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.evidence.dates import nobody_first
+from datamarket_gym.payout.inputs import Inputs
+from datamarket_gym.payout.spec import PayoutSpec
+
+MANY_EQUAL = 0.01
+"""So large a share of units that carry the time of somebody else's unit is told: seconds do coincide."""
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """A warning: its name, one line, what it means and what to do, how many units, and their rows."""
+
+    name: str
+    title: str
+    words: str
+    count: int
+    units: Codes
+
+
+def time_warnings(inputs: Inputs, spec: PayoutSpec) -> list[Told]:
+    """What is wrong with the times of a run; a function of its inputs, not of when it is asked."""
+    found = [_order(inputs)]
+    if inputs.has_time:
+        times = inputs.submission.times
+        if spec.closing is not None:
+            found.append(_late(times > spec.closing, f"after the market closed ({spec.closes})"))
+        if spec.opening is not None:
+            found.append(_early(times < spec.opening, f"before the market began ({spec.opens})"))
+    return [each for each in found if each is not None]
+
+
+def later_than(inputs: Inputs, spec: PayoutSpec, now: float) -> Told | None:
+    """Units dated later than now (seconds since 1970), where the run was not told when the market closed.
+
+    Only for whoever runs it now: a run's results do not depend on when it was made.
+    """
+    if spec.closing is not None or not inputs.has_time:
+        return None
+    return _late(inputs.submission.times > now, "in the future")
+
+
+def require_sound(found: list[Told]) -> None:
+    """Refuse to pay where anything is wrong with the times."""
+    if found:
+        said = " ".join(f"{each.name}: {each.title}. {each.words}" for each in found)
+        raise SubmissionError(f"stopped, as --strict asks. {said}")
+
+
+def _order(inputs: Inputs) -> Told | None:
+    """Nobody was first, or many units carry the time of somebody else's unit."""
+    submission, n = inputs.submission, len(inputs.ids)
+    if nobody_first(submission) is not None:
+        name, have = (
+            ("equal_times", "all carry the same time")
+            if inputs.has_time
+            else ("undated", "carry no times")
+        )
+        return Told(
+            name,
+            f"Nobody was first: the {n:,} units {have}",
+            "Copies cannot be told from originals: k copies of a unit take k / (k + 1) of its pay, whatever the rule. "
+            "Name the column that says when you received each unit (--time), or pay only people you trust.",
+            n,
+            np.arange(n),
+        )
+    when = np.unique(submission.times, return_inverse=True)[1]
+    held = np.unique(np.stack([when, inputs.owner]), axis=1)
+    equal = np.flatnonzero(np.bincount(held[0])[when] > 1)
+    if len(equal) <= MANY_EQUAL * n:
+        return None
+    return Told(
+        "equal_times",
+        f"{len(equal):,} of {n:,} units carry the same time as a unit of somebody else",
+        "Between these a lot decides who was first, so k copies that carry the time of their original take k / (k + 1) "
+        "of its pay on average. Give the time at which you received each unit as exactly as you have it.",
+        len(equal),
+        equal,
+    )
+
+
+def _late(late: np.ndarray, when: str) -> Told | None:
+    return _counted(
+        "future_times",
+        late,
+        when,
+        "Times that cannot be true are not from your clock, and the clock decides who was first. Use the time at which "
+        "you received each unit, in seconds (not milliseconds) or as a date.",
+    )
+
+
+def _early(early: np.ndarray, when: str) -> Told | None:
+    return _counted(
+        "early_times",
+        early,
+        when,
+        "The earliest of several copies is paid for all, so whoever can date units back takes the pay of those "
+        "they copied. Use the time at which you received each unit.",
+    )
+
+
+def _counted(name: str, which: np.ndarray, when: str, words: str) -> Told | None:
+    units = np.flatnonzero(which)
+    if not len(units):
+        return None
+    noun = "1 unit is" if len(units) == 1 else f"{len(units):,} units are"
+    return Told(name, f"{noun} dated {when}", words, len(units), units)
