@@ -35,7 +35,8 @@ features = "embedding"
 time = "submitted"
 
 [linkage]
-keys = ["iban"]         # accounts with one bank account are paid as one
+keys = ["iban"]         # accounts that give one bank account are listed
+confirm = "same_as"     # those that name each other are paid as one
 """
 
 OVERRIDES = """\
@@ -78,6 +79,10 @@ def write_inputs(out: Path, rows: int) -> None:
     everything = np.vstack([vectors[train], vectors[train][stolen] + noise])
     names = [*seller, *["quick-copy"] * len(stolen)]
     iban = {"seller-2": "DE02 1203 0000 0000 2020 51", "seller-7": "DE02 1203 0000 0000 2020 51"}
+    iban["quick-copy"] = (
+        "IBAN of seller-1"  # a claim that seller-1 does not confirm, so it costs nothing
+    )
+    twin = {"seller-2": "seller-7", "seller-7": "seller-2"}
     out.mkdir(parents=True, exist_ok=True)
     table = {
         "article": [f"article-{i:04d}" for i in range(len(names))],
@@ -86,6 +91,7 @@ def write_inputs(out: Path, rows: int) -> None:
         "submitted": np.arange(len(names)) * np.timedelta64(60, "s")
         + np.datetime64("2026-05-01T09:00:00"),
         "iban": [iban.get(name, f"IBAN of {name}") for name in names],
+        "same_as": [twin.get(name) for name in names],
         "embedding": _lists(everything),
     }
     pq.write_table(pa.table(table), out / "submissions.parquet")

@@ -27,7 +27,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Claim:
+class PayeeClaim:
     """What identities (numbers) share or say without confirming it to one another: listed, and it ties nobody."""
 
     reason: str  # such as "same iban"
@@ -52,7 +52,7 @@ class Payees:
 
     group: Codes
     edges: Edges
-    claims: list[Claim]
+    claims: list[PayeeClaim]
 
     @property
     def claimed(self) -> Edges:
@@ -65,7 +65,7 @@ class Payees:
             np.array([c.reason for c, _ in pairs], dtype=np.str_),
         )
 
-    def claims_of(self, code: int) -> list[Claim]:
+    def claims_of(self, code: int) -> list[PayeeClaim]:
         """The claims that an identity is part of."""
         return [claim for claim in self.claims if code in claim.identities]
 
@@ -100,11 +100,11 @@ def payees(
     if rule.confirm is not None:
         both, alone = confirmations(names, inputs.owner, inputs.links[rule.confirm])
         found.append(both)
-        claims += [Claim("the first alone says so", "", pair) for pair in alone]
+        claims += [PayeeClaim("the first alone says so", "", pair) for pair in alone]
     if rule.fuzzy:
         pairs = splink_pairs(names, _first_values(inputs, rule.fuzzy), rule.probability)
         place = {name: i for i, name in enumerate(names)}
-        claims += [Claim("splink", "", (place[a], place[b]), p) for a, b, p in pairs]
+        claims += [PayeeClaim("splink", "", (place[a], place[b]), p) for a, b, p in pairs]
     if edge_table is not None and rule.between == "identities":
         found.append(_supplied(edge_table, names, spec, "identity"))
     edges = overridden(Edges.concat(found).once(), overrides, names, "identities")
@@ -112,7 +112,7 @@ def payees(
     return Payees(group, edges, [c for c in claims if len(set(group[list(c.identities)].tolist())) > 1])
 
 
-def _shared(inputs: Inputs, keys: Sequence[str]) -> list[Claim]:
+def _shared(inputs: Inputs, keys: Sequence[str]) -> list[PayeeClaim]:
     """A claim for each value of a key that several identities give."""
     claims = []
     for key in keys:
@@ -121,7 +121,7 @@ def _shared(inputs: Inputs, keys: Sequence[str]) -> list[Claim]:
         for code, owner in zip(codes.tolist(), inputs.owner.tolist(), strict=True):
             holders.setdefault(code, set()).add(owner)
         claims += [
-            Claim(f"same {key}", values[code], tuple(sorted(held)))
+            PayeeClaim(f"same {key}", values[code], tuple(sorted(held)))
             for code, held in sorted(holders.items(), key=lambda item: min(item[1]))
             if code >= 0 and len(held) > 1
         ]
