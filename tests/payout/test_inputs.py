@@ -107,24 +107,6 @@ def test_without_times_identical_copies_share(tmp_path):
     assert {row["share"] for row in clusters if row["units_in_cluster"] == 2} == {0.5}
 
 
-def test_a_trusted_source_beats_an_early_time(tmp_path):
-    columns = units()
-    thief = [i for i, name in enumerate(columns["identity"]) if name == "thief"]
-    columns["time"][thief] = -1.0  # the thief claims to have been first
-    assert cents(run(tmp_path / "times", columns))["thief"] > 0
-    origin = {
-        i: next(
-            j for j in range(60) if np.allclose(columns["features"][i], columns["features"][j], atol=0.1)
-        )
-        for i in thief
-    }
-    columns["source"] = [columns["id"][origin.get(i, i)] for i in range(66)]
-    paid = run(tmp_path / "source", columns, columns={"trusted_source": "source"})
-    assert cents(paid)["thief"] == 0  # noisy copies are tied by their source, too
-    reasons = {row["reason"] for row in pq.read_table(paid / "evidence.parquet").to_pylist()}
-    assert reasons == {"exact_hash", "trusted source"}
-
-
 def texts(n=40, seed=0):
     rng = np.random.default_rng(seed)
     words = [

@@ -153,6 +153,12 @@ def _print_explanation(found: Explanation, money: Currency) -> None:
         console.print(_matches(found))
     if len(found.merged) > _SHOWN:
         console.print(f"… and {len(found.merged) - _SHOWN:,} more merged clusters in clusters.parquet")
+    if found.by_lot:
+        console.print(
+            f"In {found.by_lot:,} of its clusters units of several names carry the same time: a lot decided who was "
+            f"first, drawn under {found.drawn_under}.",
+            highlight=False, markup=False,
+        )  # fmt: skip
     for tie in found.linked:
         console.print(
             f"Paid together: {visible(tie['left'])} and {visible(tie['right'])}, {tie['reason']}.",

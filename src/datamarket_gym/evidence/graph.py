@@ -148,15 +148,15 @@ GRANULARITIES = ("unit", "batch", "identity")
 class Clusters:
     """The cluster of each unit (0..K-1), the edges that made them, and the submission they divide.
 
-    ``lot`` is what units of equal time drew lots under (see `evidence.order`). The submission is not part of the
-    record on disk: clusters read from a file have none.
+    ``lot`` is what units of equal time drew lots under (see `evidence.order`). Neither it, which may be made of secret
+    rows that are used again, nor the submission is part of the record on disk: clusters read from a file have none.
     """
 
     label: Codes
     edges: Edges
     granularity: str
     submission: Submission | None = field(default=None, repr=False, metadata={"recorded": False})
-    lot: str = ""
+    lot: str = field(default="", repr=False, metadata={"recorded": False})
 
     @cached_property
     def n_clusters(self) -> int:

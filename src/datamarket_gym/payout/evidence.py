@@ -71,20 +71,10 @@ class Payees:
 
 
 def known_ties(inputs: Inputs, spec: PayoutSpec, edge_table: Path | None) -> Edges:
-    """Ties between units that come with the run: trusted sources, a supplied table."""
-    found = [Edges.none()]
-    if inputs.source is not None:
-        place = {name: i for i, name in enumerate(inputs.ids)}
-        pairs = [
-            (i, place[s])
-            for i, s in enumerate(inputs.source)
-            if s is not None and s in place and place[s] != i
-        ]
-        derived = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        found.append(Edges.of(derived[:, 1], derived[:, 0], "trusted source"))
-    if edge_table is not None and spec.linkage.between == "units":
-        found.append(_supplied(edge_table, inputs.ids, spec, "unit"))
-    return Edges.concat(found)
+    """Ties between units that the operator supplies; they stand as they are, whatever the clock says."""
+    if edge_table is None or spec.linkage.between != "units":
+        return Edges.none()
+    return _supplied(edge_table, inputs.ids, spec, "unit")
 
 
 def payees(

@@ -17,6 +17,7 @@ from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
+from datamarket_gym.payout.lots import drawn_clusters, drawn_under
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.outputs import describe
 from datamarket_gym.payout.report.html import Row
@@ -44,6 +45,8 @@ class Explanation:
     linked: list[Row]
     claims: list[Row]
     merged: list[Row]
+    by_lot: int  # clusters in which a lot decided who of several names was first
+    drawn_under: str
     without_its_evidence: int
     without_any_evidence: int
 
@@ -83,6 +86,8 @@ def explain(
         linked=_linked(results, code),
         claims=_claims(results, code),
         merged=describe(results, mine[sizes[mine] > 1]),
+        by_lot=int(np.isin(mine, drawn_clusters(results)).sum()),
+        drawn_under=drawn_under(results),
         without_its_evidence=_without(payday, results, mine)[code],
         without_any_evidence=results.without_evidence[code],
     )

@@ -6,14 +6,14 @@ when results are written. A name of any length or script therefore costs nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.names import require_writable
 from datamarket_gym.payout.spec import PayoutSpec
@@ -33,9 +33,9 @@ from datamarket_gym.units.submission import Submission
 class Inputs:
     """A submission under numbers, its names, the validation rows, and columns used for linkage.
 
-    ``identities[c]`` is the name of identity number c, ``ids[i]`` of unit i. ``source`` is the trusted
-    source column, None where the run has none. ``validation_embedding`` is what similarity evidence would
-    compare of the validation rows; None where only the submission has embeddings.
+    ``identities[c]`` is the name of identity number c, ``ids[i]`` of unit i; sources are numbers, too.
+    ``validation_embedding`` is what similarity evidence would compare of the validation rows; None where only the
+    submission has embeddings.
     """
 
     submission: Submission
@@ -45,7 +45,6 @@ class Inputs:
     validation_label: NDArray[Any]
     validation_embedding: Features | None
     links: dict[str, Optional]
-    source: Optional | None
     has_time: bool
     files: FileHashes
 
@@ -81,17 +80,16 @@ def _assembled(rows: Rows, held: Held, files: FileHashes) -> Inputs:
     number = {name: f"{i:09d}" for i, name in enumerate(identities)}
     submission = Submission(
         id=np.array([f"{i:09d}" for i in range(len(rows.ids))]),
+        source=None if rows.source is None else _sources(rows.ids, rows.source),
         identity=np.array([number[name] for name in rows.identity]),
         features=rows.features,
         label=rows.label,
         embedding=rows.embedding,
         time=rows.time,
     )
-    if rows.source is not None:
-        submission = replace(submission, time=_ranked(submission, rows.ids, rows.source))
     return Inputs(
         submission, rows.ids, identities, held.features, held.label,
-        held.features if rows.embedding is None else held.embedding, rows.links, rows.source,
+        held.features if rows.embedding is None else held.embedding, rows.links,
         rows.time is not None, files,
     )  # fmt: skip
 
@@ -117,8 +115,7 @@ def _require_alike(rows: Rows, held: Held) -> None:
         )
 
 
-def _ranked(submission: Submission, ids: list[str], source: Optional) -> Values:
-    """Seniority as time: declared originals first, derived units last, each by submission time."""
-    stated = [1 if s is None else 0 if s == unit else 2 for unit, s in zip(ids, source, strict=True)]
-    pairs = np.stack([np.array(stated, dtype=np.float64), submission.times], axis=1)
-    return np.unique(pairs, axis=0, return_inverse=True)[1].ravel().astype(np.float64)
+def _sources(ids: list[str], source: Optional) -> NDArray[np.str_]:
+    """The number of the unit that each names as its source; its own where it names none, or one that is not here."""
+    place = {name: i for i, name in enumerate(ids)}
+    return np.array([f"{i if s is None else place.get(s, i):09d}" for i, s in enumerate(source)])

@@ -68,9 +68,9 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "run": run,
             "spec": spec.model_dump(mode="json"),
             "inputs": results.inputs.files,
-            "mechanism": results.mechanism.model_dump(mode="json"),
+            "mechanism": results.named_mechanism.model_dump(mode="json"),
             "utility": {"learner": spec.utility.learner, "empty": spec.utility.empty},
-            "evidence": {"used": results.threshold.evidence, "why": results.threshold.why},
+            "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
             "warnings": [
                 *(f"{told.title}. {told.words}" for told in time_warnings(results.inputs, spec)),
                 *([] if results.collapse is None else [results.collapse]),

@@ -48,7 +48,7 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
         with told_once():  # the run tells of its whole market
             found = audit(
                 market,
-                results.mechanism,
+                results.named_mechanism,
                 utility,
                 providers=_PLAYERS,
                 only=ATTACKS,

@@ -52,6 +52,12 @@ class Results:
         return None if found is None else found.words
 
     @property
+    def named_mechanism(self) -> Mechanism:
+        """The mechanism with the beacon that was announced, or none: a digest of validation rows that may be used
+        again must not be read in any file of the run, or the next run's lots could be known beforehand."""
+        return self.mechanism.model_copy(update={"beacon": self.spec.beacon})
+
+    @property
     def low(self) -> list[int]:
         """Lower ends of the payments' intervals, rounded down to minor units, and not below zero."""
         exact = np.array([float(e) for e in self.division.exact])

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.registry import written
 from datamarket_gym.core.specs import Document, fault
+from datamarket_gym.evidence.graph import LAYERS
+from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
@@ -74,6 +78,7 @@ class PayoutSpec(Document):
     seed: int = Field(default=0, ge=0)
     opens: str | None = None  # when the market began and closed: a date, a date with a time, or seconds
     closes: str | None = None
+    beacon: str = ""  # what units of equal time draw lots under; blank: the validation rows
     strict: bool = False  # times that say nothing, or cannot be true, are errors
     columns: Columns = Columns()
     files: Files = Files()
@@ -130,8 +135,11 @@ class PayoutSpec(Document):
         return Utility(self.learner, "chance")
 
     def mechanism(self, evidence: str) -> Mechanism:
-        """The recommended mechanism with the evidence that may be used."""
-        return mechanism("recommended", evidence=evidence, seed=self.seed)
+        """The recommended mechanism with the evidence that may be used, sources and the beacon."""
+        layer = LAYERS.create(evidence)
+        if isinstance(layer, Lineage) and self.columns.trusted_source is not None:
+            evidence = written(replace(layer, sources=True))
+        return mechanism("recommended", evidence=evidence, seed=self.seed, beacon=self.beacon)
 
 
 def _seconds(name: str, text: str, days: int) -> float:

@@ -159,7 +159,7 @@ class Work:
 
         ties = self._kept("ties", Clusters, tied)
         edges = overridden(ties.edges, day.overrides, day.inputs.ids, "units")
-        return clusters_by(submission, edges, ties.granularity, ties.lot)
+        return clusters_by(submission, edges, ties.granularity, mechanism.lot)
 
     def paid(self, mechanism: Mechanism, clusters: Clusters, prefix: str, *, groups: bool) -> Payments:
         """The other stages; ``groups`` asks for scores on groups of validation rows too."""

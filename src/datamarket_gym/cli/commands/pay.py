@@ -61,6 +61,13 @@ def command(
             help="When it closed, likewise: later units are told. If left out: those later than now."
         ),
     ] = None,
+    beacon: Annotated[
+        _Text,
+        typer.Option(
+            help="Text under which units of equal time draw lots for who was first: announce beforehand what it will "
+            "be, such as tomorrow's public random number. If left out: a digest of the validation rows."
+        ),
+    ] = None,
     strict: Annotated[
         bool | None,
         typer.Option(
@@ -70,7 +77,10 @@ def command(
     ] = None,
     trusted_source: Annotated[
         _Text,
-        typer.Option(help="Column naming the unit each unit derives from (its own id: an original)."),
+        typer.Option(
+            help="Column naming the unit each unit derives from. It counts where that unit came earlier; blank, "
+            "unknown, its own id or a later one: the clock decides as without."
+        ),
     ] = None,
     text: Annotated[_Text, typer.Option(help="Column with texts, embedded by --encoder.")] = None,
     image: Annotated[_Text, typer.Option(help="Column with image files, embedded by --encoder.")] = None,
@@ -136,7 +146,7 @@ def command(
     flags = {
         "amount": amount, "currency": currency, "negative": negative, "theta": theta, "encoder": encoder,
         "audit": audit, "opens": opens, "closes": closes, "strict": strict,
-        "columns.id": id_, "columns.identity": identity, "columns.label": label,
+        "beacon": beacon, "columns.id": id_, "columns.identity": identity, "columns.label": label,
         "columns.features": features, "columns.embedding": embedding, "columns.time": time,
         "columns.trusted_source": trusted_source, "columns.text": text, "columns.image": image,
         "files.images": images, "files.features": features_file, "files.embedding": embedding_file,

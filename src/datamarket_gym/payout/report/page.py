@@ -13,6 +13,7 @@ from datamarket_gym.judge.redteam import AuditReport
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.intervals import LEVEL
+from datamarket_gym.payout.lots import drawn_clusters, drawn_under
 from datamarket_gym.payout.names import look_alikes, visible
 from datamarket_gym.payout.outputs import clusters_to_show, payment_table
 from datamarket_gym.payout.red_team import read_red_team
@@ -114,6 +115,11 @@ def _notes(results: Results) -> list[str]:
     for group in look_alikes(inputs.identities)[:20]:
         shown = ", ".join(f"“{visible(name)}”" for name in group[:5])
         notes.append(f"These identities read alike and are different: {shown}.")
+    if drawn := len(drawn_clusters(results)):
+        notes.append(
+            f"In {drawn:,} clusters units of several names carry the same time: a lot decided who was first, drawn "
+            f"under {drawn_under(results)}."
+        )
     for claim in results.payees.claims[:20]:
         notes.append(claim.words(inputs.identities))
     owed = sum(b for b in results.division.balance if b > 0)
@@ -204,6 +210,7 @@ def _mechanism(results: Results) -> list[tuple[str, str]]:
             f"whole minor units by largest remainder, ties by content; negative scores: {spec.negative}",
         ),
         ("Seed", str(spec.seed)),
+        ("Units of equal time", f"draw lots under {drawn_under(results)}"),
     ]
 
 

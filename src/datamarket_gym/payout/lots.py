@@ -1,0 +1,26 @@
+"""Where a lot decided who was first, and under what it was drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Codes
+from datamarket_gym.evidence.order import seniority_ranks
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.results import Results
+
+
+def drawn_clusters(results: Results) -> Codes:
+    """The clusters that one identity owns because of a lot: another's unit in it carries the same time."""
+    submission, clusters = results.inputs.submission, results.payments.clusters
+    rank, label, owner = seniority_ranks(submission, clusters.lot), clusters.label, results.inputs.owner
+    by_rank = np.lexsort((rank, label))
+    first = by_rank[np.searchsorted(label[by_rank], label)]  # of the cluster that each unit is in
+    as_early = submission.times == submission.times[first]
+    return np.unique(label[as_early & (rank > rank[first]) & (owner != owner[first])])
+
+
+def drawn_under(results: Results) -> str:
+    """What lots are drawn under, in words."""
+    beacon = results.spec.beacon
+    return f"the beacon “{visible(beacon)}”" if beacon else "a digest of the validation rows"

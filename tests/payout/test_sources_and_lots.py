@@ -1,0 +1,160 @@
+"""Sources count where they were earlier and never outrank the clock; lots are drawn under the beacon."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from payout_files import cents, outputs, payments, run, spec, units, write
+from typer.testing import CliRunner
+
+from datamarket_gym.cli.app import app
+from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.stages import utility_oracle
+from datamarket_gym.payout.verify import verify
+
+SOURCES = {"columns": {"trusted_source": "source"}}
+THIEF = slice(60, 66)
+
+
+def reasons(folder):
+    return {row["reason"] for row in pq.read_table(folder / "evidence.parquet").to_pylist()}
+
+
+def test_naming_oneself_as_the_source_outranks_nobody(tmp_path):
+    """The thief's six units, copies of others', name themselves as originals; the others leave it empty."""
+    columns = units()
+    honest = run(tmp_path / "without", columns)
+    columns["source"] = [None] * 60 + columns["id"][THIEF]
+    found = run(tmp_path / "own", columns, **SOURCES)
+    assert payments(found) == payments(honest)
+    assert payments(found)["thief"]["payment"] < payments(found)["thief"]["without_evidence"]
+
+
+def originals(columns):
+    """The unit that each of the thief's copies."""
+    near = np.abs(columns["features"][THIEF, None] - columns["features"][None, :60]).max(axis=2)
+    return near.argmin(axis=1)
+
+
+def test_a_source_that_was_earlier_ties_and_one_that_was_later_says_nothing(tmp_path):
+    columns = units()
+    source = originals(columns)
+    columns["source"] = [None] * 60 + [columns["id"][i] for i in source]
+    found = run(tmp_path / "earlier", columns, **SOURCES)
+    assert cents(found)["thief"] == 0  # noisy copies are tied by their source, too
+    assert "trusted source" in reasons(found)
+    aimed = units()
+    aimed["source"] = [None] * 66
+    for copy, unit in zip(range(60, 66), source, strict=True):
+        aimed["source"][unit] = aimed["id"][copy]  # earlier units that name later ones
+    aimed["source"][0] = "no unit of this run"
+    assert payments(run(tmp_path / "later", aimed, **SOURCES)) == payments(run(tmp_path / "none"))
+
+
+def simultaneous():
+    """Copies of slightly other numbers, under another name, that carry the time of their originals."""
+    columns = units(copies=0)
+    noisy = columns["features"] + np.random.default_rng(3).normal(0, 1e-3, columns["features"].shape)
+    return {
+        "id": [*columns["id"], *(f"copy {i}" for i in range(60))],
+        "identity": [*columns["identity"], *["thief"] * 60],
+        "label": np.tile(columns["label"], 2),
+        "time": np.tile(columns["time"], 2),
+        "features": np.vstack([columns["features"], noisy]),
+    }
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """The same market under two beacons and under none, tied in pairs by the operator's table."""
+    import pyarrow as pa
+
+    place = tmp_path_factory.mktemp("drawn")
+    pairs = {"id_l": [f"u{i}" for i in range(60)], "id_r": [f"copy {i}" for i in range(60)]}
+    pq.write_table(pa.table({**pairs, "probability": [1.0] * 60}), place / "pairs.parquet")
+    linkage = {"edges": str(place / "pairs.parquet"), "between": "units"}
+    return {
+        beacon: run(place / (beacon or "none"), simultaneous(), beacon=beacon, linkage=linkage)
+        for beacon in ("", "round 4711", "round 4712")
+    }
+
+
+def owned(folder):
+    """The units that the thief is paid for."""
+    rows = pq.read_table(folder / "clusters.parquet").to_pylist()
+    return {row["unit"] for row in rows if row["identity"] == "thief" and row["share"] > 0}
+
+
+def test_a_beacon_decides_between_units_of_equal_time(drawn):
+    won = {beacon: owned(folder) for beacon, folder in drawn.items()}
+    assert all(15 < len(units) < 45 for units in won.values())  # a lot for each, about half
+    assert len({frozenset(units) for units in won.values()}) == 3
+    manifests = {b: json.loads((folder / "manifest.json").read_text()) for b, folder in drawn.items()}
+    assert len({m["run"] for m in manifests.values()}) == 3
+    assert manifests["round 4711"]["spec"]["beacon"] == "round 4711"
+    assert manifests["round 4711"]["mechanism"]["beacon"] == "round 4711"
+
+
+def test_no_file_of_a_run_tells_what_the_validation_rows_drew(tmp_path):
+    """They may be the next run's, too, and whoever knew their digest could vary copies until they win."""
+    columns = {**units(), "time": np.zeros(66)}
+    place = run(tmp_path, columns, audit=True)
+    spent = spec(audit=True)
+    inputs = read_inputs(
+        tmp_path / "in" / "units.parquet", tmp_path / "in" / "validation.parquet", spent
+    )
+    secret = utility_oracle(inputs, spent).secret.encode()
+    assert len(secret) == 64
+    held = list(place.rglob("*"))
+    assert len(held) > 15
+    for path in held:
+        if path.suffix == ".npz":
+            with np.load(path) as arrays:
+                assert not any(secret in arrays[name].astype("S").tobytes() for name in arrays.files)
+        elif path.is_file():
+            assert secret not in path.read_bytes()
+
+
+def test_names_and_the_order_of_rows_draw_no_lots(drawn, tmp_path):
+    columns = simultaneous()
+    swapped = {**columns, "identity": [name.replace("thief", "another") for name in columns["identity"]]}
+    pairs = drawn[""].parent.parent / "pairs.parquet"
+    linkage = {"edges": str(pairs), "between": "units"}
+    found = cents(run(tmp_path, swapped, beacon="round 4711", linkage=linkage))
+    assert found["another"] == cents(drawn["round 4711"])["thief"]
+
+
+def test_explain_and_the_report_name_the_beacon(drawn):
+    for beacon, under in (
+        ("round 4711", "the beacon “round 4711”"),
+        ("", "a digest of the validation rows"),
+    ):
+        done = CliRunner().invoke(app, ["explain", str(drawn[beacon]), "--identity", "thief"])
+        assert done.exit_code == 0, done.output
+        said = " ".join(done.output.split())
+        assert (
+            "In 60 of its clusters units of several names carry the same time: a lot decided who was first, drawn "
+            f"under {under}." in said
+        )
+        page = (drawn[beacon] / "report.html").read_text(encoding="utf-8")
+        assert f"draw lots under {under}" in page
+
+
+def test_recomputing_uses_the_beacon(drawn):
+    assert [check.what for check in verify(drawn["round 4711"], recompute=True) if not check.good] == []
+
+
+def test_the_flag_is_the_setting(tmp_path):
+    places = write(tmp_path, units())
+    files = [
+        str(places.submissions),
+        "--validation",
+        str(places.validation),
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    words = ["--amount", "1000.00", "--theta", "none", "--no-audit", "--beacon", "round 4711"]
+    done = CliRunner().invoke(app, ["pay", *files, *words])
+    assert done.exit_code == 0, done.output
+    assert outputs(tmp_path / "run") == outputs(run(tmp_path / "same", beacon="round 4711"))
