@@ -309,12 +309,13 @@ def mislabelled(market: Market, names: list[str], iban: str) -> Units:
     return made(bad.features, wrong, dealt, market.closing, iban=iban)
 
 
-def borrowed(office: Office) -> Case:
-    """Bad units under further names that state the victim's account."""
+def borrowed(office: Office, against: str) -> Case:
+    """Bad units under further names that state the victim's account, against the same with their own, or without."""
     market = office.market
     names = [f"further-{i + 1}" for i in range(3)]
-    bad = mislabelled(market, names, f"IBAN of {office.victims[LAST]}")
-    return Case(market.honest + bad, market.honest, settings=LINKED)
+    bad, own = (mislabelled(market, names, iban) for iban in (f"IBAN of {office.victims[LAST]}", ""))
+    before = market.honest + own if against == "own accounts" else market.honest
+    return Case(market.honest + bad, before, settings=LINKED)
 
 
 def shared(office: Office) -> Case:
@@ -346,8 +347,11 @@ CASES: dict[str, Callable[[Office], Case]] = {
     "6a 50 leaked rows": lambda o: leaking(o, 1.0),
     "6b* 50 leaked rows at cosine .99": lambda o: leaking(o, 0.99),
     "6c* 50 leaked rows at cosine .9": lambda o: leaking(o, 0.9),
-    "7a bad units that state the victim's account": borrowed,
+    "7a bad units that state the victim's account, against their own": lambda o: borrowed(
+        o, "own accounts"
+    ),
     "7b 22 names of one account, against 2": shared,
+    "7c* bad units that state the victim's account, against none": lambda o: borrowed(o, "none"),
     "8* means of public articles, first instead of last": squatting,
     "9a* means of others' units": distilling,
     "9b* own units at half their length": shortening,
