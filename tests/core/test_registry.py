@@ -20,6 +20,7 @@ NEEDED = {
     "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.9",
     "hybrid_perceptual_cosine": "hybrid_perceptual_cosine@0.9",
     "hybrid_source_cosine": "hybrid_source_cosine@0.9",
+    "lineage": "lineage@0.9",
     "sklearn": "sklearn@LogisticRegression",
     "quotient_shapley": "quotient_shapley/cosine@0.9",
     "quotient_banzhaf": "quotient_banzhaf/noisy_oracle_latent(p_fs=0.1, p_fm=0.2)",

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 def test_explain(folder):
     done = typed("explain", folder, "--identity", "[bold]thief[/]")
     assert done.exit_code == 0, done.output
-    assert "lineage@none" in done.output
+    assert "exact_hash" in done.output
     assert "Without the evidence in its clusters it would have been paid CHF" in " ".join(
         done.output.split()
     )
