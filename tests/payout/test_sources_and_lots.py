@@ -21,6 +21,10 @@ def reasons(folder):
     return {row["reason"] for row in pq.read_table(folder / "evidence.parquet").to_pylist()}
 
 
+def page(folder):
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
 def test_naming_oneself_as_the_source_outranks_nobody(tmp_path):
     """The thief's six units, copies of others', name themselves as originals; the others leave it empty."""
     columns = units()
@@ -44,12 +48,17 @@ def test_a_source_that_was_earlier_ties_and_one_that_was_later_says_nothing(tmp_
     found = run(tmp_path / "earlier", columns, **SOURCES)
     assert cents(found)["thief"] == 0  # noisy copies are tied by their source, too
     assert "trusted source" in reasons(found)
+    assert "all 6 units that name another as their source descend from it" in page(found)
     aimed = units()
     aimed["source"] = [None] * 66
     for copy, unit in zip(range(60, 66), source, strict=True):
         aimed["source"][unit] = aimed["id"][copy]  # earlier units that name later ones
     aimed["source"][0] = "no unit of this run"
-    assert payments(run(tmp_path / "later", aimed, **SOURCES)) == payments(run(tmp_path / "none"))
+    later = run(tmp_path / "later", aimed, **SOURCES)
+    assert payments(later) == payments(run(tmp_path / "none"))
+    assert "0 of 7 units that name another as their source descend from it; the others name" in page(
+        later
+    )
 
 
 def simultaneous():
@@ -137,8 +146,7 @@ def test_explain_and_the_report_name_the_beacon(drawn):
             "In 60 of its clusters units of several names carry the same time: a lot decided who was first, drawn "
             f"under {under}." in said
         )
-        page = (drawn[beacon] / "report.html").read_text(encoding="utf-8")
-        assert f"draw lots under {under}" in page
+        assert f"draw lots under {under}" in page(drawn[beacon])
 
 
 def test_recomputing_uses_the_beacon(drawn):

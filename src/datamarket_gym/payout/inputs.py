@@ -46,6 +46,7 @@ class Inputs:
     validation_embedding: Features | None
     links: dict[str, Optional]
     has_time: bool
+    derived: int  # units that name another as their source, here or not
     files: FileHashes
 
     @property
@@ -90,7 +91,7 @@ def _assembled(rows: Rows, held: Held, files: FileHashes) -> Inputs:
     return Inputs(
         submission, rows.ids, identities, held.features, held.label,
         held.features if rows.embedding is None else held.embedding, rows.links,
-        rows.time is not None, files,
+        rows.time is not None, _derived(rows), files,
     )  # fmt: skip
 
 
@@ -113,6 +114,11 @@ def _require_alike(rows: Rows, held: Held) -> None:
             f"the features of the submissions are {theirs_only!r} where those of the validation rows are "
             f"{ours_only!r}; give both tables the same columns"
         )
+
+
+def _derived(rows: Rows) -> int:
+    named = zip(rows.ids, rows.source or [], strict=rows.source is not None)
+    return sum(source not in (None, unit) for unit, source in named)
 
 
 def _sources(ids: list[str], source: Optional) -> NDArray[np.str_]:

@@ -1,4 +1,4 @@
-"""Where a lot decided who was first, and under what it was drawn."""
+"""Who was first beyond the clock: where a lot decided and under what it was drawn, and which sources counted."""
 
 from __future__ import annotations
 
@@ -24,3 +24,15 @@ def drawn_under(results: Results) -> str:
     """What lots are drawn under, in words."""
     beacon = results.spec.beacon
     return f"the beacon “{visible(beacon)}”" if beacon else "a digest of the validation rows"
+
+
+def source_words(results: Results) -> str:
+    """How many of the units that name a source descend from it."""
+    named = results.inputs.derived
+    counted = int((results.payments.clusters.edges.reason == "trusted source").sum())
+    if counted == named:
+        return f"all {named:,} units that name another as their source descend from it"
+    return (
+        f"{counted:,} of {named:,} units that name another as their source descend from it; the others name one that "
+        "is not among the units, or that did not come earlier"
+    )

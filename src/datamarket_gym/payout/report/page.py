@@ -13,7 +13,7 @@ from datamarket_gym.judge.redteam import AuditReport
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.intervals import LEVEL
-from datamarket_gym.payout.lots import drawn_clusters, drawn_under
+from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
 from datamarket_gym.payout.names import look_alikes, visible
 from datamarket_gym.payout.outputs import clusters_to_show, payment_table
 from datamarket_gym.payout.red_team import read_red_team
@@ -211,6 +211,7 @@ def _mechanism(results: Results) -> list[tuple[str, str]]:
         ),
         ("Seed", str(spec.seed)),
         ("Units of equal time", f"draw lots under {drawn_under(results)}"),
+        *([("Trusted sources", source_words(results))] if spec.columns.trusted_source else []),
     ]
 
 
