@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
@@ -26,8 +29,10 @@ from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import Check, places_of, verify
+from datamarket_gym.payout.warnings import StandingWarning, read_warnings
 
 _SHOWN = 20
+_FEW = 5  # items of a warning
 
 
 def run_and_show(
@@ -59,6 +64,10 @@ def run_and_show(
             row["without_evidence"], row["balance"], f"{row['units']:,}",
         )  # fmt: skip
     console = Console()
+    warnings = read_warnings(out)
+    _print_warnings(console, warnings)
+    for each in told:
+        console.print(f"Warning: {each.words.rstrip('.')}.", style="bold red", highlight=False, markup=False)
     console.print(table)
     if manifest["identities"] > _SHOWN:
         console.print(f"… and {manifest['identities'] - _SHOWN:,} more in payments.csv")
@@ -67,13 +76,28 @@ def run_and_show(
         highlight=False,
         markup=False,
     )
-    for warning in [*manifest["warnings"], *(each.words for each in told)]:
-        console.print(f"Warning: {warning.rstrip('.')}.", style="red", highlight=False, markup=False)
+    answer = ", with --despite NAME for each warning" if warnings else ""
     console.print(
         f"{manifest['units']:,} units make {manifest['clusters']:,} clusters. Read {out / 'report.html'}; "
-        f"then: datamarket ledger approve {out}",
+        f"then: datamarket ledger approve {out}{answer}",
         highlight=False, markup=False,
     )  # fmt: skip
+
+
+def _print_warnings(console: Console, warnings: list[StandingWarning]) -> None:
+    """Each warning with its name, what it means, and a few of those it is about."""
+    for warning in warnings:
+        console.print(
+            f"Warning: {warning.title}. ({warning.name})",
+            style="bold red",
+            highlight=False,
+            markup=False,
+        )
+        console.print(Padding(Text(warning.words), (0, 0, 0, 2)))
+        for item in warning.items[:_FEW]:
+            console.print(Padding(Text(f"- {item}"), (0, 0, 0, 2)))
+        if (more := warning.count - _FEW) > 0 and warning.items:
+            console.print(f"  and {more:,} more", highlight=False, markup=False)
 
 
 def show_checks(run: Path, recompute: bool, submissions: Path | None, validation: Path | None) -> bool:
@@ -83,7 +107,7 @@ def show_checks(run: Path, recompute: bool, submissions: Path | None, validation
     return _print_checks(checks)
 
 
-def approve_and_show(run: Path, by: str | None) -> bool:
+def approve_and_show(run: Path, by: str | None, despite: Sequence[str]) -> bool:
     """Verify and approve a run; whether it is approved now."""
     record = ledger.read_record(run)
     if record is not None and record.state != "draft":
@@ -93,7 +117,7 @@ def approve_and_show(run: Path, by: str | None) -> bool:
     if not all(check.good for check in checks):
         _print_checks([check for check in checks if not check.good])
         return False
-    done = ledger.approve(run, sha256(run / MANIFEST), by, places_of(run).carry_from)
+    done = ledger.approve(run, sha256(run / MANIFEST), by, places_of(run).carry_from, despite)
     Console().print("approved" if done else "was approved before; nothing changed")
     return True
 

@@ -1,6 +1,7 @@
-"""The ledger: runs, payments, overrides and an append-only history, kept by SQLite's transactions.
+"""The ledger: runs, payments, overrides, warnings and an append-only history, kept by SQLite's transactions.
 
-A run is a draft, then approved, then paid, and never goes back. Triggers in the file itself refuse to
+A run is a draft, then approved, then paid, and never goes back. It is approved by somebody who names each of its
+warnings; the history keeps who did. Triggers in the file itself refuse to
 change an approved run's payments or to rewrite history, whoever opens the file. Amounts are whole
 minor units. Wall-clock times stand here and nowhere else.
 """
@@ -12,12 +13,13 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.warnings import StandingWarning, require_answered
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -29,6 +31,9 @@ CREATE TABLE IF NOT EXISTS payments (
 CREATE TABLE IF NOT EXISTS overrides (
   run TEXT NOT NULL REFERENCES runs, position INTEGER NOT NULL, content TEXT NOT NULL,
   PRIMARY KEY (run, position));
+CREATE TABLE IF NOT EXISTS warnings (
+  run TEXT NOT NULL REFERENCES runs, position INTEGER NOT NULL, name TEXT NOT NULL, content TEXT NOT NULL,
+  PRIMARY KEY (run, name));
 CREATE TABLE IF NOT EXISTS carried (run TEXT PRIMARY KEY, into_run TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS history (
   entry INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, run TEXT NOT NULL, event TEXT NOT NULL,
@@ -53,7 +58,7 @@ CREATE TRIGGER IF NOT EXISTS history_stays BEFORE DELETE ON history
 CREATE TRIGGER IF NOT EXISTS {table}_{verb} BEFORE {verb} ON {table}
   WHEN (SELECT state FROM runs WHERE run = {row}.run) != 'draft'
   BEGIN SELECT RAISE(ABORT, 'an approved run cannot be changed'); END;"""
-    for table in ("payments", "overrides")
+    for table in ("payments", "overrides", "warnings")
     for verb, row in (("INSERT", "NEW"), ("UPDATE", "OLD"), ("DELETE", "OLD"))
 )
 
@@ -117,7 +122,13 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.commit()
 
 
-def draft(folder: Path, record: Record, entries: Sequence[Entry], overrides: Sequence[Override]) -> str:
+def draft(
+    folder: Path,
+    record: Record,
+    entries: Sequence[Entry],
+    overrides: Sequence[Override],
+    warnings: Sequence[StandingWarning] = (),
+) -> str:
     """Enter a run as a draft, with all its payments, in one transaction; returns its state.
 
     A run that is there already stays as it is.
@@ -144,13 +155,24 @@ def draft(folder: Path, record: Record, entries: Sequence[Entry], overrides: Seq
             "INSERT INTO overrides VALUES (?, ?, ?)",
             [(record.run, i, o.model_dump_json()) for i, o in enumerate(overrides)],
         )
+        connection.executemany(
+            "INSERT INTO warnings VALUES (?, ?, ?, ?)",
+            [(record.run, i, w.name, json.dumps(asdict(w))) for i, w in enumerate(warnings)],
+        )
         _note(connection, record.run, "draft", None, f"manifest {record.manifest}")
     return "draft"
 
 
-def approve(folder: Path, manifest: str, by: str | None = None, previous: Path | None = None) -> bool:
+def approve(
+    folder: Path,
+    manifest: str,
+    by: str | None = None,
+    previous: Path | None = None,
+    despite: Sequence[str] = (),
+) -> bool:
     """Approve the run; False (and nothing happens) where it was approved before.
 
+    ``despite`` names every warning of the run, and no other; each is entered into the history.
     ``previous`` is the folder whose balances this run has taken up: they are marked as carried in the
     same transaction, so that no second run can take them up too.
     """
@@ -165,8 +187,12 @@ def approve(folder: Path, manifest: str, by: str | None = None, previous: Path |
                 raise DataMarketError(
                     "manifest.json is not the one the run was entered with; run verify"
                 )
+            found = _warnings(connection)
+            require_answered(found, despite)
             if previous is not None:
                 _carry(connection, record.run)
+            for warning in found:
+                _note(connection, record.run, "despite", by, f"{warning.name}: {warning.title}")
             connection.execute("UPDATE runs SET state = 'approved' WHERE run = ?", (record.run,))
             _note(connection, record.run, "approved", by, f"manifest {manifest}")
     return True
@@ -207,6 +233,12 @@ def read_entries(folder: Path) -> list[Entry]:
         return [Entry(*row) for row in rows]
 
 
+def read_entered_warnings(folder: Path) -> list[StandingWarning]:
+    """The warnings that the run was entered with."""
+    with _opened(folder / NAME) as connection:
+        return _warnings(connection)
+
+
 def read_history(folder: Path) -> list[tuple[str, str, str, str]]:
     """(time, event, by, detail) from the first entry to the last."""
     with _opened(folder / NAME) as connection:
@@ -221,6 +253,11 @@ def _record(connection: sqlite3.Connection) -> Record | None:
         return None
     run, state, amount, currency, manifest, places = row
     return Record(run, state, amount, currency, manifest, json.loads(places))
+
+
+def _warnings(connection: sqlite3.Connection) -> list[StandingWarning]:
+    rows = connection.execute("SELECT content FROM warnings ORDER BY position")
+    return [StandingWarning.from_plain(json.loads(content)) for (content,) in rows]
 
 
 def _required(connection: sqlite3.Connection, folder: Path) -> Record:

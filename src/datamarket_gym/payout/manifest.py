@@ -11,7 +11,6 @@ from typing import Any
 from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json, sha256, write_json
-from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.spec import PayoutSpec
@@ -38,6 +37,7 @@ OUTPUTS = (
     *(f"records/{name}.npz" for name in RECORDS),
     "report.html",
     "threshold.json",
+    "warnings.json",
 )
 """Files whose bytes follow from the inputs; the ledger, which knows the time, is not among them."""
 
@@ -71,10 +71,6 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "mechanism": results.named_mechanism.model_dump(mode="json"),
             "utility": {"learner": spec.utility.learner, "empty": spec.utility.empty},
             "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
-            "warnings": [
-                *(f"{told.title}. {told.words}" for told in time_warnings(results.inputs, spec)),
-                *([] if results.collapse is None else [results.collapse]),
-            ],
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
             "versions": {

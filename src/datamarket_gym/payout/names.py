@@ -14,6 +14,13 @@ from datamarket_gym.core.errors import SubmissionError
 
 _FORMULA = ("=", "+", "-", "@", "\t", "'")
 LONGEST_SHOWN = 64
+_NOBODY = frozenset(
+    {
+        "nan", "<na>", "na", "n/a", "#n/a", "nat", "none", "null", "(null)", "nil", "void", "undefined", "unknown",
+        "missing", "blank", "(blank)", "empty", "(empty)", "anonymous", "true", "false",
+    }
+)  # fmt: skip
+_BLANK = "\u2800"  # a Braille cell without dots
 
 
 def require_writable(role: str, names: Iterable[str]) -> None:
@@ -55,3 +62,11 @@ def look_alikes(names: Sequence[str]) -> list[list[str]]:
         seen = "".join(c for c in folded if unicodedata.category(c) != "Cf")
         groups.setdefault(" ".join(seen.split()), []).append(name)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def says_nothing(name: str) -> bool:
+    """Whether a name is what software writes for a missing one, or has no letter, digit or sign in it."""
+    plain = unicodedata.normalize("NFKC", name).casefold().strip()
+    return plain in _NOBODY or not any(
+        unicodedata.category(c)[0] in "LNS" and c != _BLANK for c in plain
+    )

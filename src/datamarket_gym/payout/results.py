@@ -8,7 +8,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.content import combined_key
-from datamarket_gym.evidence.collapse import find_collapse
+from datamarket_gym.evidence.collapse import CollapsedMarket, find_collapse
 from datamarket_gym.payout.evidence import Payees
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.intervals import PayRule
@@ -44,12 +44,11 @@ class Results:
     without_evidence: list[int]
 
     @property
-    def collapse(self) -> str | None:
-        """What to say where similarity evidence took much of the market for one unit."""
-        found = find_collapse(
+    def collapse(self) -> CollapsedMarket | None:
+        """What similarity evidence made of the market, where it took much of it for one unit."""
+        return find_collapse(
             self.mechanism.evidence, self.inputs.submission, self.payments.clusters, checked=True
         )
-        return None if found is None else found.words
 
     @property
     def named_mechanism(self) -> Mechanism:

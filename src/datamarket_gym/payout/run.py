@@ -31,6 +31,8 @@ from datamarket_gym.payout.red_team import run_red_team
 from datamarket_gym.payout.report.page import write_report
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Payday, Places, Work
+from datamarket_gym.payout.warned import warnings_of
+from datamarket_gym.payout.warnings import read_warnings, write_warnings
 
 
 def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None = None) -> dict[str, Any]:
@@ -45,10 +47,12 @@ def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None =
             results = Work(payday, run).results()
             progress.stage("writing tables")
             write_tables(results, out)
+            warned = warnings_of(results)
+            write_warnings(warned, out)
             progress.stage("attacking a sample of the market")
             run_red_team(results, run.state / "audit", out / "audit.json")
             progress.stage("writing the report")
-            write_report(results, payday.run, out)
+            write_report(results, warned, payday.run, out)
             write_manifest(results, payday.run, payday.opening, out)
         progress.stage("entering the run into the ledger")
         manifest = read_manifest(out)
@@ -97,4 +101,4 @@ def _enter(manifest: dict[str, Any], places: Places, overrides: list[Override], 
         sha256(out / MANIFEST),
         places.as_dict(),
     )
-    ledger.draft(out, record, entries, overrides)
+    ledger.draft(out, record, entries, overrides, read_warnings(out))

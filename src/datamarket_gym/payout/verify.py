@@ -24,6 +24,8 @@ from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.warnings import FILE as WARNINGS
+from datamarket_gym.payout.warnings import read_warnings
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,9 @@ def verify(
 def _output(folder: Path, name: str, said: dict[str, Any] | None) -> Check:
     path = folder / name
     if said is None or not path.is_file():
-        older = said is None and name.startswith("records/")
+        older = said is None and (name.startswith("records/") or name == WARNINGS)
         return Check(
-            name, False, "missing; runs of 0.1.0 kept no records: pay again" if older else "missing"
+            name, False, "missing; an older version made this run: pay again" if older else "missing"
         )
     good = path.stat().st_size == said["bytes"] and sha256(path) == said["sha256"]
     return Check(name, good, "as written" if good else "changed since it was written")
@@ -94,6 +96,11 @@ def _sums(folder: Path, manifest: dict[str, Any]) -> list[Check]:
             "sum of payments", paid == manifest["amount"], f"{text(paid)} of {text(manifest['amount'])}"
         ),
         Check("sum of balances", balances == opening, f"{text(balances)}, brought in {text(opening)}"),
+        Check(
+            "warnings.json, ledger",
+            read_warnings(folder) == ledger.read_entered_warnings(folder),
+            f"{len(read_warnings(folder))} warnings",
+        ),
         Check(
             "payments.csv, payments.parquet, ledger",
             table == written == entered,

@@ -22,11 +22,26 @@ def show(run: Run) -> None:
 
 
 @group.command("approve")
-def approve(run: Run, by: By = None) -> None:
-    """Check a run and approve it; from then on it cannot be changed. A second approval does nothing."""
+def approve(
+    run: Run,
+    by: By = None,
+    despite: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A warning of the run that you looked at and accept, by its name; repeat it for each. "
+            "Without them all, the run is not approved and the missing ones are listed.",
+        ),
+    ] = None,
+) -> None:
+    """Check a run and approve it; from then on it cannot be changed. A second approval does nothing.
+
+    A run with warnings is approved only if each is named (--despite leak --despite loses_half). The ledger's
+    history keeps which were accepted, and by whom.
+    """
     from datamarket_gym.cli.payout import approve_and_show
 
-    if not approve_and_show(run, by):
+    if not approve_and_show(run, by, despite or []):
         raise typer.Exit(1)
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
+from datamarket_gym.payout.warnings import StandingWarning
+
 Row = dict[str, Any]
 
 
@@ -25,6 +27,7 @@ class PayoutPage:
     run: str
     amount: str
     currency: str
+    warnings: list[StandingWarning]
     facts: list[tuple[str, str]]
     notes: list[str]
     policy: str

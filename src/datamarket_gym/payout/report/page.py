@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,15 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.judge.redteam import AuditReport
 from datamarket_gym.judge.redteam.grid import family
-from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
-from datamarket_gym.payout.names import look_alikes, visible
+from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.outputs import clusters_to_show, payment_table
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.charts import payment_chart, red_team_chart, threshold_chart
 from datamarket_gym.payout.report.html import PayoutPage, Row, render
 from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.warnings import StandingWarning
 
 _MOST_ROWS = 5000
 _POLICY = {
@@ -29,12 +30,14 @@ _POLICY = {
 }
 
 
-def write_report(results: Results, run: str, folder: Path) -> None:
+def write_report(results: Results, warnings: Sequence[StandingWarning], run: str, folder: Path) -> None:
     """Render the report of a run."""
-    write_text(folder / "report.html", render(payout_page(results, run, folder)))
+    write_text(folder / "report.html", render(payout_page(results, warnings, run, folder)))
 
 
-def payout_page(results: Results, run: str, folder: Path) -> PayoutPage:
+def payout_page(
+    results: Results, warnings: Sequence[StandingWarning], run: str, folder: Path
+) -> PayoutPage:
     """Everything the report shows."""
     spec, threshold = results.spec, results.threshold
     audit, why = read_red_team(folder / "audit.json")
@@ -50,6 +53,7 @@ def payout_page(results: Results, run: str, folder: Path) -> PayoutPage:
         run=run,
         amount=amount,
         currency=spec.currency,
+        warnings=list(warnings),
         facts=_facts(results),
         notes=_notes(results),
         policy=f"Divided among {len(results.names):,} identities by what their data teach a model. "
@@ -101,8 +105,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
 
 
 def _notes(results: Results) -> list[str]:
-    inputs, spec = results.inputs, results.spec
-    notes = [f"{told.title}. {told.words}" for told in time_warnings(inputs, spec)]
+    spec, notes = results.spec, []
     if results.threshold.theta is None and spec.theta != "none":
         notes.append(evidence_words(results.threshold))
     if (
@@ -110,18 +113,11 @@ def _notes(results: Results) -> list[str]:
         and results.threshold.interval[0] >= results.threshold.interval[1]
     ):
         notes.append(evidence_words(results.threshold))
-    if results.collapse is not None:
-        notes.append(f"{results.collapse}.")
-    for group in look_alikes(inputs.identities)[:20]:
-        shown = ", ".join(f"“{visible(name)}”" for name in group[:5])
-        notes.append(f"These identities read alike and are different: {shown}.")
     if drawn := len(drawn_clusters(results)):
         notes.append(
             f"In {drawn:,} clusters units of several names carry the same time: a lot decided who was first, drawn "
             f"under {drawn_under(results)}."
         )
-    for claim in results.payees.claims[:20]:
-        notes.append(claim.words(inputs.identities))
     owed = sum(b for b in results.division.balance if b > 0)
     if owed * 10 > spec.minor:
         notes.append(

@@ -1,0 +1,169 @@
+"""What a run is warned of: one function that collects all warnings of its results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datamarket_gym.core.screen import counted
+from datamarket_gym.payout.clock import time_warnings
+from datamarket_gym.payout.names import look_alikes, says_nothing, visible
+from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning, in_order
+
+MANY = 5
+"""So many payees in one tree of tied units are many; in a smaller market of at least three, all of them."""
+COMMON = 20
+"""A linkage value of more identities than this is told as common, not as a claim."""
+CLEARLY = 10
+"""Pay counts as clear from a tenth of an equal share on, as in `judge.metrics.clearly_paid`."""
+
+
+def warnings_of(results: Results) -> list[StandingWarning]:
+    """All warnings of a run, in the order in which they are shown."""
+    looked = (_joined, _loses_half, _collapse, _claims, _common_keys, _look_alikes, _odd)
+    found = [warning for look in looked if (warning := look(results)) is not None]
+    return in_order([*_times(results), *found])
+
+
+def _joined(results: Results) -> StandingWarning | None:
+    """Trees of tied units that hold units of many payees."""
+    inputs, label, group = results.inputs, results.payments.clusters.label, results.payees.group
+    limit = min(MANY, max(3, len(np.unique(group))))
+    pairs = np.unique(np.stack([label, group[inputs.owner]]), axis=1)
+    payees = np.bincount(pairs[0], minlength=results.payments.clusters.n_clusters)
+    number, sizes = results.payments.scores.number, np.bincount(label)
+    many = np.flatnonzero(payees >= limit)
+    if not len(many):
+        return None
+    many = many[np.lexsort((number[many], -sizes[many], -payees[many]))]
+    owner = dict(zip(results.payments.shares.cluster, results.payments.shares.identity, strict=True))
+    items = [
+        f"tree {number[c]}: {sizes[c]:,} units of {payees[c]:,} payees, paid to "
+        f"“{visible(inputs.identities[owner[c]])}”"
+        for c in many
+    ]
+    return StandingWarning.of(
+        "joined_identities",
+        f"{counted(len(many), 'tree')} of tied units join {limit} payees or more",
+        f"Copies are seldom shared by so many. Units that differ may have been taken for one another, or somebody "
+        f"placed units early so as to own what others submit later: of each tree its earliest unit alone is paid. "
+        f"Open them in the report (What matched what); untie honest units with --overrides. The largest joins "
+        f"{counted(int(payees[many[0]]), 'payee')}.",
+        items,
+    )
+
+
+def _loses_half(results: Results) -> StandingWarning | None:
+    """Payees who would be paid more than twice as much had no evidence been used."""
+    n, group = len(results.inputs.identities), results.payees.group
+    paid, without = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
+    np.add.at(paid, group, np.array(results.division.paid[:n], dtype=object))
+    np.add.at(without, group, np.array(results.without_evidence[:n], dtype=object))
+    everybody = np.unique(group)
+    lost = [
+        int(g)
+        for g in everybody
+        if 2 * paid[g] < without[g] and CLEARLY * len(everybody) * without[g] > results.spec.minor
+    ]
+    if not lost:
+        return None
+    lost.sort(key=lambda g: (paid[g] - without[g], g))
+    first = {int(g): i for i, g in reversed(list(enumerate(group)))}
+    text, currency = results.spec.money.text, results.spec.currency
+    items = [
+        f"“{visible(results.inputs.identities[first[g]])}”: {currency} {text(paid[g])} instead of {text(without[g])}"
+        for g in lost
+    ]
+    return StandingWarning.of(
+        "loses_half",
+        f"{counted(len(lost), 'payee loses', 'payees lose')} more than half of their pay to evidence",
+        "Compared with the same run without any evidence. A cheat whose copies were caught is among them, and so is "
+        "somebody whose own work was taken for a copy. For each: datamarket explain RUN/ --identity NAME shows what "
+        "matched what; untie honest units with --overrides.",
+        items,
+    )
+
+
+def _collapse(results: Results) -> StandingWarning | None:
+    found = results.collapse
+    if found is None:
+        return None
+    return StandingWarning.of(
+        "collapse",
+        f"One tree holds {found.largest:,} of {found.units:,} different units",
+        f"{found.words}.",
+        count=found.largest,
+    )
+
+
+def _times(results: Results) -> list[StandingWarning]:
+    """What `payout.clock` finds about the times, with some of the units."""
+    inputs = results.inputs
+    return [
+        StandingWarning.of(
+            told.name,
+            told.title,
+            told.words,
+            [
+                f"“{visible(inputs.ids[u])}” of “{visible(inputs.identities[inputs.owner[u]])}”"
+                for u in told.units[:MOST_ITEMS]
+            ],
+            told.count,
+        )
+        for told in time_warnings(inputs, results.spec)
+    ]
+
+
+def _claims(results: Results) -> StandingWarning | None:
+    few = [claim for claim in results.payees.claims if len(claim.identities) <= COMMON]
+    if not few:
+        return None
+    return StandingWarning.of(
+        "claims",
+        f"{counted(len(few), 'claim')} that identities are one payee, not confirmed by all",
+        "Submitters fill these columns in, so a claim ties nobody and costs nobody anything. Ask those whom it "
+        "concerns; where they are one payee, say so with --edges or --overrides and pay again.",
+        [claim.words(results.inputs.identities) for claim in few],
+    )
+
+
+def _common_keys(results: Results) -> StandingWarning | None:
+    many = [claim for claim in results.payees.claims if len(claim.identities) > COMMON]
+    if not many:
+        return None
+    return StandingWarning.of(
+        "common_keys",
+        f"{counted(len(many), 'linkage value is', 'linkage values are')} shared by more than {COMMON} identities",
+        "It ties none of them. It may be a public computer or a broker, or one person under many names: find out "
+        "what the value is; where they are one payee, say so with --edges or --overrides and pay again.",
+        [
+            f"{claim.reason} = “{visible(claim.value)}”: {len(claim.identities):,} identities"
+            for claim in sorted(many, key=lambda claim: -len(claim.identities))
+        ],
+    )
+
+
+def _look_alikes(results: Results) -> StandingWarning | None:
+    groups = look_alikes(results.names)
+    if not groups:
+        return None
+    return StandingWarning.of(
+        "look_alikes",
+        f"{counted(len(groups), 'group')} of different identities whose names look alike",
+        "They are different accounts and are paid apart. Check that each is who they seem to be before money goes out; "
+        "join those that are one person with --overrides.",
+        [", ".join(f"“{spelled}”" for spelled in group) for group in groups],
+    )
+
+
+def _odd(results: Results) -> StandingWarning | None:
+    odd = [name for name in results.names if says_nothing(name)]
+    if not odd:
+        return None
+    return StandingWarning.of(
+        "odd_identities",
+        f"{counted(len(odd), 'identity', 'identities')} called nan, none, null or the like",
+        "Such names come from missing cells: units of several people may stand under one, and nobody can be paid "
+        "as nobody. Correct the identities in the table and pay again.",
+        [f"“{visible(name)}”" for name in odd],
+    )
