@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.payout.confusables import cannot_be_seen, skeleton
 
 _FORMULA = ("=", "+", "-", "@", "\t", "'")
 LONGEST_SHOWN = 64
@@ -21,6 +22,7 @@ _NOBODY = frozenset(
     }
 )  # fmt: skip
 _BLANK = "\u2800"  # a Braille cell without dots
+_NAMED = 3
 
 
 def require_writable(role: str, names: Iterable[str]) -> None:
@@ -37,11 +39,13 @@ def require_writable(role: str, names: Iterable[str]) -> None:
 
 def visible(name: str, longest: int = LONGEST_SHOWN) -> str:
     """A name as people may see it: invisible and reordering characters spelled out, long ones cut."""
-    shown = "".join(
-        f"⟨U+{ord(c):04X}⟩" if unicodedata.category(c) in ("Cf", "Cc", "Co", "Cn", "Zl", "Zp") else c
-        for c in name[: longest + 1]
-    )
+    shown = "".join(c if c.isascii() and c.isprintable() else _as_seen(c) for c in name[: longest + 1])
     return shown if len(name) <= longest else f"{shown[:longest]}… ({len(name):,} characters)"
+
+
+def _as_seen(c: str) -> str:
+    hidden = unicodedata.category(c) in ("Cf", "Cc", "Co", "Cn", "Zl", "Zp") or cannot_be_seen(c)
+    return f"⟨U+{ord(c):04X}⟩" if hidden else c
 
 
 def csv_safe(name: str) -> str:
@@ -55,18 +59,52 @@ def from_csv(name: str) -> str:
 
 
 def look_alikes(names: Sequence[str]) -> list[list[str]]:
-    """Groups of different names that read the same: letter case, compatibility forms, hidden characters."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        folded = unicodedata.normalize("NFKC", name).casefold()
-        seen = "".join(c for c in folded if unicodedata.category(c) != "Cf")
-        groups.setdefault(" ".join(seen.split()), []).append(name)
+    """Groups of different names that look alike: letter case, compatibility forms, confusable characters.
+
+    Two names are of one group if they have a key in common, or if others between them do. The keys are the
+    skeleton (UTS 39), of which letter case is forgotten, and the skeleton of the name without letter case: the
+    one takes AIice with a capital i for Alice, the other takes ALICE for alice.
+    """
+    place: dict[str, int] = {}
+    parent = list(range(len(names)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = i = parent[parent[i]]
+        return i
+
+    for i, name in enumerate(names):
+        for key in _keys(name):
+            a, b = root(place.setdefault(key, i)), root(i)
+            parent[max(a, b)] = min(a, b)
+    groups: dict[int, list[str]] = {}
+    for i, name in enumerate(names):
+        groups.setdefault(root(i), []).append(name)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def _keys(name: str) -> tuple[str, str]:
+    return (
+        "cased " + _seen(skeleton(name).casefold()),
+        "folded " + _seen(unicodedata.normalize("NFKC", name).casefold()),
+    )
+
+
+def _seen(text: str) -> str:
+    return " ".join(skeleton(text).casefold().split())
+
+
+def spelled(name: str) -> str:
+    """A name with its characters beyond ASCII named, so that it can be told from one that looks the same."""
+    shown = [c for c in dict.fromkeys(name) if ord(c) > 127]
+    named = [f"{unicodedata.name(c, 'no name').lower()}, U+{ord(c):04X}" for c in shown[:_NAMED]]
+    more = [f"{len(shown) - _NAMED} more"] if len(shown) > _NAMED else []
+    return f"“{visible(name)}”" + (f" ({'; '.join(named + more)})" if named else "")
 
 
 def says_nothing(name: str) -> bool:
     """Whether a name is what software writes for a missing one, or has no letter, digit or sign in it."""
     plain = unicodedata.normalize("NFKC", name).casefold().strip()
     return plain in _NOBODY or not any(
-        unicodedata.category(c)[0] in "LNS" and c != _BLANK for c in plain
+        unicodedata.category(c)[0] in "LNS" and c != _BLANK and not cannot_be_seen(c) for c in plain
     )

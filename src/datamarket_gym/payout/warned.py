@@ -6,7 +6,7 @@ import numpy as np
 
 from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.clock import time_warnings
-from datamarket_gym.payout.names import look_alikes, says_nothing, visible
+from datamarket_gym.payout.names import look_alikes, says_nothing, spelled, visible
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning, in_order
 
@@ -144,7 +144,7 @@ def _common_keys(results: Results) -> StandingWarning | None:
 
 
 def _look_alikes(results: Results) -> StandingWarning | None:
-    groups = look_alikes(results.names)
+    groups = sorted(look_alikes(results.names), key=len, reverse=True)
     if not groups:
         return None
     return StandingWarning.of(
@@ -152,8 +152,13 @@ def _look_alikes(results: Results) -> StandingWarning | None:
         f"{counted(len(groups), 'group')} of different identities whose names look alike",
         "They are different accounts and are paid apart. Check that each is who they seem to be before money goes out; "
         "join those that are one person with --overrides.",
-        [", ".join(f"“{spelled}”" for spelled in group) for group in groups],
+        [_alike(group) for group in groups],
     )
+
+
+def _alike(group: list[str]) -> str:
+    more = f" and {len(group) - 3} more" if len(group) > 3 else ""
+    return ", ".join(spelled(name) for name in group[:3]) + more
 
 
 def _odd(results: Results) -> StandingWarning | None:
