@@ -10,6 +10,7 @@ file agnews_minilm.npz is looked for in the folder that DATAMARKET_DATA names. N
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import subprocess
 import sys
@@ -61,7 +62,9 @@ def main() -> None:
         "--config", out / "payout.toml", "--overrides", out / "overrides.toml",
     )  # fmt: skip
     datamarket("explain", run, "--identity", "quick-copy")
-    datamarket("ledger", "approve", run, "--by", "R. Okafor")
+    accepted = [w["name"] for w in json.loads((run / "warnings.json").read_text(encoding="utf-8"))]
+    despite = [word for name in accepted for word in ("--despite", name)]  # after a look at each
+    datamarket("ledger", "approve", run, "--by", "R. Okafor", *despite)
     datamarket("verify", run, "--recompute")
 
 

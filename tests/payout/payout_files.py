@@ -92,6 +92,11 @@ def cents(folder, column="payment"):
     return {name: round(float(row[column]) * 100) for name, row in payments(folder).items()}
 
 
+def warned(folder):
+    """The names of a run's warnings."""
+    return [row["name"] for row in json.loads((folder / "warnings.json").read_text())]
+
+
 def outputs(folder):
     """The bytes of every file that follows from the inputs."""
     manifest = json.loads((folder / "manifest.json").read_text())

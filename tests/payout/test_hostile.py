@@ -89,7 +89,7 @@ def test_nothing_is_written_outside_the_run(tmp_path):
 def test_names_that_read_alike_are_pointed_out(folder):
     assert ["seller 0", "seller 0\u200b"] in look_alikes(sorted(payments(folder)))
     assert visible("a\u200bb\u202e") == "a⟨U+200B⟩b⟨U+202E⟩"
-    assert "read alike" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "names look alike" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["", "   ", "a\nb", "a\x00b", "a\x1b[31m"])

@@ -5,7 +5,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from payout_files import cents, run, spec, units, validation, write
+from payout_files import cents, run, spec, units, validation, warned, write
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import claimed, sha256
@@ -19,7 +19,7 @@ def folder(tmp_path):
 
 
 def approve(folder, previous=None):
-    return ledger.approve(folder, sha256(folder / "manifest.json"), "tester", previous)
+    return ledger.approve(folder, sha256(folder / "manifest.json"), "tester", previous, warned(folder))
 
 
 def events(folder):
@@ -36,7 +36,7 @@ def test_draft_approved_paid(folder):
     assert not ledger.mark_paid(folder, "transfer 2")
     assert not approve(folder)
     assert ledger.read_record(folder).state == "paid"
-    assert events(folder) == ["draft", "approved", "paid"]
+    assert events(folder) == ["draft", "despite", "approved", "paid"]
 
 
 def _race(folder, barrier, results):
@@ -54,7 +54,7 @@ def test_two_processes_approving_at_once_leave_one_approval(folder):
     for racer in racers:
         racer.join()
     assert sorted(done) == [False, False, False, True]
-    assert events(folder) == ["draft", "approved"]
+    assert events(folder) == ["draft", "despite", "approved"]
 
 
 @pytest.mark.parametrize(

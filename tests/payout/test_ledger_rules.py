@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from payout_files import cents, payments, run, units, validation
+from payout_files import cents, payments, run, units, validation, warned
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
@@ -50,7 +50,7 @@ def second(paydays, tmp_path):
 
 
 def approve(folder, previous=None, by="tester"):
-    return ledger.approve(folder, sha256(folder / "manifest.json"), by, previous)
+    return ledger.approve(folder, sha256(folder / "manifest.json"), by, previous, warned(folder))
 
 
 def told(folder, statement, *values):
@@ -70,18 +70,18 @@ def refused(folder, statement):
 
 def test_the_same_run_with_another_manifest_is_not_entered(first):
     record = ledger.read_record(first)
-    assert ledger.draft(first, record, [], []) == "draft"  # the very same: nothing to do
+    assert ledger.draft(first, record, [], [], []) == "draft"  # the very same: nothing to do
     for other in (replace(record, manifest="0" * 64), replace(record, run="0" * 64)):
         with pytest.raises(DataMarketError, match="holds another run"):
-            ledger.draft(first, other, [], [])
+            ledger.draft(first, other, [], [], [])
     assert ledger.read_record(first) == record
     approve(first)
-    assert ledger.draft(first, record, [], []) == "approved"
+    assert ledger.draft(first, record, [], [], []) == "approved"
 
 
 def test_a_run_is_entered_once_with_its_payments(first):
     record, entries = ledger.read_record(first), ledger.read_entries(first)
-    ledger.draft(first, record, [ledger.Entry("stranger", 1, 1, 0)], [])
+    ledger.draft(first, record, [ledger.Entry("stranger", 1, 1, 0)], [], [])
     assert ledger.read_entries(first) == entries
     assert [e.identity for e in entries] == sorted(e.identity for e in entries)
     for column in ("paid", "entitled", "balance"):
@@ -92,9 +92,9 @@ def test_a_run_is_entered_once_with_its_payments(first):
 def test_a_run_that_could_not_be_entered_whole_is_not_entered_at_all(first, tmp_path):
     record, entries = ledger.read_record(first), ledger.read_entries(first)
     with pytest.raises(DataMarketError, match="refuses"):
-        ledger.draft(tmp_path, record, [*entries, entries[0]], [])
+        ledger.draft(tmp_path, record, [*entries, entries[0]], [], [])
     assert ledger.read_record(tmp_path) is None
-    assert ledger.draft(tmp_path, record, entries, []) == "draft"
+    assert ledger.draft(tmp_path, record, entries, [], []) == "draft"
     assert ledger.read_entries(tmp_path) == entries
 
 

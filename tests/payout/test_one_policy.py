@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from payout_files import run, spec, write
+from payout_files import run, spec, warned, write
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
@@ -30,6 +30,7 @@ from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.lab import ExperimentSpec, run_experiment
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.stages import utility_oracle
+from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.pipeline import settle
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Dataset, Task, TaskDraw
@@ -130,8 +131,8 @@ def test_audits_and_paydays_settle_as_python_does(market, tables, tmp_path):
     assert report.why == said["why"] == python.why
     assert {name: said[name] for name in python.model_dump()} == python.model_dump(mode="json")
     assert report.warnings == [nobody_first(submission)]
-    [undated] = read_json(paid / "manifest.json")["warnings"]
-    assert "copies cannot be told from originals" in undated.lower()
+    assert warned(paid) == ["undated"]
+    assert "copies cannot be told from originals" in read_warnings(paid)[0].words.lower()
     assert all(trial.gain is None or trial.gain < 3 for trial in report.trials)  # it was 28
 
 
@@ -316,14 +317,15 @@ def test_a_payday_prints_a_collapse_and_keeps_it(tmp_path):
     submitted = {**names, "label": label[:120], "features": vectors[:120]}
     places = write(tmp_path, submitted, {"label": label[120:], "features": vectors[120:]})
     told = said_by("pay", places, tmp_path / "run", "--amount", "100", "--currency", "EUR")
-    undated, warning = read_json(tmp_path / "run" / "manifest.json")["warnings"]
-    assert undated.startswith("Nobody was first: the 120 units carry no times")
+    found = {w.name: w.words for w in read_warnings(tmp_path / "run")}
+    warning = found["collapse"]
     assert "holds 60 units of 4 of 4 identities" in warning
     assert (
         "validation rows are not like what was submitted" in warning
     )  # it was checked: no use in checking it
     assert "datamarket theta" not in warning
-    assert "Warning: lineage@" in told.stdout
+    assert "(collapse)" in told.stdout
+    assert "lineage@" in told.stdout
     assert "holds 60 units" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 

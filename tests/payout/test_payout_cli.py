@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from payout_files import units, write
+from payout_files import units, warned, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
@@ -43,7 +43,8 @@ def test_explain(folder):
 
 def test_verify_and_ledger(folder):
     assert typed("verify", folder).exit_code == 0
-    assert "approved" in typed("ledger", "approve", folder, "--by", "tester").output
+    accepted = [word for name in warned(folder) for word in ("--despite", name)]
+    assert "approved" in typed("ledger", "approve", folder, "--by", "tester", *accepted).output
     assert "nothing changed" in typed("ledger", "approve", folder).output
     assert "marked as paid" in typed("ledger", "paid", folder, "--reference", "transfer 7").output
     shown = typed("ledger", "show", folder).output

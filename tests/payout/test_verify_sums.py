@@ -39,10 +39,10 @@ def made_to_fit(folder, entries=None, **changes):
         said |= {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size}
     (folder / "manifest.json").write_text(json.dumps({**manifest, **changes}))
     record, found = ledger.read_record(folder), ledger.read_entries(folder)
+    warnings = ledger.read_entered_warnings(folder)
     (folder / ledger.NAME).unlink()
-    ledger.draft(
-        folder, replace(record, manifest=sha256(folder / "manifest.json")), entries or found, []
-    )
+    entered = replace(record, manifest=sha256(folder / "manifest.json"))
+    ledger.draft(folder, entered, entries or found, [], warnings)
 
 
 def swapped(text):
@@ -104,5 +104,5 @@ def test_a_ledger_of_another_run_is_found(copy):
     record, entries = ledger.read_record(copy), ledger.read_entries(copy)
     (copy / ledger.NAME).unlink()
     assert failed(copy) == ["ledger"]
-    ledger.draft(copy, replace(record, run="0" * 64), entries, [])
+    ledger.draft(copy, replace(record, run="0" * 64), entries, [], [])
     assert failed(copy) == ["manifest and ledger"]

@@ -48,6 +48,7 @@ class Inputs:
     has_time: bool
     derived: int  # units that name another as their source, here or not
     files: FileHashes
+    skipped: dict[str, list[str]]  # files in folders that were not read, by whose folder it is
 
     @property
     def owner(self) -> Codes:
@@ -92,6 +93,7 @@ def _assembled(rows: Rows, held: Held, files: FileHashes) -> Inputs:
         submission, rows.ids, identities, held.features, held.label,
         held.features if rows.embedding is None else held.embedding, rows.links,
         rows.time is not None, _derived(rows), files,
+        {"submissions": list(rows.skipped), "validation": list(held.skipped)},
     )  # fmt: skip
 
 

@@ -127,9 +127,9 @@ def draft(
     record: Record,
     entries: Sequence[Entry],
     overrides: Sequence[Override],
-    warnings: Sequence[StandingWarning] = (),
+    warnings: Sequence[StandingWarning],
 ) -> str:
-    """Enter a run as a draft, with all its payments, in one transaction; returns its state.
+    """Enter a run as a draft, with all its payments and warnings, in one transaction; returns its state.
 
     A run that is there already stays as it is.
     """

@@ -44,7 +44,7 @@ def visible(name: str, longest: int = LONGEST_SHOWN) -> str:
 
 
 def _as_seen(c: str) -> str:
-    hidden = unicodedata.category(c) in ("Cf", "Cc", "Co", "Cn", "Zl", "Zp") or cannot_be_seen(c)
+    hidden = unicodedata.category(c) in ("Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp") or cannot_be_seen(c)
     return f"⟨U+{ord(c):04X}⟩" if hidden else c
 
 

@@ -75,18 +75,22 @@ def image_bytes(folder: Path, names: Sequence[str]) -> list[bytes]:
     return found
 
 
-def image_tree(folder: Path, levels: int) -> list[tuple[str, ...]]:
-    """Images as (relative path, folder names): ``identity/label/file`` or ``label/file``."""
-    found = []
+def image_tree(folder: Path, levels: int) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Images as (relative path, folder names): ``identity/label/file`` or ``label/file``; and what was skipped.
+
+    Skipped is all that is no image by its ending, lies elsewhere, or is a link to a folder or to nothing.
+    """
+    found, skipped = [], []
     for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in IMAGES and path.is_file():
-            parts = path.relative_to(folder).parts
-            if len(parts) == levels + 1:
-                found.append(("/".join(parts), *parts[:levels]))
+        parts = path.relative_to(folder).parts
+        if path.suffix.lower() in IMAGES and path.is_file() and len(parts) == levels + 1:
+            found.append(("/".join(parts), *parts[:levels]))
+        elif path.is_symlink() or not path.is_dir():
+            skipped.append("/".join(parts))
     if not found:
         shape = "identity/label/file" if levels == 2 else "label/file"
         raise DataMarketError(f"{str(folder)!r} holds no images laid out as {shape}")
-    return found
+    return found, skipped
 
 
 Optional = list[str | None]
@@ -106,6 +110,7 @@ class Rows:
     links: dict[str, Optional]
     source: Optional | None
     columns: tuple[str, ...] = ()  # that the features came from
+    skipped: Sequence[str] = ()  # files of the folder that were not read
 
 
 @dataclass
@@ -116,14 +121,16 @@ class Held:
     label: NDArray[Any]
     embedding: Features | None
     columns: tuple[str, ...] = ()  # that the features came from
+    skipped: Sequence[str] = ()  # files of the folder that were not read
 
 
 def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
     """The submitted units; the hash of each file read is added to ``files``."""
     if path.is_dir():
-        ids, owners, labels = (list(part) for part in zip(*image_tree(path, 2), strict=True))
-        seen = _images(path, ids, ids, spec, files, "submissions")
-        return Rows(ids, owners, np.array(labels), seen, None, None, {}, None)
+        tree, skipped = image_tree(path, 2)
+        ids, owners, labels = (list(part) for part in zip(*tree, strict=True))
+        seen = _images(path, ids, ids, spec, files, "submissions", skipped)
+        return Rows(ids, owners, np.array(labels), seen, None, None, {}, None, skipped=skipped)
     table, columns = Table.open(path), spec.columns
     files["submissions"] = file_hash(path)
     names = {"identity": columns.identity, "label": columns.label}
@@ -168,8 +175,10 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
 def read_validation(path: Path, spec: PayoutSpec, files: FileHashes) -> Held:
     """The validation rows, likewise."""
     if path.is_dir():
-        names, labels = (list(part) for part in zip(*image_tree(path, 1), strict=True))
-        return Held(_images(path, names, names, spec, files, "validation"), np.array(labels), None)
+        tree, skipped = image_tree(path, 1)
+        names, labels = (list(part) for part in zip(*tree, strict=True))
+        seen = _images(path, names, names, spec, files, "validation", skipped)
+        return Held(seen, np.array(labels), None, skipped=skipped)
     table, columns = Table.open(path), spec.columns
     files["validation"] = file_hash(path)
     table.require("label", columns.label)
@@ -236,14 +245,19 @@ def _features(
 
 
 def _images(
-    folder: Path, names: list[str], ids: list[str], spec: PayoutSpec, files: FileHashes, role: str
+    folder: Path,
+    names: list[str],
+    ids: list[str],
+    spec: PayoutSpec,
+    files: FileHashes,
+    role: str,
+    skipped: Sequence[str] = (),
 ) -> Features:
+    """The images as vectors; the folder's hash covers their bytes and names, and the names of what was skipped."""
     content = image_bytes(folder, names)
-    digest = hashlib.sha256(
-        "\n".join(
-            sorted(f"{hashlib.sha256(c).hexdigest()} {n}" for c, n in zip(content, names, strict=True))
-        ).encode()
-    )
+    lines = sorted(f"{hashlib.sha256(c).hexdigest()} {n}" for c, n in zip(content, names, strict=True))
+    lines += [f"skipped {name}" for name in skipped]
+    digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
     files[role] = {"name": folder.name, "bytes": sum(map(len, content)), "sha256": digest.hexdigest()}
     return embed(content, "image", spec.encoder, ids)
 

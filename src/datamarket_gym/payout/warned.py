@@ -20,7 +20,7 @@ CLEARLY = 10
 
 def warnings_of(results: Results) -> list[StandingWarning]:
     """All warnings of a run, in the order in which they are shown."""
-    looked = (_joined, _loses_half, _collapse, _claims, _common_keys, _look_alikes, _odd)
+    looked = (_joined, _loses_half, _collapse, _claims, _common_keys, _look_alikes, _odd, _skipped)
     found = [warning for look in looked if (warning := look(results)) is not None]
     return in_order([*_times(results), *found])
 
@@ -36,11 +36,9 @@ def _joined(results: Results) -> StandingWarning | None:
     if not len(many):
         return None
     many = many[np.lexsort((number[many], -sizes[many], -payees[many]))]
-    owner = dict(zip(results.payments.shares.cluster, results.payments.shares.identity, strict=True))
     items = [
-        f"tree {number[c]}: {sizes[c]:,} units of {payees[c]:,} payees, paid to "
-        f"“{visible(inputs.identities[owner[c]])}”"
-        for c in many
+        f"tree {number[c]}: {sizes[c]:,} units of {payees[c]:,} payees, owned by {_owner(results, int(c))}"
+        for c in many[:MOST_ITEMS]
     ]
     return StandingWarning.of(
         "joined_identities",
@@ -50,7 +48,15 @@ def _joined(results: Results) -> StandingWarning | None:
         f"Open them in the report (What matched what); untie honest units with --overrides. The largest joins "
         f"{counted(int(payees[many[0]]), 'payee')}.",
         items,
+        len(many),
     )
+
+
+def _owner(results: Results, cluster: int) -> str:
+    shares, names = results.payments.shares, results.inputs.identities
+    owners = np.unique(shares.identity[(shares.cluster == cluster) & (shares.share > 0)])
+    more = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
+    return f"“{visible(names[owners[0]])}”{more}"
 
 
 def _loses_half(results: Results) -> StandingWarning | None:
@@ -171,4 +177,20 @@ def _odd(results: Results) -> StandingWarning | None:
         "Such names come from missing cells: units of several people may stand under one, and nobody can be paid "
         "as nobody. Correct the identities in the table and pay again.",
         [f"“{visible(name)}”" for name in odd],
+    )
+
+
+def _skipped(results: Results) -> StandingWarning | None:
+    items = [
+        f"{role}: {name}" for role, names in sorted(results.inputs.skipped.items()) for name in names
+    ]
+    if not items:
+        return None
+    return StandingWarning.of(
+        "skipped_files",
+        f"{counted(len(items), 'file')} in the folders {'was' if len(items) == 1 else 'were'} not read",
+        "Their endings are none of an image, or they do not lie where images must (identity/label/image, for "
+        "validation rows label/image). Whoever submitted them is not paid for them: convert or move them and pay "
+        "again, or make sure that they are no submissions.",
+        items,
     )
