@@ -24,7 +24,7 @@ def prototypes() -> dict[int, str]:
         for source in sources.split():
             first, _, last = source.partition("..")
             for point in range(int(first, 16), int(last or first, 16) + 1):
-                found[point] = looks
+                found.setdefault(point, looks)  # what cannot be seen comes first, and stays so
     return found
 
 

@@ -8,10 +8,10 @@ apostrophe in front (as does a name that begins with one, so the rule can be und
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.payout.confusables import cannot_be_seen, skeleton
+from datamarket_gym.payout.confusables import cannot_be_seen, prototypes, skeleton
 
 _FORMULA = ("=", "+", "-", "@", "\t", "'")
 LONGEST_SHOWN = 64
@@ -63,7 +63,8 @@ def look_alikes(names: Sequence[str]) -> list[list[str]]:
 
     Two names are of one group if they have a key in common, or if others between them do. The keys are the
     skeleton (UTS 39), of which letter case is forgotten, and the skeleton of the name without letter case: the
-    one takes AIice with a capital i for Alice, the other takes ALICE for alice.
+    one takes AIice with a capital i for Alice, the other takes ALICE for alice. Skeletons are taken twice, and of
+    composed characters too, because a few entries of the table lead to others or are never reached by one pass.
     """
     place: dict[str, int] = {}
     parent = list(range(len(names)))
@@ -83,15 +84,37 @@ def look_alikes(names: Sequence[str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _keys(name: str) -> tuple[str, str]:
-    return (
-        "cased " + _seen(skeleton(name).casefold()),
-        "folded " + _seen(unicodedata.normalize("NFKC", name).casefold()),
-    )
+class _Memo(dict[int, str]):
+    """What a function makes of each character, worked out when it is first met; for `str.translate`."""
+
+    def __init__(self, work: Callable[[str], str]) -> None:
+        self._work = work
+
+    def __missing__(self, point: int) -> str:
+        self[point] = made = self._work(chr(point))
+        return made
 
 
-def _seen(text: str) -> str:
-    return " ".join(skeleton(text).casefold().split())
+def _settled(text: str) -> str:
+    return skeleton(skeleton(text.casefold())).casefold()
+
+
+_CASED = _Memo(lambda c: _settled(skeleton(skeleton(c))))
+_FOLDED = _Memo(lambda c: _settled(unicodedata.normalize("NFKC", c)))
+
+
+def _keys(name: str) -> set[str]:
+    forms = {name}
+    if not name.isascii():  # entries that NFD takes apart before they are looked up: ȧ, ơ, ...
+        forms |= {form.translate(prototypes()) for form in (name, unicodedata.normalize("NFC", name))}
+    return {
+        *(f"cased {_key(unicodedata.normalize('NFD', form), _CASED)}" for form in forms),
+        f"folded {_key(unicodedata.normalize('NFKD', name), _FOLDED)}",
+    }
+
+
+def _key(text: str, look: _Memo) -> str:
+    return " ".join(unicodedata.normalize("NFD", text.translate(look)).split())
 
 
 def spelled(name: str) -> str:
