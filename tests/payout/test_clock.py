@@ -1,7 +1,6 @@
 """Times that say nothing, or cannot be true: told with their number, an error with strict, and no other bytes."""
 
 import datetime
-import json
 import warnings
 
 import numpy as np
@@ -15,6 +14,7 @@ from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.spec import checked_spec, payout_spec
+from datamarket_gym.payout.warnings import read_warnings
 
 DAY = 86_400.0
 START = datetime.datetime(2026, 5, 1, tzinfo=datetime.UTC).timestamp()
@@ -78,9 +78,9 @@ def test_times_outside_the_market_are_counted(tmp_path):
     assert late.title == "6 units are dated after the market closed (2026-05-30)"
     assert (early.name, early.count) == ("early_times", 3)
     found = run(tmp_path / "warned", dated(time), **market)
-    said = " ".join(json.loads((found / "manifest.json").read_text())["warnings"])
-    assert late.title in said
-    assert early.title in said
+    said = {w.name: (w.title, w.count, w.items) for w in read_warnings(found)}
+    assert said["future_times"] == (late.title, 6, tuple(f"“u{i}” of “thief”" for i in range(60, 66)))
+    assert said["early_times"][:2] == (early.title, 3)
     with pytest.raises(SubmissionError, match=r"future_times: 6 units .* early_times: 3 units"):
         run(tmp_path / "strict", dated(time), strict=True, **market)
 

@@ -67,7 +67,9 @@ def run_and_show(
     warnings = read_warnings(out)
     _print_warnings(console, warnings)
     for each in told:
-        console.print(f"Warning: {each.words.rstrip('.')}.", style="bold red", highlight=False, markup=False)
+        console.print(
+            f"Warning: {each.words.rstrip('.')}.", style="bold red", highlight=False, markup=False
+        )
     console.print(table)
     if manifest["identities"] > _SHOWN:
         console.print(f"… and {manifest['identities'] - _SHOWN:,} more in payments.csv")
