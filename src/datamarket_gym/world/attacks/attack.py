@@ -116,6 +116,11 @@ class Attack(ABC):
         """The name that tables print."""
         return name_of(self)
 
+    @property
+    def assumes(self) -> str:
+        """What has to be broken besides for it to work, such as the clock; most attacks need nothing."""
+        return ""
+
     @abstractmethod
     def blocks(self, own: Own) -> list[Block]:
         """What the attacker submits instead of its honest units."""

@@ -32,6 +32,11 @@ class Backdate(Attack):
     def __post_init__(self) -> None:
         _require_theft(self.victim, self.sigma, self.fraction)
 
+    @property
+    def assumes(self) -> str:
+        """A forged clock."""
+        return "that submitters can forge their times"
+
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and the copies, which keep the order of their originals."""
         if own.honest.time is None:
@@ -63,6 +68,11 @@ class GrindTies(Attack):
         _require_theft(self.victim, self.sigma, self.fraction)
         require_in("sigma", self.sigma, 0.0, np.inf, open_low=True)  # an exact copy has one key
         require_count("tries", self.tries)
+
+    @property
+    def assumes(self) -> str:
+        """A clock that does not tell."""
+        return "that copies have the times of their originals"
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and of each stolen one the luckiest copy, at the original's time."""

@@ -76,6 +76,11 @@ class Squat(Attack):
         require_choice("knows", self.knows, ("units", "leak"))
         require_in("sigma", self.sigma, 0.0, np.inf)
 
+    @property
+    def assumes(self) -> str:
+        """Foresight, or nothing."""
+        return "that it saw the others' units before they came" if self.knows == "units" else ""
+
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and the squatters, which derive from the nearest of the units they were made of."""
         rows, features, label = self._pool(own)
