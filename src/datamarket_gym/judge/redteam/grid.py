@@ -48,7 +48,7 @@ _GRID: dict[str, tuple[str, ...]] = {
         "victim=all, points=20",
         "victim=all, points=20, knows=leak",
     ),
-    "shadow": ("budget=0.5", "budget=0.25, besides=true"),
+    "shadow": ("budget=0.25", "budget=1.0, besides=true"),
     "outlier": ("budget=0.5", "budget=1.0, ratio=1.0"),
 }
 """Parameters to try per attack; an attack that is not listed is tried with its own defaults.

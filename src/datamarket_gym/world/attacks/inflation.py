@@ -65,8 +65,8 @@ class Shadow(Attack):
 class Outlier(Attack):
     """Adds units that own a region nobody else covers, each made of one of its own.
 
-    Leaked validation rows are sorted by their distance to the nearest unit of their label, the loneliest first: of
-    the others' units with ``knows=units``, of its own with ``knows=own``. Toward each, ``ratio`` times its own
+    Leaked validation rows are sorted by their distance to the nearest unit, the loneliest first: of the others'
+    units with ``knows=units``, of its own with ``knows=own``. Toward each, ``ratio`` times its own
     number of them, goes a copy of its nearest own unit, of that label if it has one, by at most the ``budget``.
     """
 
@@ -83,7 +83,7 @@ class Outlier(Attack):
         """Own units, and those that reach out."""
         covering = np.flatnonzero(own.owner != own.name) if self.knows == "units" else own.rows
         goals, label = own.state.leaked_features, own.state.leaked_label
-        lonely = _distances(goals, label, own, covering).min(axis=1, initial=np.inf)
+        lonely = squares(goals, own.honest.features[covering]).min(axis=1, initial=np.inf)
         order = np.argsort(-lonely, kind="stable")
         chosen = order[: max(1, round(self.ratio * len(own.rows)))]
         from_mine = _distances(goals[chosen], label[chosen], own, own.rows)
