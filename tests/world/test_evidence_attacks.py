@@ -241,7 +241,7 @@ def test_own_sources_are_claimed_in_the_column_and_not_in_truth(market):
         create("attack", "link_claim").apply(0, nameless)
 
 
-def test_claimed_accounts_ruin_the_victim_of_plain_linkage(market):
+def test_the_account_claimed_is_the_victims_and_the_junk_the_attackers(market):
     profile = attacked(market, "link_claim")
     submission, new = profile.submission, added(market, profile)
     assert set(submission.metadata["account"][new]) == {"provider_1"}
