@@ -11,6 +11,7 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.registry import components, create
 from datamarket_gym.evidence.graph import EvidenceGraph
+from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.judge.redteam import market_state
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
@@ -219,6 +220,20 @@ def test_ground_copies_have_the_smallest_key_of_their_tries(market, undated):
     assert attacked(undated, "grind_ties").submission.time is None
     with pytest.raises(ParameterError, match="sigma = 0"):
         create("attack", "grind_ties(sigma=0.0)")
+
+
+def test_lots_are_ground_with_a_good_guess_and_not_with_a_bad_one(market, equal):
+    """The guess is all that lots are drawn under: the seed and the beacon."""
+    profile = attacked(equal, "grind_ties(victim=all, guess=0|tulip)")
+    new = np.flatnonzero(added(equal, profile))
+    origin = {unit: at for at, unit in enumerate(profile.submission.id.tolist())}
+    source = [origin[unit] for unit in profile.truth.source[new].tolist()]
+    wins = {}
+    for lot in ("0|tulip", "0|rose"):
+        rank = seniority_ranks(profile.submission, lot)
+        wins[lot] = (rank[new] < rank[source]).mean()
+    assert wins["0|tulip"] > 0.85
+    assert 0.25 < wins["0|rose"] < 0.75
 
 
 def test_own_sources_are_claimed_in_the_column_and_not_in_truth(market):

@@ -55,7 +55,8 @@ class GrindTies(Attack):
 
     Of ``tries`` noisy copies (``sigma``) of each unit it submits the one with the smallest content key: the owner,
     where units of equal time go to the smallest. With a ``guess`` it is the one with the earliest lot, the HMAC of
-    the content key under the guessed beacon. Knows their units and, where there are any, times no finer than theirs.
+    the content key under what lots are drawn under, ``SEED|BEACON``. Knows their units and, where there are any, their
+    times, which the clock lets it share.
     """
 
     victim: int | str = 1
