@@ -142,6 +142,16 @@ def _print_explanation(found: Explanation, money: Currency) -> None:
         "accuracy over chance.",
         highlight=False,
     )
+    if found.leaked:
+        rows = ", ".join(
+            f"{leak['unit']} is row {leak['row']} ({leak['by']}, {leak['likeness']})"
+            for leak in found.leaked[:_SHOWN]
+        )
+        more = f" and {len(found.leaked) - _SHOWN:,} more" if len(found.leaked) > _SHOWN else ""
+        console.print(
+            f"{len(found.leaked):,} of its units are validation rows, or nearly, and earn nothing: {rows}{more}.",
+            highlight=False, markup=False,
+        )  # fmt: skip
     if found.balance:
         console.print(
             f"{money.code} {text(found.balance)} are carried to the next run.", highlight=False

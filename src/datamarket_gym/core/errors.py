@@ -63,16 +63,35 @@ class OracleRequiredError(DataMarketError):
     """An oracle layer was used where there is no ground truth to ask."""
 
 
+class LeakError(DataMarketError):
+    """Submitted units are validation rows, or nearly: names them and the rows."""
+
+
 class LearnerError(DataMarketError):
     """A learner failed on a coalition; the message names the coalition."""
 
 
-class CollapsedMarketWarning(UserWarning):
-    """Similarity evidence tied much of a market into one cluster; says how much, and what to do."""
+class MarketWarning(UserWarning):
+    """What is paid rests on something that does not hold in this market: names the mechanism, says what to do."""
+
+    what = ""
+    """What happened, in a clause."""
 
     def __init__(self, mechanism: str, words: str) -> None:
         super().__init__(f"{mechanism}: {words}")
         self.mechanism, self.words = mechanism, words
+
+
+class CollapsedMarketWarning(MarketWarning):
+    """Similarity evidence tied much of a market into one cluster; says how much, and what to do."""
+
+    what = "the market collapsed"
+
+
+class LeakedRowsWarning(MarketWarning):
+    """Units equal validation rows, or nearly, and were set aside; says which, and what to do."""
+
+    what = "units equal validation rows"
 
 
 def require_in(parameter: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:

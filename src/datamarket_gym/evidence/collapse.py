@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.core.errors import CollapsedMarketWarning
+from datamarket_gym.core.errors import CollapsedMarketWarning, MarketWarning
 from datamarket_gym.evidence.graph import LAYERS, Clusters
 from datamarket_gym.units.submission import Submission
 
@@ -65,9 +65,9 @@ class CollapsedMarket:
 
 @contextmanager
 def told_once() -> Iterator[None]:
-    """No warning of collapses inside: for attacks on a market of which it was told when all were honest."""
+    """No warnings of the market inside: for attacks on one of which it was told when all were honest."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapsedMarketWarning)
+        warnings.simplefilter("ignore", MarketWarning)
         yield
 
 

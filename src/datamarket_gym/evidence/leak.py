@@ -12,11 +12,11 @@ two cosines, and not below the second:
 
 - copies: p10 of the cosine of a validation row with a copy of it under noise of 0.02 of a median vector, the
   near-duplicate level of the admissibility check;
-- strangers: what one honest unit in ten thousand reaches with its nearest validation row. Where units are
+- strangers: what one honest unit in two thousand reaches with its nearest validation row. Where units are
   that alike anyway (images, digits) copies lie below it, and it alone is the level. It is measured on
-  the rows, which nobody but the operator chooses: how near is each to the nearest *other* row? The logarithm of
-  1 - cosine is taken for normal, by the median and the 90th percentile of the cosine, so that a few
-  duplicates among the rows do not lift it.
+  the rows, which nobody but the operator chooses: how near is each to the nearest *other* row? Among points
+  of d dimensions 1 - cosine to the nearest has a Weibull law, P(1 - cosine < x) = 1 - exp(-(x / s)^(d / 2)); s and
+  d are fitted to the median and the 10th percentile, so that a few duplicates among the rows lift nothing.
 
 No submission moves the level, so a unit is a leak or not whatever else is submitted.
 """
@@ -24,10 +24,9 @@ No submission moves the level, so a unit is a leak or not whatever else is submi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence.layers.content import ExactHash
 from datamarket_gym.evidence.layers.minhash import ngrams
 from datamarket_gym.evidence.threshold.choice import LEAST, LabelledVectors, variants_for
@@ -43,11 +44,14 @@ from datamarket_gym.units.submission import Submission, Text
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
 
-HIT = 1e-4
-"""Share of honest units that the level would take for copies if their tail were normal; it is heavier."""
+HIT = 5e-4
+"""Share of honest units that the level takes for copies; near duplicates that data sets hold come on top."""
 JACCARD, _WORDS = 0.5, 2
+_TOLD = 5  # leaks that a sentence lists
+_SEED = 0  # of the noise by which the level is measured: the level is a function of the rows alone
 _SAMPLE = 2000  # validation rows that the level is measured on
 _BLOCK = 8192
+_EQUAL = 1e-12  # directions closer than this are one
 _SLACK = 1e-4  # float32 products within this of the level are decided in float64
 
 
@@ -64,11 +68,14 @@ class HeldRows:
 class Leaks:
     """Unit ``unit[i]`` (its place in the submission) is validation row ``row[i]``, or nearly.
 
-    ``by`` says what they share: ``identical`` features, ``text``, or the direction of their ``features`` or
-    ``embedding``; ``likeness`` how much of it: 1, the Jaccard similarity, or the cosine.
+    ``id`` and ``identity`` are the submission's names of it. ``by`` says what they share: ``identical`` features,
+    ``text``, or the direction of their ``features`` or ``embedding``; ``likeness`` how much of it: 1, the Jaccard
+    similarity, or the cosine.
     """
 
     unit: Codes
+    id: NDArray[Any]
+    identity: NDArray[Any]
     row: Codes
     likeness: Values
     by: Text
@@ -79,24 +86,49 @@ class Leaks:
     @staticmethod
     def none() -> Leaks:
         """Nothing leaked."""
-        empty = np.empty(0, dtype=np.int64)
-        return Leaks(empty, empty, np.empty(0), np.empty(0, dtype=np.str_))
+        places, names = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.str_)
+        return Leaks(places, names, names, places, np.empty(0), names)
 
     def others(self, units: int) -> Codes:
         """The places of the units that are no leaks."""
         return np.setdiff1d(np.arange(units), self.unit)
 
+    def words(self, shown: Callable[[str], str] = str) -> str:
+        """How many, of whom, and which rows most of all; ``shown`` makes names fit to be read."""
+        names = counted(len(np.unique(self.identity)), "identity", "identities")
+        rows, times = np.unique(self.row, return_counts=True)
+        most = int(times.argmax())
+        common = f", row {rows[most]} {times[most]:,} times" if times[most] > 1 else ""
+        some = ", ".join(
+            f"{shown(name)} of {shown(who)} is row {row} ({by}, {likeness:.3f})"
+            for name, who, row, by, likeness in self.listed()[:_TOLD]
+        )
+        more = f" and {len(self) - _TOLD:,} more" if len(self) > _TOLD else ""
+        return (
+            f"{counted(len(self), 'unit')} of {names} equal validation rows or nearly "
+            f"({counted(len(rows), 'different row')}{common}): {some}{more}"
+        )
 
-def find_leaks(submission: Submission, held: HeldRows, seed: int = 0) -> Leaks:
+    def listed(self) -> list[tuple[str, str, int, str, float]]:
+        """Each leaked unit: its id, its identity, the row, what they share, and how much of it."""
+        columns = (self.id, self.identity, self.row, self.by, self.likeness)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def find_leaks(submission: Submission, held: HeldRows) -> Leaks:
     """The leaked units in order of their places, each with the first row it equals, or the nearest."""
     best = _Best(len(submission))
-    for left, right, name in _spaces(submission, held):
-        level = near_copy_level(right, seed)
-        if level is not None:
-            best.offer(*_near(left, right, level), name)
+    for ours, theirs, name in _spaces(submission, held):
+        known = _known(LabelledVectors(theirs, np.zeros(len(theirs), dtype=np.int64)))
+        if known.level is not None:
+            best.offer(*_near(ours, known.directions, known.level), name)
     best.offer(*_similar_texts(submission.metadata.get("text"), held.text), "text")
     best.offer(*_identical(submission.features, held.features), "identical")
-    return best.leaks()
+    place = np.flatnonzero(best.row >= 0)
+    return Leaks(
+        place, submission.id[place], submission.identity[place], best.row[place], best.likeness[place],
+        best.by[place],
+    )  # fmt: skip
 
 
 class _Best:
@@ -110,49 +142,62 @@ class _Best:
     def offer(self, unit: Codes, row: Codes, likeness: Values, by: str) -> None:
         self.row[unit], self.likeness[unit], self.by[unit] = row, likeness, by
 
-    def leaks(self) -> Leaks:
-        found = np.flatnonzero(self.row >= 0)
-        return Leaks(found, self.row[found], self.likeness[found], self.by[found])
-
 
 def _spaces(submission: Submission, held: HeldRows) -> Iterator[tuple[Features, Features, str]]:
     """The vectors that both sides have: features, which are trained on, and embeddings."""
-    yield submission.features, held.features, "features"
-    if submission.embedding is not None and held.embedding is not None:
-        yield submission.embedding, held.embedding, "embedding"
+    for name in ("features", "embedding"):
+        ours, theirs = getattr(submission, name), getattr(held, name)
+        if ours is None or theirs is None:
+            continue
+        if ours.shape[1] != theirs.shape[1]:
+            raise SubmissionError(
+                f"column {name!r} has {ours.shape[1]} numbers per unit but the validation rows have "
+                f"{theirs.shape[1]}; use the same encoder for both"
+            )
+        yield ours, theirs, name
 
 
-def near_copy_level(rows: Features, seed: int = 0) -> float | None:
-    """The cosine from which on a unit counts as a copy of a validation row; None for too few rows."""
-    return _level(LabelledVectors(rows, np.zeros(len(rows), dtype=np.int64)), seed)
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is worked out once for validation rows: from which cosine on a unit is a copy, and directions."""
+
+    level: float | None  # None for too few rows
+    directions: Features
 
 
 @lru_cache(maxsize=8)
-def _level(rows: LabelledVectors, seed: int) -> float | None:
+def _known(rows: LabelledVectors) -> _Known:
     """Audits and experiments pay thousands of times on the same validation rows."""
-    pool = rows.pool(seed).vectors  # each content once, in its order: the order of rows does not matter
+    return _Known(near_copy_level(rows.vectors), directions(rows.vectors))
+
+
+def near_copy_level(rows: Features) -> float | None:
+    """The cosine from which on a unit counts as a copy of a validation row; None for too few rows."""
+    # Each content once, in its order: the order of rows does not matter.
+    pool = LabelledVectors(rows, np.zeros(len(rows), dtype=np.int64)).pool(_SEED).vectors
     pool = pool[np.linalg.norm(pool, axis=1) > 0][:_SAMPLE]
     if len(pool) < LEAST:
         return None
     some = Embeddings(pool)
-    copies = variant_similarities(some, ATTACKS.create(variants_for(some)), np.arange(len(pool)), seed)
-    near, strangers = float(np.quantile(copies, 0.10)), _strangers(directions(pool))
+    noisy = ATTACKS.create(variants_for(some))
+    near = float(np.quantile(variant_similarities(some, noisy, np.arange(len(pool)), _SEED), 0.10))
+    strangers = _strangers(directions(pool))
     return max(strangers, (strangers + near) / 2)
 
 
 def _strangers(unit: Features) -> float:
-    """The cosine with the nearest other row that one row in 1 / HIT reaches, by the tail of the rest."""
+    """The cosine with the nearest other row that a share HIT of rows reaches, by the law of the others."""
     highest: Values = np.empty(len(unit))
     for at in range(0, len(unit), _BLOCK):
         block = unit[at : at + _BLOCK] @ unit.T
         block[np.arange(len(block)), at + np.arange(len(block))] = -1.0
         highest[at : at + _BLOCK] = block.max(axis=1)
-    median, near = np.quantile(highest, [0.5, 0.9])
-    if near >= 1.0:  # one row in ten has an equal: no direction tells a copy
+    middle, near = np.log(np.maximum(1.0 - np.quantile(highest, [0.5, 0.9]), _EQUAL))
+    if near == math.log(_EQUAL):  # one row in ten has an equal: no direction tells a copy
         return 1.0
-    spreads = NormalDist().inv_cdf(1 - HIT) / NormalDist().inv_cdf(0.9)
-    apart = math.log1p(-median)
-    return 1.0 - math.exp(apart + spreads * (math.log1p(-near) - apart))
+    at_half, at_tenth, at_hit = (math.log(-math.log1p(-share)) for share in (0.5, 0.1, HIT))
+    slope = (middle - near) / (at_half - at_tenth)  # 2 / d
+    return 1.0 - math.exp(middle - slope * (at_half - at_hit))
 
 
 def directions(vectors: Features) -> Features:
@@ -166,9 +211,8 @@ Found = tuple[Codes, Codes, Values]
 """Units, the row of each, and how alike they are."""
 
 
-def _near(units: Features, rows: Features, level: float) -> Found:
+def _near(units: Features, held: Features, level: float) -> Found:
     """The nearest row of each unit whose cosine with it reaches the level, a block of units at a time."""
-    held = directions(rows)
     short = held.astype(np.float32).T
     found: list[Found] = []
     for at in range(0, len(units), _BLOCK):

@@ -124,7 +124,8 @@ def provider_totals(payments: PaidTotals, profile: SubmittedProfile) -> dict[str
 
 def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> float:
     """Share of clusters that mix units of several latent owners."""
-    owner = profile.truth.aligned(profile.submission).owner_codes()
+    playing = clusters.submission or profile.submission  # less than was submitted where rows leaked
+    owner = profile.truth.aligned(playing).owner_codes()
     pairs = np.unique(np.stack([clusters.label, owner]), axis=1)
     owners_per_cluster = np.bincount(pairs[0])
     return float((owners_per_cluster > 1).mean())

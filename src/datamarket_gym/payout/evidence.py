@@ -39,7 +39,7 @@ def known_ties(inputs: Inputs, spec: PayoutSpec, edge_table: Path | None) -> Edg
         derived = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         found.append(Edges.of(derived[:, 1], derived[:, 0], "trusted source"))
     if edge_table is not None and spec.linkage.between == "units":
-        found.append(_supplied(edge_table, inputs.ids, spec, "unit"))
+        found.append(_supplied(edge_table, inputs.ids, spec, "unit", inputs.aside))
     return Edges.concat(found)
 
 
@@ -85,14 +85,18 @@ def _first_values(inputs: Inputs, columns: Sequence[str]) -> dict[str, list[str 
     return out
 
 
-def _supplied(path: Path, names: Sequence[str], spec: PayoutSpec, what: str) -> Edges:
-    return _pairs(read_pairs(path), names, spec, what, f"supplied by {path.name}")
+def _supplied(
+    path: Path, names: Sequence[str], spec: PayoutSpec, what: str, aside: frozenset[str] = frozenset()
+) -> Edges:
+    return _pairs(read_pairs(path), names, spec, what, f"supplied by {path.name}", aside)
 
 
 def _pairs(
-    pairs: Sequence[Pair], names: Sequence[str], spec: PayoutSpec, what: str, reason: str
-) -> Edges:
+    pairs: Sequence[Pair], names: Sequence[str], spec: PayoutSpec, what: str, reason: str,
+    aside: frozenset[str] = frozenset(),
+) -> Edges:  # fmt: skip
     place = {name: i for i, name in enumerate(names)}
+    pairs = [(a, b, p) for a, b, p in pairs if not {a, b} & aside]
     for name in (n for a, b, _ in pairs for n in (a, b)):
         if name not in place:
             raise DataMarketError(

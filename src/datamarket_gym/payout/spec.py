@@ -13,6 +13,7 @@ from datamarket_gym.core.specs import Document, fault
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
+from datamarket_gym.pipeline.set_aside import LeakCheck
 
 HASH_ONLY = "exact_hash"
 
@@ -69,6 +70,7 @@ class PayoutSpec(Document):
     learner: str = "knn"
     encoder: str | None = None
     audit: bool = True
+    leak_check: LeakCheck = "drop"  # what becomes of units that are validation rows
     seed: int = Field(default=0, ge=0)
     columns: Columns = Columns()
     files: Files = Files()
@@ -104,7 +106,7 @@ class PayoutSpec(Document):
 
     def mechanism(self, evidence: str) -> Mechanism:
         """The recommended mechanism with the evidence that may be used."""
-        return mechanism("recommended", evidence=evidence, seed=self.seed)
+        return mechanism("recommended", evidence=evidence, leak_check=self.leak_check, seed=self.seed)
 
 
 def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:

@@ -86,6 +86,12 @@ def command(
     carry_from: Annotated[
         Path | None, typer.Option(help="Folder of an approved run whose balances are taken up.")
     ] = None,
+    leak_check: Annotated[
+        _Text,
+        typer.Option(
+            help="Units that are validation rows, or nearly: drop (they earn nothing), error, or off."
+        ),
+    ] = None,
     audit: Annotated[
         bool | None,
         typer.Option("--audit/--no-audit", help="Attack a sample of the market for the report."),
@@ -99,7 +105,8 @@ def command(
 
     flags = {
         "amount": amount, "currency": currency, "negative": negative, "theta": theta, "encoder": encoder,
-        "audit": audit, "columns.id": id_, "columns.identity": identity, "columns.label": label,
+        "audit": audit, "leak_check": leak_check,
+        "columns.id": id_, "columns.identity": identity, "columns.label": label,
         "columns.features": features, "columns.embedding": embedding, "columns.time": time,
         "columns.trusted_source": trusted_source, "columns.text": text, "columns.image": image,
         "files.images": images, "files.features": features_file, "files.embedding": embedding_file,

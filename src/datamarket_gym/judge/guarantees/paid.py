@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from datamarket_gym.core.errors import DataMarketError, OracleRequiredError
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
-from datamarket_gym.pipeline.payments import PaidTotals, Payments
+from datamarket_gym.pipeline.payments import PaidTotals, Payments, among
 from datamarket_gym.pipeline.settle import open_lineage, settle
 from datamarket_gym.pipeline.share import Shares, share
 from datamarket_gym.pipeline.tie import tie
@@ -70,8 +70,17 @@ class Paid(PaidProfile):
 
     @classmethod
     def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:
-        """Pay a profile; the truth is shown to the mechanism only where it declares an oracle."""
-        return cls(profile, mechanism.pay(profile.submission, utility, profile.truth), utility)
+        """Pay a profile; the truth is shown to the mechanism only where it declares an oracle.
+
+        Units that were set aside as leaked validation rows play no part, so what is guaranteed is guaranteed of
+        the profile without them.
+        """
+        payments = mechanism.pay(profile.submission, utility, profile.truth)
+        playing = payments.clusters.submission
+        if len(payments.leaks) and playing is not None:
+            profile = replace(profile, submission=playing)
+            payments = among(payments, playing.identities)
+        return cls(profile, payments, utility)
 
     def settled(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism with the threshold that its policy gives on this profile."""
