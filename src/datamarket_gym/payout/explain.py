@@ -24,6 +24,7 @@ from datamarket_gym.payout.results import Results, in_cents
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import FinishedRun, Payday, Work, utility_oracle
 from datamarket_gym.payout.verify import places_of
+from datamarket_gym.pipeline.payments import among
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
         utility_oracle(inputs, spec),
         clusters=clusters_by(inputs.submission, fewer, clusters.granularity, clusters.lot),
     )
+    paid = among(paid, inputs.everyone)
     return in_cents(paid, inputs, spec, results.payees.group, payday.opening).division.paid
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,6 +93,14 @@ class Payday:
         run = run_id(spec, inputs.files, overrides, opening)
         return cls(spec, inputs, overrides, opening, edge_table, run)
 
+    @cached_property
+    def leaks(self) -> Leaks:
+        """The units that are validation rows, or nearly; an error where there must be none."""
+        inputs, check = self.inputs, self.spec.leak_check
+        leaks = Leaks.none() if check == "off" else find_leaks(inputs.submission, inputs.held)
+        require_playable(check, inputs.named(leaks), len(inputs.ids), visible)
+        return leaks
+
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -130,20 +139,9 @@ class Work:
     def results(self) -> Results:
         """Everything up to the cents."""
         self.run.progress.stage("looking for leaked validation rows")
-        leaks, inputs = self.leaks(), self.payday.inputs
-        named = inputs.named(leaks)
-        require_playable(self.payday.spec.leak_check, named, len(inputs.ids), visible)
+        leaks, inputs = self._kept("leaks", Leaks, lambda: self.payday.leaks), self.payday.inputs
         playing = replace(self, payday=replace(self.payday, inputs=inputs.without(leaks)))
-        return playing._paid_out(named)
-
-    def leaks(self) -> Leaks:
-        """The units that are validation rows, or nearly; they play no part in any stage after this one."""
-        inputs, off = self.payday.inputs, self.payday.spec.leak_check == "off"
-        return self._kept(
-            "leaks",
-            Leaks,
-            lambda: Leaks.none() if off else find_leaks(inputs.submission, inputs.held),
-        )
+        return playing._paid_out(inputs.named(leaks))
 
     def _paid_out(self, leaks: Leaks) -> Results:
         """The stages on the units that play."""
