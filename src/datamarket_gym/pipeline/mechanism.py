@@ -51,10 +51,9 @@ class Mechanism(BaseModel):
     permutations (the budget is samples x players evaluations). ``normalize`` rescales raw scores to
     the grand-coalition value, a separate step with guarantees of its own. Units of equal time draw lots
     under the seed and ``beacon``, a text known only after submissions close; where it is blank, under the
-    validation rows, which submitters do not know.
-    ``leak_check`` says what becomes of
-    units that are validation rows, or nearly: they are set aside (``drop``), refused (``error``) or paid
-    (``off``, as in the paper).
+    validation rows, which submitters do not know. ``leak_check`` says what becomes of units that are
+    validation rows, or nearly: they are set aside (``drop``), refused (``error``) or paid (``off``, as in the
+    paper).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
