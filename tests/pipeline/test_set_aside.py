@@ -10,7 +10,7 @@ from datamarket_gym.core.errors import LeakedRowsWarning, LeakError
 from datamarket_gym.evidence.graph import EvidenceGraph
 from datamarket_gym.judge.guarantees.certify import certify
 from datamarket_gym.judge.guarantees.paid import Paid
-from datamarket_gym.judge.metrics import Metrics
+from datamarket_gym.judge.metrics import Metrics, provider_totals
 from datamarket_gym.judge.redteam import audit, market_state
 from datamarket_gym.pipeline import Mechanism
 
@@ -122,8 +122,10 @@ def test_certificates_and_metrics_are_of_the_units_that_play(market, utility, st
     profile = state.honest
     copied = create("attack", "exact_dup_2x_sybils").apply("provider_1", state)
     honest, paid = (Paid.by(RECOMMENDED, p, utility) for p in (profile, copied))
-    assert "stranger" not in paid.payments.identities
+    assert "stranger" not in paid.profile.submission.identities
     assert paid.total("stranger") == 0.0
+    assert provider_totals(paid.payments, copied)["stranger"] == 0.0
+    assert provider_totals(honest.payments, honest.profile)["stranger"] == 0.0
     assert certify(honest, paid, RECOMMENDED).words
     whole = RECOMMENDED.pay(stuffed, utility)
     report = Metrics.evaluate(whole, profile, whole, provider="provider_0")

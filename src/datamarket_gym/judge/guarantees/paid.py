@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from datamarket_gym.core.errors import DataMarketError, OracleRequiredError
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
-from datamarket_gym.pipeline.payments import PaidTotals, Payments, among
+from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.pipeline.settle import open_lineage, settle
 from datamarket_gym.pipeline.share import Shares, share
 from datamarket_gym.pipeline.tie import tie
@@ -35,8 +34,14 @@ class PaidProfile:
             )
         submission, payments = self.profile.submission, self.payments
         self.profile.truth.aligned(submission)
-        same = np.array_equal(payments.identities, submission.identities) and (
-            not isinstance(payments, Payments) or len(payments.clusters.label) == len(submission)
+        inside = payments if isinstance(payments, Payments) else None
+        # Who submitted leaked rows alone is paid nothing, and has no unit that plays.
+        missing = np.setdiff1d(payments.identities, submission.identities)
+        gone = np.empty(0, dtype=np.str_) if inside is None else inside.leaks.identity
+        same = (
+            np.isin(submission.identities, payments.identities).all()
+            and np.isin(missing, gone).all()
+            and (inside is None or len(inside.clusters.label) == len(submission))
         )
         if not same:
             raise DataMarketError(
@@ -79,7 +84,6 @@ class Paid(PaidProfile):
         playing = payments.clusters.submission
         if len(payments.leaks) and playing is not None:
             profile = replace(profile, submission=playing)
-            payments = among(payments, playing.identities)
         return cls(profile, payments, utility)
 
     def settled(self, mechanism: Mechanism) -> Mechanism:
@@ -101,20 +105,19 @@ class Paid(PaidProfile):
     def shares_of(self, provider: str) -> Values:
         """Share of each cluster that the provider's identities hold together, in [0, 1]."""
         shares = self.payments.shares
-        mine = self._controlled(provider)[shares.identity]
+        mine = np.isin(self.payments.identities, self.profile.identities_of(provider))[shares.identity]
         held = np.bincount(shares.cluster[mine], weights=shares.share[mine], minlength=self.n_clusters)
         return np.minimum(held, 1.0)
 
     def containing(self, provider: str) -> NDArray[np.bool_]:
         """Which clusters hold a unit submitted under one of the provider's identities."""
         found = np.zeros(self.n_clusters, dtype=bool)
-        mine = self._controlled(provider)[self.profile.submission.identity_codes]
-        found[self.payments.clusters.label[mine]] = True
+        found[self.payments.clusters.label[self.submitted_by(provider)]] = True
         return found
 
-    def _controlled(self, provider: str) -> NDArray[np.bool_]:
-        controllers: NDArray[Any] = self.profile.truth.controllers(self.profile.submission)
-        return controllers == provider
+    def submitted_by(self, provider: str) -> NDArray[np.bool_]:
+        """Which units that play were submitted under one of the provider's identities."""
+        return np.isin(self.profile.submission.identity, self.profile.identities_of(provider))
 
 
 def require_same_market(honest: Paid, attacked: Paid, provider: str) -> None:
@@ -136,7 +139,7 @@ def require_same_market(honest: Paid, attacked: Paid, provider: str) -> None:
 
 def _others(paid: Paid, provider: str) -> set[tuple[str, str, bytes, float]]:
     submission = paid.profile.submission
-    mine = paid._controlled(provider)[submission.identity_codes]
+    mine = paid.submitted_by(provider)
     columns = (submission.id, submission.identity, submission.keys, submission.times)
     return set(zip(*(column[~mine].tolist() for column in columns), strict=True))
 
@@ -156,6 +159,8 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
             "mechanism that reads more than the submission, or another mechanism, cannot be certified"
         )
     found = share(mechanism, submission, payments.clusters, payments.canonical, payments.scores, truth)
+    place = np.searchsorted(payments.identities, submission.identities)
+    found = replace(found, identity=place[found.identity])
     (theirs, paid_out), (ours, due) = (_by_pair(shares, paid) for shares in (payments.shares, found))
     if not np.array_equal(theirs, ours) or (np.abs(paid_out - due) > 1e-12).any():
         raise DataMarketError(
