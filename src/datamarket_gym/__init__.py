@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from datamarket_gym.core.errors import CollapsedMarketWarning as CollapsedMarketWarning
     from datamarket_gym.core.errors import DataMarketError as DataMarketError
+    from datamarket_gym.core.errors import LeakedRowsWarning as LeakedRowsWarning
     from datamarket_gym.core.registry import register as register
     from datamarket_gym.evidence import Clusters as Clusters
     from datamarket_gym.evidence import EvidenceGraph as EvidenceGraph
@@ -110,6 +111,7 @@ _EXPORTS = {
     "EvidenceLayer": "evidence",
     "Game": "games.game",
     "GroundTruth": "units",
+    "LeakedRowsWarning": "core.errors",
     "Learner": "learners.base",
     "Mechanism": "pipeline",
     "Metrics": "judge.metrics",

@@ -105,8 +105,12 @@ class PayoutSpec(Document):
         return Utility(self.learner, "chance")
 
     def mechanism(self, evidence: str) -> Mechanism:
-        """The recommended mechanism with the evidence that may be used."""
-        return mechanism("recommended", evidence=evidence, leak_check=self.leak_check, seed=self.seed)
+        """The recommended mechanism with the evidence that may be used.
+
+        Leaks that are errors are refused at the door of the run, so that the mechanism has none to refuse.
+        """
+        check = "off" if self.leak_check == "off" else "drop"
+        return mechanism("recommended", evidence=evidence, leak_check=check, seed=self.seed)
 
 
 def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
