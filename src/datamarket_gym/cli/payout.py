@@ -80,8 +80,8 @@ def run_and_show(
     )
     answer = ", with --despite NAME for each warning" if warnings else ""
     console.print(
-        f"{manifest['units']:,} units make {manifest['clusters']:,} clusters. Read {out / 'report.html'}; "
-        f"then: datamarket ledger approve {out}{answer}",
+        f"{manifest['units'] - manifest['leaked']:,} units make {manifest['clusters']:,} clusters. "
+        f"Read {out / 'report.html'}; then: datamarket ledger approve {out}{answer}",
         highlight=False, markup=False,
     )  # fmt: skip
 
@@ -169,6 +169,16 @@ def _print_explanation(found: Explanation, money: Currency) -> None:
         "accuracy over chance.",
         highlight=False,
     )
+    if found.leaked:
+        rows = ", ".join(
+            f"{leak['unit']} is row {leak['row']} ({leak['by']}, {leak['likeness']})"
+            for leak in found.leaked[:_SHOWN]
+        )
+        more = f" and {len(found.leaked) - _SHOWN:,} more" if len(found.leaked) > _SHOWN else ""
+        console.print(
+            f"{len(found.leaked):,} of its units are validation rows, or nearly, and earn nothing: {rows}{more}.",
+            highlight=False, markup=False,
+        )  # fmt: skip
     if found.balance:
         console.print(
             f"{money.code} {text(found.balance)} are carried to the next run.", highlight=False
@@ -192,10 +202,10 @@ def _print_explanation(found: Explanation, money: Currency) -> None:
         )
     for claim in found.claims[:_SHOWN]:
         names = ", ".join(visible(name, 32) for name in claim["identities"][:_SHOWN])
-        more = len(claim["identities"]) - _SHOWN
+        further = len(claim["identities"]) - _SHOWN
         console.print(
             f"Claimed, and without effect on anybody's pay ({claim['reason']}): {names}"
-            + (f" and {more:,} more." if more > 0 else "."),
+            + (f" and {further:,} more." if further > 0 else "."),
             markup=False,
         )
     console.print(

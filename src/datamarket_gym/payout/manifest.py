@@ -18,6 +18,7 @@ from datamarket_gym.payout.spec import PayoutSpec
 NAME = "manifest.json"
 FORMAT = 1
 RECORDS = (
+    "leaks",
     "ties",
     "represented",
     "scores",
@@ -32,6 +33,7 @@ OUTPUTS = (
     "canonical.parquet",
     "clusters.parquet",
     "evidence.parquet",
+    "leaks.parquet",
     "payments.csv",
     "payments.parquet",
     *(f"records/{name}.npz" for name in RECORDS),
@@ -83,7 +85,8 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "paid": sum(division.paid),
             "balances": sum(division.balance),
             "identities": len(results.names),
-            "units": len(results.inputs.ids),
+            "units": len(results.inputs.ids) + len(results.leaks),
+            "leaked": len(results.leaks),
             "clusters": clusters.n_clusters,
             "ties": len(clusters.edges),
             "scores": results.payments.scores.method,

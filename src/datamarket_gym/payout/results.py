@@ -9,6 +9,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.content import combined_key
 from datamarket_gym.evidence.collapse import CollapsedMarket, find_collapse
+from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.payout.evidence import Payees
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.intervals import PayRule
@@ -42,6 +43,7 @@ class Results:
     error: Values  # standard error of the payment, minor units
     width: float
     without_evidence: list[int]
+    leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
 
     @property
     def collapse(self) -> CollapsedMarket | None:

@@ -9,6 +9,7 @@ from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.names import look_alikes, says_nothing, spelled, visible
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning, in_order
+from datamarket_gym.pipeline.set_aside import REMEDY
 
 MANY = 5
 """So many payees in one tree of tied units are many; in a smaller market of at least three, all of them."""
@@ -20,9 +21,36 @@ CLEARLY = 10
 
 def warnings_of(results: Results) -> list[StandingWarning]:
     """All warnings of a run, in the order in which they are shown."""
-    looked = (_joined, _loses_half, _collapse, _claims, _common_keys, _look_alikes, _odd, _skipped)
+    looked = (
+        _leak,
+        _joined,
+        _loses_half,
+        _collapse,
+        _claims,
+        _common_keys,
+        _look_alikes,
+        _odd,
+        _skipped,
+    )
     found = [warning for look in looked if (warning := look(results)) is not None]
     return in_order([*_times(results), *found])
+
+
+def _leak(results: Results) -> StandingWarning | None:
+    leaks = results.leaks
+    if not len(leaks):
+        return None
+    names = counted(len(set(leaks.identity.tolist())), "identity", "identities")
+    return StandingWarning.of(
+        "leak",
+        f"{counted(len(leaks), 'unit')} of {names} equal validation rows, or nearly",
+        f"They are set aside: they earn nothing and change nobody else's pay. {REMEDY}.",
+        [
+            f"“{visible(unit)}” of “{visible(who)}” is row {row} ({by}, {likeness:.3f})"
+            for unit, who, row, by, likeness in leaks.listed()[:MOST_ITEMS]
+        ],
+        len(leaks),
+    )
 
 
 def _joined(results: Results) -> StandingWarning | None:

@@ -15,14 +15,14 @@ from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.outputs import clusters_to_show, payment_table
+from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.charts import payment_chart, red_team_chart, threshold_chart
 from datamarket_gym.payout.report.html import PayoutPage, Row, render
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.warnings import StandingWarning
 
-_MOST_ROWS = 5000
+_MOST_ROWS, _MOST_LEAKS = 5000, 500
 _POLICY = {
     "zero": "Scores below zero count as nothing.",
     "carry": "Scores below zero are not paid but carried: what someone is owed or owes beyond this payment "
@@ -62,6 +62,8 @@ def payout_page(
         payments=_payments(results),
         clusters=shown,
         clusters_left_out=left_out,
+        leaks=leaked_units(results)[:_MOST_LEAKS],
+        leaks_left_out=max(0, len(results.leaks) - _MOST_LEAKS),
         links=_links(results),
         overrides=_overrides(results),
         evidence_why=evidence_words(threshold),
@@ -96,7 +98,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     several = np.bincount(results.payments.clusters.label) > 1
     return [
         ("identities", f"{len(results.inputs.identities):,}"),
-        ("units", f"{len(results.inputs.ids):,}"),
+        ("units", f"{len(results.inputs.ids) + len(results.leaks):,}"),
         ("distinct units", f"{results.payments.clusters.n_clusters:,}"),
         ("merged clusters", f"{int(several.sum()):,}"),
         ("accuracy over chance", f"{results.payments.scores.grand_value:.1%}"),
