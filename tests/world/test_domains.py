@@ -78,7 +78,7 @@ def test_content_travels_with_the_units(stand_in):
     assert market.state.encoder == "minilm"
     plain = ProviderMarket.from_task(create("task", "agnews(validation=50)"), 0).honest.submission
     assert (plain.features == submission.features).all()
-    assert not plain.metadata
+    assert set(plain.metadata) == {"account"}
 
 
 def test_embeddings_that_are_not_there(stand_in):

@@ -96,6 +96,11 @@ def _checked(spec: ExperimentSpec) -> CellFunction:
     return kinds()[spec.kind]
 
 
+def market_of(task: TaskEntry, seed: int) -> ProviderMarket:
+    """The market of one draw of an experiment's task."""
+    return ProviderMarket.from_task(task.task, seed, times=task.times)
+
+
 def learner_for(utility: UtilityEntry, engine: dict[str, Any]) -> Learner:
     """The learner with the run's device and threads, where it has such settings."""
     learner = LEARNERS.create(utility.learner)
@@ -115,7 +120,7 @@ def oracles_of(
             learner = learner_for(utility, engine)
             oracle = market.utility_oracle(utility.build(), learner, engine.get("memo"))
         known[utility.learner] = oracle
-        labels = {"task": task.task, "learner": utility.learner, "empty": utility.empty}
+        labels = {"task": task.label, "learner": utility.learner, "empty": utility.empty}
         yield {**labels, **task.axes}, oracle
 
 

@@ -22,10 +22,16 @@ Axes = dict[str, float | int | str]
 
 
 class TaskEntry(Document):
-    """A task as written in the registry, and the axes it stands for in the tables."""
+    """A task as written in the registry, what its clock knows, and the axes it stands for in the tables."""
 
     task: str
+    times: Literal["given", "equal", "none"] = "given"
     axes: Axes = {}
+
+    @property
+    def label(self) -> str:
+        """What tables call it: the task, and its times where they do not tell who came first."""
+        return self.task if self.times == "given" else f"{self.task}, times {self.times}"
 
 
 class UtilityEntry(Document):

@@ -11,9 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.arrays import Features, Values
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
+from datamarket_gym.core.errors import (
+    DataMarketError,
+    ParameterError,
+    UnknownNameError,
+    require_choice,
+)
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
@@ -21,6 +26,10 @@ from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 from datamarket_gym.world.tasks.base import TASKS, Dataset, Task
 
+ACCOUNT = "account"
+"""The metadata column of the payout account that units name: in honest markets everyone's own."""
+
+TIMES = ("given", "equal", "none")
 _LEAK = 0.25  # share of the validation split that a curating attacker has seen
 
 
@@ -64,7 +73,9 @@ class ProviderMarket(Shown):
     """Providers who own rows of a dataset, a learner, and a utility.
 
     ``provider_partition`` lists, per provider, the dataset rows it owns; ``utility`` is
-    `Utility` (what accuracy is counted from), ``learner`` a registered learner.
+    `Utility` (what accuracy is counted from), ``learner`` a registered learner. ``times`` says what the
+    clock knows, of honest and of attackers' units: ``given`` tells who came first, ``equal`` is one and the
+    same for all, and ``none`` leaves units undated.
     """
 
     def __init__(
@@ -75,7 +86,9 @@ class ProviderMarket(Shown):
         utility: str = "none",
         *,
         seed: int = 0,
+        times: str = "given",
     ) -> None:
+        require_choice("times", times, TIMES)
         for provider, rows in enumerate(provider_partition):
             if not len(rows):
                 raise DataMarketError(f"provider {provider} owns no units; give it at least one row")
@@ -85,7 +98,7 @@ class ProviderMarket(Shown):
             raise DataMarketError(f"row {row} of the dataset is dealt twice; deal each row once")
         self.dataset = dataset
         self.provider_partition = list(provider_partition)
-        self.seed = seed
+        self.seed, self.times = seed, times
         self.utility = Utility(learner, utility)
 
     @classmethod
@@ -95,12 +108,13 @@ class ProviderMarket(Shown):
         seed: int = 0,
         learner: str = "logistic",
         utility: str = "none",
+        times: str = "given",
     ) -> ProviderMarket:
         """The market of one draw of a task: itself, or its written form, such as ``synthetic``."""
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise ParameterError("seed", seed, "choose a whole number of at least 0")
         draw = TASKS.create(task).draw(int(seed))
-        return cls(draw.dataset, draw.provider_partition, learner, utility, seed=int(seed))
+        return cls(draw.dataset, draw.provider_partition, learner, utility, seed=int(seed), times=times)
 
     def screen(self) -> Screen:
         """Each provider with its units and the number of labels among them."""
@@ -123,7 +137,6 @@ class ProviderMarket(Shown):
         names = [f"provider_{i}" for i in range(len(self.provider_partition))]
         owner = np.repeat(names, [len(part) for part in self.provider_partition])
         ids = np.array([f"unit_{row}" for row in rows])
-        times = keyed_generator(self.seed, "submission times").uniform(size=len(rows))
         submission = Submission(
             id=ids,
             identity=owner,
@@ -131,10 +144,20 @@ class ProviderMarket(Shown):
             label=self.dataset.label[rows],
             source=ids,
             batch=np.array([f"{name}/0" for name in owner]),
-            time=times,
-            metadata={kind: column[rows] for kind, column in self.dataset.content.items()},
+            time=self._clock(len(rows)),
+            metadata={kind: column[rows] for kind, column in self.dataset.content.items()}
+            | {ACCOUNT: owner},
         )
         return SubmittedProfile(submission, GroundTruth(ids, owner, ids, {n: n for n in names}))
+
+    def _clock(self, units: int) -> Values | None:
+        match self.times:
+            case "none":
+                return None
+            case "equal":
+                return np.zeros(units)
+            case _:
+                return keyed_generator(self.seed, "submission times").uniform(size=units)
 
     @cached_property
     def state(self) -> MarketState:

@@ -180,3 +180,13 @@ def test_an_attack_after_which_nothing_can_be_paid_is_impossible():
     oracle = alone.utility_oracle(Utility("knn@3", "chance"))
     facing = Target(alone.state, mechanism("recommended"), oracle)
     assert facing.respond("label_poisoning@1.0", AttackCosts()) is None
+
+
+def test_what_is_searched_forges_no_clock_and_sees_no_future(market):
+    """Such attacks own whatever they like under any rule, and would hide what a rule can stop."""
+    space = Space.of(market.state)
+    for family, dials in SPACE.items():
+        for at in (0.0, 0.5, 1.0):
+            attack = create("attack", space.attack(family, {dial.name: at for dial in dials}))
+            assert attack.assumes == ""
+    assert {"bridge", "leak_stuffing", "squat", "shadow", "outlier"} <= set(SPACE)

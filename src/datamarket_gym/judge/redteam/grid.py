@@ -38,8 +38,23 @@ _GRID: dict[str, tuple[str, ...]] = {
         "split=1, copy=0.0, steal=1.0, steal_sigma={noise}, victims=99",
         "split=1, copy=0.0, steal=0.3, steal_sigma={noise}, victims=99, pick=rewards",
     ),
+    "bridge": ("theta=0.9", "theta=0.7", "victim=all, theta=0.9, most=1000, first=true"),
+    "backdate": ("victim=all",),
+    "grind_ties": ("victim=all, sigma={little}",),
+    "own_source": ("victim=all",),
+    "leak_stuffing": ("sigma=0.0", "sigma={half}"),
+    "squat": (
+        "victim=all, points=3",
+        "victim=all, points=20",
+        "victim=all, points=20, knows=leak",
+    ),
+    "shadow": ("budget=0.25", "budget=1.0, besides=true"),
+    "outlier": ("budget=0.5", "budget=1.0, ratio=1.0"),
 }
-"""Parameters to try per attack; an attack that is not listed is tried with its own defaults."""
+"""Parameters to try per attack; an attack that is not listed is tried with its own defaults.
+
+``{noise}`` stands for each of `NOISE` in turn, ``{little}`` for the least of them and ``{half}`` for half a spread.
+"""
 
 
 def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
@@ -53,7 +68,8 @@ def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
             if not parameters and not _has_defaults(component):
                 continue
             for noise in NOISE if "{noise}" in parameters else (0.0,):
-                text = parameters.replace("{noise}", repr(round(noise * scale, 6)))
+                sizes = {"noise": noise, "little": NOISE[0], "half": 0.5}
+                text = parameters.format(**{k: repr(round(v * scale, 6)) for k, v in sizes.items()})
                 found[written(ATTACKS.create(f"{name}({text})" if text else name))] = None
     if not found:
         raise ParameterError("attacks", only, "no attack of the library matches; see: list attack")

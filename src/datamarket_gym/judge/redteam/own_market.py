@@ -55,7 +55,8 @@ def moved_embeddings(profile: SubmittedProfile, state: MarketState) -> Submitted
 
     Attacks change features; a submission with embeddings of its own would keep the old ones, and
     similarity evidence would see through every disguise. As the encoder is not known, each changed
-    unit's embedding moves in a random direction by as many spreads as its features did.
+    unit's embedding moves in a random direction by as many spreads as its features did, unless the attack
+    has placed it.
     """
     submission, honest = profile.submission, state.honest.submission
     if submission.embedding is None or honest.embedding is None:
@@ -64,6 +65,7 @@ def moved_embeddings(profile: SubmittedProfile, state: MarketState) -> Submitted
     origin = np.array([row.get(str(s), -1) for s in profile.truth.aligned(submission).source])
     known = np.flatnonzero(origin >= 0)
     moved = np.zeros(len(submission))
+    known = known[(submission.embedding[known] == honest.embedding[origin[known]]).all(axis=1)]
     moved[known] = np.linalg.norm(submission.features[known] - honest.features[origin[known]], axis=1)
     noise = keyed_generator(state.seed, "moved embeddings").normal(size=submission.embedding.shape)
     noise /= np.linalg.norm(noise, axis=1, keepdims=True)

@@ -74,7 +74,7 @@ class Dial:
     low: float = 0.0
     high: float = 1.0
     kind: str = "share"  # "share", "count", "noise" (logarithmic, times the spread) or "choice"
-    choices: tuple[str, ...] = ()
+    choices: tuple[str | int, ...] = ()
 
     def value(self, at: float, scale: float) -> Any:
         """The parameter's value at a number in [0, 1]; shares and noise are rounded to read well."""
@@ -120,8 +120,24 @@ SPACE: Mapping[str, tuple[Dial, ...]] = {
         Dial("pick", kind="choice", choices=("random", "rewards")),
         Dial("names", 0, 2, "count"),
     ),
+    "bridge": (
+        Dial("victim", kind="choice", choices=(1, "all")),
+        Dial("theta", 0.6, 0.98),
+        Dial("most", 20, 400, "count"),
+    ),
+    "leak_stuffing": (Dial("share", 0.1, 1.0), _noise("sigma")),
+    "squat": (
+        Dial("knows", kind="choice", choices=("leak",)),
+        Dial("points", 1, 20, "count"),
+        _noise("sigma"),
+    ),
+    "shadow": (Dial("budget", 0.05, 1.5), Dial("steps", 5, 20, "count")),
+    "outlier": (Dial("budget", 0.05, 1.5), Dial("ratio", 0.1, 2.0)),
 }
-"""Families and their dials, within bounds that keep identity-level games cheap."""
+"""Families and their dials, within bounds that keep identity-level games cheap.
+
+Who forges the clock, or sees units before they come, owns them whatever the rule: such attacks are not searched.
+"""
 
 FAMILIES = tuple(SPACE)
 DIMENSIONS = max(len(dials) for dials in SPACE.values())

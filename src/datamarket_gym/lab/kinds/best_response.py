@@ -19,12 +19,10 @@ from datamarket_gym.core.errors import DataMarketError, UnclearPayError
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.redteam.best_response import Target, best_response
 from datamarket_gym.judge.redteam.space import AttackCosts
-from datamarket_gym.lab.cells import Row, kind, labels_of, learner_for, selected
+from datamarket_gym.lab.cells import Row, kind, labels_of, learner_for, market_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
-from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks.base import TASKS
 
 _FRESH = 1_000_000  # added to a seed: a market that no experiment searches in
 _TRIES = 50
@@ -69,7 +67,7 @@ def _against(
         rows.append(
             {
                 "experiment": spec.name,
-                "task": task.task,
+                "task": task.label,
                 "learner": utility.learner,
                 "empty": utility.empty,
                 "seed": seed,
@@ -102,7 +100,7 @@ def _target(
     """The market of a seed, or of the next in which the provider's honest pay is clearly above zero."""
     learner = learner_for(utility, engine)
     for at in range(seed, seed + _TRIES * 1000, 1000):
-        market = ProviderMarket.from_task(TASKS.create(task.task), at)
+        market = market_of(task, at)
         oracle = market.utility_oracle(utility.build(), learner, engine.get("memo"))
         with suppress(UnclearPayError):  # the next market is tried
             return Target(market.state, m.seeded(at), oracle, spec.provider), at

@@ -12,13 +12,11 @@ from pydantic import Field
 
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.metrics import clearly_paid, gain_of, of_grand_value, provider_totals
-from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
+from datamarket_gym.lab.cells import Row, attacks_of, kind, market_of, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
-from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks.base import TASKS
 
 _OTHER = 7_000_003  # the reference sample's seed is this far away
 
@@ -33,7 +31,7 @@ class BudgetOptions(Document):
 @kind("budget", BudgetOptions)
 def budget_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Each mechanism at each budget (option ``samples``) under each sampler (``estimators``)."""
-    market = ProviderMarket.from_task(TASKS.create(task.task), seed)
+    market = market_of(task, seed)
     return [
         {"experiment": spec.name, "seed": seed, **row, **labels}
         for labels, oracle in oracles_of(spec, task, market, engine)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.metrics import Metrics
-from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, oracles_of, selected
+from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, market_of, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -22,7 +22,6 @@ from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.pipeline.represent import REPRESENTATIVES, Capped
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks.base import TASKS
 
 Extra = Callable[[Mechanism, Payments, ProviderMarket, SubmittedProfile, UtilityOracle], Row]
 
@@ -47,7 +46,7 @@ def measured(
     extra: Extra = lambda *_: {},
 ) -> list[Row]:
     """The rows of a cell, each with what ``extra`` measures on the profile and what was paid on it."""
-    market = ProviderMarket.from_task(TASKS.create(task.task), seed)
+    market = market_of(task, seed)
     rows: list[Row] = []
     for labels, oracle in oracles_of(spec, task, market, engine):
         found = _attacks(spec, market, oracle, seed, extra)

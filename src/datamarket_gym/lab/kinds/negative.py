@@ -10,13 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from datamarket_gym.judge.metrics import Metrics, of_grand_value
-from datamarket_gym.lab.cells import Row, attacks_of, kind, oracles_of, selected
+from datamarket_gym.lab.cells import Row, attacks_of, kind, market_of, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.payments import Payments, floored, hidden_harm
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks.base import TASKS
 
 RULES = ("raw", "floor", "floor_rescaled")
 
@@ -24,7 +23,7 @@ RULES = ("raw", "floor", "floor_rescaled")
 @kind("negative")
 def negative_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """Every attack, mechanism and rule on one draw of the market."""
-    market = ProviderMarket.from_task(TASKS.create(task.task), seed)
+    market = market_of(task, seed)
     return [
         {"experiment": spec.name, "seed": seed, **row, **labels}
         for labels, oracle in oracles_of(spec, task, market, engine)

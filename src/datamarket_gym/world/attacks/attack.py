@@ -10,15 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Features
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.arrays import Features, Values
+from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.registry import Kind, name_of
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
-from datamarket_gym.world.market import MarketState
+from datamarket_gym.world.market import ACCOUNT, MarketState
 
 CONTENT: Mapping[str, str | bytes] = {"text": "", "image": b""}
 """Metadata columns that hold raw content, and what stands there for none."""
+
+ALL = "all"
+"""The victim of an attack on everybody else."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +31,9 @@ class Block:
     ``rows`` are honest units (any provider's) from which the block derives, one per unit. Where
     ``features`` or ``label`` are given they replace the originals'. Copies come after originals.
     ``content`` replaces raw content; new features without it have none, so theirs is left blank.
+    ``embedding`` replaces what similarity compares, in markets that hold it apart from the features;
+    ``time`` is when the units came, where a copy does not simply come last; ``claims_origin`` writes
+    each unit's own id into its column ``source``; ``account`` is the payout account they name.
     """
 
     pseudonym: int
@@ -38,6 +44,10 @@ class Block:
     copy: bool = False
     owner: str | None = None  # who owns generated content; None: the owner of the original
     derived: bool = True  # False: the content has no source unit but itself
+    embedding: Features | None = None
+    time: Values | None = None
+    claims_origin: bool = False
+    account: str | None = None  # None: the name's own
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +64,46 @@ class Own:
         """A generator for one purpose of this attacker."""
         return self.state.rng(purpose, self.name)
 
+    def victims(self, victim: int | str) -> list[str]:
+        """The provider so many places after this one, or all others; an error where there is none."""
+        providers = self.state.providers
+        me, others = providers.index(self.name), len(providers) - 1
+        if not others:
+            raise DataMarketError(f"{self.name} is alone in this market; there is nobody to attack")
+        if victim == ALL:
+            return [name for name in providers if name != self.name]
+        if not 1 <= int(victim) <= others:
+            raise DataMarketError(
+                f"there is no victim {victim}; {self.name} has {others} others, counted from 1, or {ALL!r}"
+            )
+        return [providers[(me + int(victim)) % len(providers)]]
+
+    def rows_of(self, victim: int | str) -> NDArray[np.int64]:
+        """The honest units of a victim, or of all others."""
+        return np.flatnonzero(np.isin(self.owner, self.victims(victim)))
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the market's times say who came first: there are some, and they differ."""
+        return is_clocked(self.honest)
+
+    def earliest(self, count: int) -> Values:
+        """Times before everybody's, in order, as of somebody who came first; equal where no clock tells."""
+        if not self.clocked:
+            return np.full(count, self.honest.times[0])
+        return self.honest.times.min() - 1.0 - np.arange(count, 0, -1) / count
+
+
+def is_clocked(submission: Submission) -> bool:
+    """Whether a submission's times say who came first: there are some, and they differ."""
+    return submission.time is not None and bool((submission.time != submission.time[0]).any())
+
+
+def require_victim(victim: int | str) -> None:
+    """Refuse anything but a number of at least 1, or ``all``."""
+    if victim != ALL and (isinstance(victim, bool) or not isinstance(victim, int) or victim < 1):
+        raise ParameterError("victim", victim, f"choose 1 for the next provider, 2, ..., or {ALL}")
+
 
 class Attack(ABC):
     """Plug point ``attack``: a frozen dataclass that says which blocks the attacker submits."""
@@ -65,6 +115,11 @@ class Attack(ABC):
     def label(self) -> str:
         """The name that tables print."""
         return name_of(self)
+
+    @property
+    def assumes(self) -> str:
+        """What has to be broken besides for it to work, such as the clock; most attacks need nothing."""
+        return ""
 
     @abstractmethod
     def blocks(self, own: Own) -> list[Block]:
@@ -109,13 +164,34 @@ def _submit(honest: Submission, block: Block, identity: str, number: int) -> Sub
     if block.copy:
         # Copies follow the originals, in the originals' order, and get ids of their own.
         changed["id"] = np.array([f"{u}~{number}.{i}" for i, u in enumerate(honest.id[block.rows])])
-        changed["time"] = honest.times[block.rows] + float(honest.times.max()) + 1.0
+        if is_clocked(honest):
+            changed["time"] = honest.times[block.rows] + float(honest.times.max()) + 1.0
+    if block.time is not None and honest.time is not None:
+        changed["time"] = block.time
+    if block.claims_origin and honest.source is not None:
+        changed["source"] = changed.get("id", honest.id[block.rows])
+    if block.embedding is not None:
+        changed["embedding"] = block.embedding
     if block.features is not None:
         changed["features"] = block.features
     if block.label is not None:
         changed["label"] = block.label
     taken = honest.take(block.rows, changed)
-    return replace(taken, metadata={**taken.metadata, **_content(honest, block)})
+    return replace(
+        taken,
+        metadata={**taken.metadata, **_content(honest, block), **_account(honest, block, identity)},
+    )
+
+
+def _account(honest: Submission, block: Block, identity: str) -> Mapping[str, NDArray[Any]]:
+    """Who copies a unit does not copy the account: each name has its own, unless it claims another's."""
+    if ACCOUNT not in honest.metadata:
+        return {}
+    account = block.account
+    if account is None:
+        known = honest.metadata[ACCOUNT][honest.identity == identity]
+        account = str(known[0]) if len(known) else identity
+    return {ACCOUNT: np.full(len(block.rows), account)}
 
 
 def _content(honest: Submission, block: Block) -> Mapping[str, NDArray[Any]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, require_choice, require_count, require_in
 from datamarket_gym.core.registry import register
@@ -27,7 +28,7 @@ def changed_copies(
     own: Own, kind: str, fraction: float, sybils: int, change: Change, purpose: str
 ) -> list[Block]:
     """Own units, and changed copies of a share of them under each of ``sybils`` further names."""
-    content = _content(own, kind)
+    content = content_of(own, kind, own.rows)
     count = max(1, round(fraction * len(own.rows)))
     copied = np.sort(own.rng("copied units").permutation(own.rows)[:count])
     rng = own.rng(purpose)
@@ -45,16 +46,18 @@ def changed_copies(
     return blocks
 
 
-def _content(own: Own, kind: str) -> Any:
+def content_of(own: Own, kind: str, rows: NDArray[np.int64]) -> Any:
+    """The market's column of raw content; an error where these units, or the market, cannot be changed."""
     if kind not in own.honest.metadata:
         raise DataMarketError(
             f"this market's units carry no {kind}, so there is nothing to change; use a task with "
             "content, such as agnews(content=True) for texts or cifar10(content=True) for images"
         )
     column = own.honest.metadata[kind]
-    blank = np.array([column[row] == CONTENT[kind] for row in own.rows])
+    blank = np.array([column[row] == CONTENT[kind] for row in rows])
     if blank.any():
-        raise DataMarketError(f"unit {own.honest.id[own.rows][blank][0]!r} of {own.name} has no {kind}")
+        which = rows[blank][0]
+        raise DataMarketError(f"unit {own.honest.id[which]!r} of {own.owner[which]} has no {kind}")
     if not own.state.encoder or stored(own.state.encoder).kind != kind:
         raise DataMarketError(
             f"this market names no encoder for {kind}, so changed content cannot be embedded again; "

@@ -1,0 +1,174 @@
+"""False claims about units: when they came, where they come from, and who is to be paid for them."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Features, Keys
+from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.errors import DataMarketError, require_count, require_in
+from datamarket_gym.core.registry import register
+from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
+from datamarket_gym.world.market import ACCOUNT
+
+
+@register("attack", "backdate")
+@dataclass(frozen=True)
+class Backdate(Attack):
+    """Copies others' units, with noise ``sigma``, under times before all originals: a forged clock.
+
+    A share ``fraction`` of the units of the ``victim``-th provider after the attacker, or of ``all``. Knows their
+    units, and that the market believes the times that submitters write.
+    """
+
+    victim: int | str = 1
+    sigma: float = 0.0
+    fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_theft(self.victim, self.sigma, self.fraction)
+
+    @property
+    def assumes(self) -> str:
+        """A forged clock."""
+        return "that submitters can forge their times"
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and the copies, which keep the order of their originals."""
+        if own.honest.time is None:
+            raise DataMarketError("this market's units have no times, so there is no clock to forge")
+        rows = stolen(own, self.victim, self.fraction, "backdate")
+        features = noisy(own, rows, self.sigma, "backdate noise")
+        times = own.honest.times
+        time = times[rows] - (times.max() - times.min()) - 1.0
+        return [Block(0, own.rows), Block(0, rows, features=features, time=time, copy=True)]
+
+
+@register("attack", "grind_ties")
+@dataclass(frozen=True)
+class GrindTies(Attack):
+    """Copies others' units at the originals' times, and grinds noise until the tie falls its way.
+
+    Of ``tries`` noisy copies (``sigma``) of each unit it submits the one with the smallest content key: the owner,
+    where units of equal time go to the smallest. With a ``guess`` it is the one with the earliest lot, the HMAC of
+    the content key under what lots are drawn under, ``SEED|BEACON``. Knows their units and, where there are any, their
+    times, which the clock lets it share.
+    """
+
+    victim: int | str = 1
+    sigma: float = 0.01
+    tries: int = 20
+    fraction: float = 1.0
+    guess: str = ""
+
+    def __post_init__(self) -> None:
+        _require_theft(self.victim, self.sigma, self.fraction)
+        require_in("sigma", self.sigma, 0.0, np.inf, open_low=True)  # an exact copy has one key
+        require_count("tries", self.tries)
+
+    @property
+    def assumes(self) -> str:
+        """A clock that does not tell."""
+        return "that copies have the times of their originals"
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and of each stolen one the luckiest copy, at the original's time."""
+        rows = stolen(own, self.victim, self.fraction, "grinding")
+        label, rng = own.honest.label[rows], own.rng("grinding noise")
+        original = own.honest.features[rows]
+        best, features = None, original
+        for _ in range(self.tries):
+            copies = original + rng.normal(scale=self.sigma, size=original.shape)
+            keys = self._order(unit_keys(copies, label))
+            better = np.ones(len(rows), dtype=bool) if best is None else keys < best
+            features = np.where(better[:, None], copies, features)
+            best = keys if best is None else np.where(better, keys, best)
+        time = own.honest.times[rows]
+        return [Block(0, own.rows), Block(0, rows, features=features, time=time, copy=True)]
+
+    def _order(self, keys: Keys) -> Keys:
+        if not self.guess:
+            return keys
+        lots = [hmac.digest(self.guess.encode(), key, "sha256").hex() for key in keys.tolist()]
+        return np.array(lots, dtype="S64")
+
+
+@register("attack", "own_source")
+@dataclass(frozen=True)
+class OwnSource(Attack):
+    """Later copies of others' units, with noise ``sigma``, that name themselves as their own source.
+
+    Copies of the other attacks leave the original's name in the column ``source``. Knows the units of its
+    ``victim``, and that the market trusts the column.
+    """
+
+    victim: int | str = 1
+    sigma: float = 0.0
+    fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_theft(self.victim, self.sigma, self.fraction)
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and the copies that claim to be originals."""
+        if own.honest.source is None:
+            raise DataMarketError("this market's units have no column 'source', so none can be claimed")
+        rows = stolen(own, self.victim, self.fraction, "own source")
+        features = noisy(own, rows, self.sigma, "own source noise")
+        copies = Block(0, rows, features=features, claims_origin=True, copy=True)
+        return [Block(0, own.rows), copies]
+
+
+@register("attack", "link_claim")
+@dataclass(frozen=True)
+class LinkClaim(Attack):
+    """Mislabelled units under a further name that claims the victim's payout account as its own.
+
+    ``ratio`` times its own number of units, each its own with the next class's label; of several victims each is
+    claimed by a name. Evidence that links who names one account ties the victim to the junk. Knows the account.
+    """
+
+    victim: int | str = 1
+    ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_victim(self.victim)
+        require_in("ratio", self.ratio, 0.0, np.inf, open_low=True)
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and the junk in the victims' names."""
+        if ACCOUNT not in own.honest.metadata:
+            raise DataMarketError(
+                f"this market's units have no column {ACCOUNT!r}, so no account can be claimed"
+            )
+        rng, classes = own.rng("link claim"), np.unique(own.honest.label)
+        blocks = [Block(0, own.rows)]
+        for pseudonym, victim in enumerate(own.victims(self.victim), start=1):
+            rows = rng.choice(own.rows, size=max(1, round(self.ratio * len(own.rows))))
+            after = np.searchsorted(classes, own.honest.label[rows]) + 1
+            account = str(own.honest.metadata[ACCOUNT][own.owner == victim][0])
+            label = classes[after % len(classes)]
+            blocks.append(Block(pseudonym, rows, label=label, copy=True, account=account))
+        return blocks
+
+
+def stolen(own: Own, victim: int | str, fraction: float, purpose: str) -> NDArray[np.int64]:
+    """A random share of the victim's units, at least one."""
+    theirs = own.rows_of(victim)
+    return np.sort(own.rng(purpose).permutation(theirs)[: max(1, round(fraction * len(theirs)))])
+
+
+def noisy(own: Own, rows: NDArray[np.int64], sigma: float, purpose: str) -> Features:
+    """Features of some units under Gaussian noise; at sigma 0 as they are."""
+    features = own.honest.features[rows]
+    return features + own.rng(purpose).normal(scale=sigma, size=features.shape) if sigma else features
+
+
+def _require_theft(victim: int | str, sigma: float, fraction: float) -> None:
+    require_victim(victim)
+    require_in("sigma", sigma, 0.0, np.inf)
+    require_in("fraction", fraction, 0.0, 1.0, open_low=True)

@@ -1,0 +1,142 @@
+"""Units placed where they pay: on leaked validation rows, or early in the way of units to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.errors import require_choice, require_count, require_in
+from datamarket_gym.core.registry import register
+from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
+from datamarket_gym.world.attacks.bridges import unit_vectors
+
+_ROUNDS = 10  # of k-means
+
+
+@register("attack", "leak_stuffing")
+@dataclass(frozen=True)
+class LeakStuffing(Attack):
+    """Submits leaked validation rows, with noise ``sigma``, besides its own units or ``instead`` of them.
+
+    Knows the leaked sample (a share ``share`` of it is used) and nothing of the others' units.
+    """
+
+    share: float = 1.0
+    sigma: float = 0.0
+    instead: bool = False
+
+    def __post_init__(self) -> None:
+        require_in("share", self.share, 0.0, 1.0, open_low=True)
+        require_in("sigma", self.sigma, 0.0, np.inf)
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and leaked rows, which are nobody's copies in this market."""
+        leaked, label = own.state.leaked_features, own.state.leaked_label
+        rng = own.rng("leak stuffing")
+        count = max(1, round(self.share * len(leaked)))
+        chosen = np.sort(rng.permutation(len(leaked))[:count])
+        features = leaked[chosen] + self.sigma * rng.normal(size=leaked[chosen].shape)
+        stuffed = Block(
+            0,
+            nearest(own.honest.features, own.rows, features),
+            features=features,
+            label=label[chosen],
+            copy=True,
+            owner=own.name,
+            derived=False,
+        )
+        return [stuffed] if self.instead else [Block(0, own.rows), stuffed]
+
+
+@register("attack", "squat")
+@dataclass(frozen=True)
+class Squat(Attack):
+    """Comes first, with units placed where the others' will be, so that theirs seem to descend from its own.
+
+    ``points`` units of each class, before everybody's: ``how=means`` of as many groups of alike units (spherical
+    k-means), or ``how=guesses``, units under noise ``sigma``. With ``knows=units`` these are the units of its
+    ``victim``, as if it had seen them before they came: the strongest squatter. With ``knows=leak`` it has its own
+    units and the leaked sample to guess from, and nothing of the others'.
+    """
+
+    victim: int | str = 1
+    points: int = 3
+    how: str = "means"
+    knows: str = "units"
+    sigma: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_victim(self.victim)
+        require_count("points", self.points)
+        require_choice("how", self.how, ("means", "guesses"))
+        require_choice("knows", self.knows, ("units", "leak"))
+        require_in("sigma", self.sigma, 0.0, np.inf)
+
+    @property
+    def assumes(self) -> str:
+        """Foresight, or nothing."""
+        return "that it saw the others' units before they came" if self.knows == "units" else ""
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and the squatters, which derive from the nearest of the units they were made of."""
+        rows, features, label = self._pool(own)
+        rng = own.rng("squat")
+        parts: list[tuple[Any, Features]] = []
+        for c in np.unique(label):
+            of_class = features[label == c]
+            parts.append((c, self._placed(of_class, min(self.points, len(of_class)), rng)))
+        placed = np.concatenate([part for _, part in parts])
+        placed = placed + self.sigma * rng.normal(size=placed.shape)
+        classes = np.concatenate([np.full(len(part), c) for c, part in parts])
+        known = self.knows == "units"
+        squatters = Block(
+            0,
+            nearest(own.honest.features, rows, placed),
+            features=placed,
+            label=classes.astype(own.honest.label.dtype),
+            time=own.earliest(len(placed)),
+            copy=True,
+            owner=None if known else own.name,
+            derived=known,
+        )
+        return [Block(0, own.rows), squatters]
+
+    def _pool(self, own: Own) -> tuple[NDArray[np.int64], Features, NDArray[Any]]:
+        if self.knows == "units":
+            rows = own.rows_of(self.victim)
+            return rows, own.honest.features[rows], own.honest.label[rows]
+        features = np.concatenate([own.honest.features[own.rows], own.state.leaked_features])
+        return own.rows, features, np.concatenate([own.honest.label[own.rows], own.state.leaked_label])
+
+    def _placed(self, units: Features, count: int, rng: np.random.Generator) -> Features:
+        first: Features = units[np.sort(rng.permutation(len(units))[:count])]
+        if self.how == "guesses":
+            return first
+        return directions(units, first)
+
+
+def directions(units: Features, centres: Features) -> Features:
+    """Spherical k-means from given centres: mean directions of groups of alike units, at the units' mean length."""
+    unit, centre = unit_vectors(units), unit_vectors(centres)
+    for _ in range(_ROUNDS):
+        group = (unit @ centre.T).argmax(axis=1)
+        sums = np.zeros_like(centre)
+        np.add.at(sums, group, unit)
+        empty = np.linalg.norm(sums, axis=1) == 0
+        centre = unit_vectors(np.where(empty[:, None], centre, sums))
+    return centre * np.linalg.norm(units, axis=1).mean()
+
+
+def nearest(features: Features, rows: Codes, points: Features) -> NDArray[np.int64]:
+    """Of some units, the one nearest to each point."""
+    return rows[squares(points, features[rows]).argmin(axis=1)]
+
+
+def squares(a: Features, b: Features) -> Features:
+    """Squared distances of all pairs."""
+    found: Features = (a**2).sum(axis=1)[:, None] - 2 * a @ b.T + (b**2).sum(axis=1)
+    return np.maximum(found, 0.0)
