@@ -253,5 +253,5 @@ def test_units_without_times_are_a_warning(market):
     found = audit(
         replace(state, honest=undated), mechanism("recommended"), oracle, providers=1, only="exact_dup*"
     )
-    assert not any("no submission times" in words for words in timed.warnings)
-    assert any("no submission times" in words for words in found.warnings)
+    assert not any("carry no times" in words for words in timed.warnings)
+    assert any("carry no times" in words for words in found.warnings)
