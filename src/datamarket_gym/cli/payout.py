@@ -69,8 +69,8 @@ def run_and_show(
     for warning in manifest["warnings"]:
         console.print(f"Warning: {warning}.", style="red", highlight=False, markup=False)
     console.print(
-        f"{manifest['units'] - manifest['leaked']:,} units make {manifest['clusters']:,} clusters. Read {out / 'report.html'}; "
-        f"then: datamarket ledger approve {out}",
+        f"{manifest['units'] - manifest['leaked']:,} units make {manifest['clusters']:,} clusters. "
+        f"Read {out / 'report.html'}; then: datamarket ledger approve {out}",
         highlight=False, markup=False,
     )  # fmt: skip
 
