@@ -140,7 +140,7 @@ def _times(results: Results) -> list[StandingWarning]:
             told.words,
             [
                 f"“{visible(inputs.ids[u])}” of “{visible(inputs.identities[inputs.owner[u]])}”"
-                for u in told.units[:MOST_ITEMS]
+                for u in told.units[: MOST_ITEMS if told.count < len(inputs.ids) else 0]  # all: no list
             ],
             told.count,
         )
