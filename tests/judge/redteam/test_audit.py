@@ -15,7 +15,7 @@ from datamarket_gym.core.errors import DataMarketError, ParameterError, Submissi
 from datamarket_gym.core.registry import components, create
 from datamarket_gym.judge.redteam import attack_grid, audit, market_state, read_validation
 from datamarket_gym.judge.redteam import audit as audit_function
-from datamarket_gym.judge.redteam.audit import AuditReport
+from datamarket_gym.judge.redteam.findings import AuditReport
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline import mechanism
