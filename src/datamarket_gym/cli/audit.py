@@ -12,8 +12,8 @@ from rich.table import Table
 from datamarket_gym.core.files import write_text
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_once
-from datamarket_gym.judge.redteam import AuditReport, Loss, audit, market_state, read_validation
-from datamarket_gym.judge.redteam.findings import STOP_LOSS
+from datamarket_gym.judge.redteam import AuditReport, Loss, Trial, audit, market_state, read_validation
+from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.units.io import read_submission, read_validation_embedding
@@ -77,8 +77,7 @@ def _table(report: AuditReport) -> Table:
         shown = "undefined" if gain is None else f"{gain:.3f}"
         harmful = finding.loss.by_evidence > STOP_LOSS
         table.add_row(
-            # a line may end before the bracket
-            escape(f"{finding.worst.attack.replace('(', ' (')} by {finding.worst.provider}"),
+            escape(_attack(finding.worst)),
             f"[{'red' if bad else 'green'}]{shown}[/]",
             f"[{'red' if harmful else 'default'}]{_lost(finding.loss)}[/]",
             finding.certificate.summary,
@@ -86,6 +85,11 @@ def _table(report: AuditReport) -> Table:
             or ("nothing that was tried" if bad else "no need"),
         )
     return table
+
+
+def _attack(trial: Trial) -> str:
+    """The attack, who played it and what it assumes; a line may end before the bracket."""
+    return f"{trial.attack.replace('(', ' (')} by {trial.provider}{assuming(trial)}"
 
 
 def _lost(loss: Loss) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -168,14 +169,14 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
     """The report, from steps that are done or kept."""
     run.progress.stage("audit", "attacks")
     pairs = [(provider, attack) for provider in context.providers for attack in context.attacks]
-    families = {family(attack) for attack in context.attacks}
+    kinds = {(family(attack), ATTACKS.create(attack).assumes) for attack in context.attacks}
     trials = run.steps(
         _trial, context, {f"trial-{i:06d}": pair for i, pair in enumerate(pairs)}, _TRIAL,
-        after=len(families),
+        after=len(kinds),
     )  # fmt: skip
     explain = {
-        f"finding-{name}": (name, trial, _most_harmful(trials, name), _count(trials, name), len(trials))
-        for name, trial in _worst(trials).items()
+        f"finding-{i:03d}": (worst, harmful, tried, len(trials))
+        for i, (worst, harmful, tried) in enumerate(_worst(trials))
     }
     findings = run.steps(_explain, context, explain, _FINDING, before=len(pairs))
     settled_by = context.honest.payments.threshold if isinstance(context.honest, Paid) else None
@@ -212,6 +213,7 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
         victim=harm.victim,
         victim_loss=_known(harm.victim_loss),
         theft=_known(harm.theft),
+        assumes=ATTACKS.create(attack).assumes,
     )
 
 
@@ -219,9 +221,7 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _explain(
-    context: Context, name: str, worst: Trial, harmful: Trial, tried: int, all_tried: int
-) -> Finding:
+def _explain(context: Context, worst: Trial, harmful: Trial, tried: int, all_tried: int) -> Finding:
     profile = context.attacked(worst.provider, worst.attack)
     m, honest = context.mechanism, context.honest
     with told_once():
@@ -241,7 +241,12 @@ def _explain(
             )
         loss = Loss(trial=harmful, untied=_untied(context, harmful))
     return Finding(
-        family=name, worst=worst, loss=loss, tried=tried, certificate=certificate, remedies=remedies
+        family=family(worst.attack),
+        worst=worst,
+        loss=loss,
+        tried=tried,
+        certificate=certificate,
+        remedies=remedies,
     )
 
 
@@ -263,24 +268,20 @@ def _untied(context: Context, harmful: Trial) -> float | None:
     return max(0.0, 1.0 - after / before) if before > ROUNDING else None
 
 
-def _most_harmful(trials: list[Trial], name: str) -> Trial:
-    """The trial of an attack by which another provider loses most."""
-    possible = [trial for trial in trials if trial.why is None and family(trial.attack) == name]
-    return max(possible, key=lambda trial: trial.harm_rank)
+def _worst(trials: list[Trial]) -> list[tuple[Trial, Trial, int]]:
+    """Of each attack the trial that gains most, the one that harms others most, and how many were possible.
 
-
-def _worst(trials: list[Trial]) -> dict[str, Trial]:
-    """The worst possible trial of each attack, worst attack first."""
-    worst: dict[str, Trial] = {}
+    Trials that assume something broken are apart from those that do not, and come behind them; worst gain first.
+    """
+    groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     for trial in trials:
-        name = family(trial.attack)
-        if trial.why is None and (name not in worst or trial.rank > worst[name].rank):
-            worst[name] = trial
-    return dict(sorted(worst.items(), key=lambda item: item[1].rank, reverse=True))
-
-
-def _count(trials: list[Trial], name: str) -> int:
-    return sum(trial.why is None and family(trial.attack) == name for trial in trials)
+        if trial.why is None:
+            groups[family(trial.attack), trial.assumes].append(trial)
+    found = [
+        (max(group, key=lambda t: t.rank), max(group, key=lambda t: t.harm_rank), len(group))
+        for group in groups.values()
+    ]
+    return sorted(found, key=lambda one: (not one[0].assumes, one[0].rank), reverse=True)
 
 
 def _digest(context: Context) -> str:

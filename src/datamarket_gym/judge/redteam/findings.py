@@ -30,6 +30,7 @@ class Trial(Document):
         None  # of the victim's honest share of the pot, where others are clearly paid
     )
     theft: float | None = None  # the share of the pot that moved to the provider
+    assumes: str = ""  # what must be broken besides the mechanism, such as the clock
     why: str | None = None
 
     @property
@@ -43,6 +44,11 @@ class Trial(Document):
     def harm_rank(self) -> tuple[float, tuple[float, float]]:
         """The worse for others, the larger: by the victim's loss, then as `rank` has it."""
         return (-1.0 if self.victim_loss is None else self.victim_loss, self.rank)
+
+
+def assuming(trial: Trial) -> str:
+    """What a trial assumes, to be said behind its attack."""
+    return f", assuming {trial.assumes}" if trial.assumes else ""
 
 
 class Loss(Document):
@@ -67,7 +73,7 @@ class Loss(Document):
         alone = "" if self.untied is None else f"; {self.untied:.0%} if nothing were tied"
         return (
             f"{trial.victim} loses {trial.victim_loss:.0%} of its honest share{alone} "
-            f"(by {trial.provider}, {trial.attack})."
+            f"(by {trial.provider}, {trial.attack}{assuming(trial)})."
         )
 
 
@@ -90,7 +96,7 @@ class Finding(Document):
     def _gained(self, stop_at: float) -> str:
         gain = self.worst.gain
         size = "an undefined factor" if gain is None else f"times {gain:.3f}"
-        text = f"{self.family}: at worst {size} ({self.worst.provider}, {self.worst.attack})."
+        text = f"{self.family}: at worst {size} ({self.worst.provider}, {self.worst.attack}{assuming(self.worst)})."
         if gain is None or gain <= stop_at:
             return text
         if not self.remedies:  # of a mechanism whose evidence is not ours to change
@@ -109,6 +115,8 @@ class Finding(Document):
 
 class AuditReport(Document):
     """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst gain first.
+
+    Attacks that work only if something else is broken too, such as the clock, come behind those that need nothing.
 
     ``evidence`` is what the mechanism's policy settled on for the honest market, and ``why``; ``warnings`` are
     those of the honest market.
@@ -131,11 +139,11 @@ class AuditReport(Document):
 
     @property
     def worst(self) -> Finding | None:
-        """The finding with the largest gain."""
+        """The finding with the largest gain, of one that assumes nothing if there is any."""
         return self.findings[0] if self.findings else None
 
     @property
     def harms(self) -> list[Finding]:
-        """Findings in which evidence costs another provider more than `STOP_LOSS`, worst first, whatever they gain."""
+        """Findings in which evidence costs another provider more than `STOP_LOSS`, in the same order by loss."""
         found = [finding for finding in self.findings if finding.loss.by_evidence > STOP_LOSS]
-        return sorted(found, key=lambda finding: finding.loss.by_evidence, reverse=True)
+        return sorted(found, key=lambda f: (not f.loss.trial.assumes, f.loss.by_evidence), reverse=True)
