@@ -135,7 +135,7 @@ CROWDED = [(f"trick {i}", 1.2 + 0.04 * (i % 5), 0.1 + 0.03 * (i // 5)) for i in 
 
 def test_gains_against_losses_name_every_attack_and_no_label_covers_another():
     both = [(m, t) for m in losses.MECHANISMS for t in ("synthetic", "synthetic, times equal")]
-    points = [*CROWDED, ("nothing doing", 1.0, 0.0), ("ruin", 1.0, 1.0)]
+    points = [*CROWDED, ("nothing doing", 1.0, 0.0), ("ruin", 1.0, 1.0), ("spite", -2.0, 0.5)]
     with plotting() as plt:
         figure = losses.gain_against_loss([row for m, t in both for row in lost(points, m, t)])
         assert [axis.get_title() for axis in figure.axes] == [
@@ -149,7 +149,8 @@ def test_gains_against_losses_name_every_attack_and_no_label_covers_another():
             assert "nothing doing" in below.get_text()
             assert "ruin" not in below.get_text()  # no gain, and a victim without pay
             labels = [text for text in axis.texts if text is not below]
-            assert {" ".join(t.get_text().split()) for t in labels} == {"ruin", *(p[0] for p in CROWDED)}
+            said = {" ".join(text.get_text().split()) for text in labels}
+            assert said == {"ruin", "spite, gain -2.00", *(point[0] for point in CROWDED)}
             boxes = [super(type(text), text).get_window_extent() for text in labels]  # without the line
             for i, one in enumerate(boxes):
                 assert not any(one.overlaps(other) for other in boxes[i + 1 :])

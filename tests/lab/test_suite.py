@@ -114,6 +114,19 @@ def test_the_table_of_what_we_recommend_has_every_attack_of_the_library_and_what
     }
 
 
+@pytest.mark.parametrize("name", ["recommended", "recommended/hybrid_hash_cosine@0.9"])
+def test_no_times_pay_as_equal_ones(name):
+    """S10 plays equal times for both."""
+    paid = []
+    for times in ("equal", "none"):
+        market = ProviderMarket.from_task(SMALL, 0, times=times)
+        stolen = create("attack", "grind_ties").apply(0, market.state).submission
+        paid.append(
+            create("mechanism", name).pay(stolen, market.utility_oracle(Utility("knn@3", "chance")))
+        )
+    assert paid[0].as_dict() == paid[1].as_dict()
+
+
 def test_bridges_ruin_a_victim_under_components_and_not_by_lineage(tmp_path):
     bridge = ["bridge"]
     lineage = MechanismEntry(name="recommended/lineage@0.9", label="lineage")

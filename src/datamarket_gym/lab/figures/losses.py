@@ -100,14 +100,20 @@ def _points(rows: Sequence[Row]) -> list[Point]:
     losses = {row["attack"]: row for row in pick(rows, "victim_loss")}
     return [
         Point(
-            attack_words(row["attack"]),
-            row["value"],
+            _named(row),
+            max(row["value"], 0.0),
             (loss := losses[row["attack"]])["value"],
             (row["se"] or 0.0, loss["se"] or 0.0),
         )
         for row in pick(rows, "gain")
         if row["attack"] in losses
     ]
+
+
+def _named(row: Row) -> str:
+    """The attack in words; a gain below zero, which is drawn at zero, is written behind it."""
+    below = f", gain {row['value']:.2f}" if row["value"] < 0 else ""
+    return attack_words(row["attack"]) + below
 
 
 def _dots(axis: Any, points: Sequence[Point], number: int) -> None:
@@ -123,10 +129,10 @@ def _dots(axis: Any, points: Sequence[Point], number: int) -> None:
         elinewidth=0.6,
     )
     axis.set_xscale("symlog", base=2, linthresh=1.0, linscale=1.0)
-    ticks = [0, 0.5, 1, 1.25, 1.5, 2, 3, 4, 6, 8]
+    ticks = [0, 0.5, 1, 1.5, 2, 3, 4, 6, 8]
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
-    axis.set(xlim=(min(-0.05, *(p.gain for p in points)), 9.5), ylim=(-0.14, 1.1))
+    axis.set(xlim=(-0.1, 9.5), ylim=(-0.14, 1.1))
     axis.set_yticks(np.linspace(0, 1, 6), [f"{part:.0%}" for part in np.linspace(0, 1, 6)])
 
 
