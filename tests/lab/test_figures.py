@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
-from datamarket_gym.lab.figures import draw, drawers
+from datamarket_gym.lab.figures import draw, drawers, losses
 from datamarket_gym.lab.figures.dots import dots
 from datamarket_gym.lab.figures.drawing import panels, plotting
 from datamarket_gym.lab.figures.words import attack_words, mechanism_words, words
@@ -106,6 +106,63 @@ def test_a_value_far_off_is_written_at_the_edge():
         plt.close(figure)
 
 
+def test_dots_of_a_row_are_not_covered_by_what_is_written_at_its_edge():
+    rows = [
+        {"attack": "theft", "mechanism": m, "value": v, "se": 0.01, "paper": None}
+        for m, v in (("shapley", 1.0), ("mine", 3.5), ("theirs", 9.0), ("ours", 1.1), ("yours", 1.2))
+    ]
+    with plotting() as plt:
+        figure, (axis,) = panels(plt, 1)
+        dots(axis, rows, "attack", "mechanism")
+        (text,) = axis.texts
+        left = text.get_window_extent(figure.canvas.get_renderer()).x0
+        assert axis.transData.transform((3.5, 0))[0] < left
+        plt.close(figure)
+
+
+def lost(points, mechanism="components", task="synthetic"):
+    """Rows of S10 in which attacks gain and harm as given."""
+    common = {"mechanism": mechanism, "task": task, "empty": "chance", "paper": None, "seeds": 30}
+    return [
+        {**common, "attack": attack, "metric": metric, "value": value, "se": 0.02}
+        for attack, *values in points
+        for metric, value in zip(("gain", "victim_loss"), values, strict=True)
+    ]
+
+
+CROWDED = [(f"trick {i}", 1.2 + 0.04 * (i % 5), 0.1 + 0.03 * (i // 5)) for i in range(20)]
+
+
+def test_gains_against_losses_name_every_attack_and_no_label_covers_another():
+    both = [(m, t) for m in losses.MECHANISMS for t in ("synthetic", "synthetic, times equal")]
+    points = [*CROWDED, ("nothing doing", 1.0, 0.0), ("ruin", 1.0, 1.0), ("spite", -2.0, 0.5)]
+    with plotting() as plt:
+        figure = losses.gain_against_loss([row for m, t in both for row in lost(points, m, t)])
+        assert [axis.get_title() for axis in figure.axes] == [
+            f"{mechanism_words(m)}: {words('task', t)}"
+            for t in ("synthetic", "synthetic, times equal")
+            for m in losses.MECHANISMS
+        ]
+        figure.draw_without_rendering()
+        for axis in figure.axes:
+            (below,) = [text for text in axis.texts if text.get_text().startswith("at most")]
+            assert "nothing doing" in below.get_text()
+            assert "ruin" not in below.get_text()  # no gain, and a victim without pay
+            labels = [text for text in axis.texts if text is not below]
+            said = {" ".join(text.get_text().split()) for text in labels}
+            assert said == {"ruin", "spite, gain -2.00", *(point[0] for point in CROWDED)}
+            boxes = [super(type(text), text).get_window_extent() for text in labels]  # without the line
+            for i, one in enumerate(boxes):
+                assert not any(one.overlaps(other) for other in boxes[i + 1 :])
+        plt.close(figure)
+
+
+def test_results_that_do_not_say_what_others_lose_are_refused(tmp_path):
+    rows = [row for row in lost(CROWDED) if row["metric"] == "gain"]
+    with pytest.raises(DataMarketError, match="run the experiment again"):
+        draw("s10-losses", rows, tmp_path)
+
+
 def test_names_are_words_and_unknown_ones_stay():
     assert attack_words("near_duplicate_2x_sybils") == "near duplicates, 2 false names"
     assert attack_words("near_duplicate_2x_sybils@0.5") == "near duplicates, 2 false names, noise 0.5"
@@ -129,7 +186,7 @@ def test_the_same_rows_give_the_same_file(tmp_path):
 
 
 def test_every_experiment_with_results_has_a_figure_of_its_own_on_the_page():
-    assert set(KEPT) <= set(drawers()) <= set(builtin_specs())
+    assert set(KEPT) <= {figure.of for figure in drawers().values()} <= set(builtin_specs())
     page = results_page(DOCS / "results")
     for name in drawers():
         assert f"figures/{name}.svg" in page

@@ -183,7 +183,7 @@ def test_runs_of_seeds_are_written_with_a_dash():
     assert spans([7]) == "7"
 
 
-def test_ones_own_experiment_prints_the_papers_other_metrics(tmp_path):
+def test_ones_own_experiment_prints_the_papers_other_metrics_and_what_others_lose(tmp_path):
     spec = tmp_path / "mine.toml"
     spec.write_text(
         'name = "mine"\ntitle = "Mine"\nseeds = 2\nattacks = ["sybil_split_k@2"]\n'
@@ -195,9 +195,9 @@ def test_ones_own_experiment_prints_the_papers_other_metrics(tmp_path):
         app, ["run", str(spec), "--out", str(tmp_path / "out")], env={"COLUMNS": "80"}
     )
     assert made.exit_code == 0
-    assert "Additive gain, oracle L1, rank stability (Kendall's tau), utility v(all)" in " ".join(
-        made.stdout.split()
-    )
+    text = " ".join(made.stdout.split())
+    assert "Additive gain, oracle L1, rank stability (Kendall's tau), utility v(all)" in text
+    assert "Victim's loss (largest), victims' loss (summed), theft (share of the pot)" in text
     assert max(map(len, made.stdout.splitlines())) <= 80
 
 
@@ -221,6 +221,8 @@ name = "shapley"
 name = "recommended"
 """
     rows = run_experiment(parse_spec(text, "mine.toml"), tmp_path / "mine")
-    gains, others = grids(rows, [])
+    gains, *others = grids(rows, [])
     assert list(gains.heads) == ["shapley", "recommended"]
-    assert [labels[1] for labels, _ in others.lines] == ["shapley", "recommended"]
+    assert len(others) == 2
+    for grid in others:
+        assert [labels[1] for labels, _ in grid.lines] == ["shapley", "recommended"]

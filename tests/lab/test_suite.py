@@ -8,14 +8,14 @@ import pytest
 
 from datamarket_gym.cli import run as suite
 from datamarket_gym.core.errors import UnknownNameError
-from datamarket_gym.core.registry import create, written
+from datamarket_gym.core.registry import components, create, name_of, written
 from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
 from datamarket_gym.lab.cells import attacks_of, compute, kinds
 from datamarket_gym.lab.kinds.fairness import by_cluster, merged_table
 from datamarket_gym.lab.paper_values import paper_values
 from datamarket_gym.lab.results import read_all
-from datamarket_gym.lab.spec import TaskEntry, UtilityEntry
+from datamarket_gym.lab.spec import MechanismEntry, TaskEntry, UtilityEntry
 from datamarket_gym.lab.summary import AVERAGED, matches
 from datamarket_gym.lab.tables import render
 from datamarket_gym.learners.oracle import Utility
@@ -86,7 +86,7 @@ def test_the_strongest_attacks_known_are_in_the_table_of_what_we_recommend(tmp_p
     assert written(labels["noisy_theft_from_3"]) == (
         "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)"
     )
-    worst = [text for text, name in spec.called.items() if name != "noisy_theft_from_3"]
+    worst = [text for text, name in spec.called.items() if name == "best_response_found"]
     (search,) = [one for one in read_all(DOCS / "results") if one.spec.name == "best-response"]
     free = {
         "mechanism": "recommended",
@@ -102,14 +102,60 @@ def test_the_strongest_attacks_known_are_in_the_table_of_what_we_recommend(tmp_p
     assert paid > gain["recommended", "copycat", "chance"] + 0.5
 
 
+def test_the_table_of_what_we_recommend_has_every_attack_of_the_library_and_what_others_lose():
+    spec = builtin_specs()["s10"]
+    played = {name_of(attack) for _, attack in attacks_of(spec)}
+    of_content = {name for name, attack in components("attack").items() if attack.needs_content}
+    assert played == set(components("attack")) - of_content - {"provider_zero_attack"}  # another's name
+    assert {"gain", "victim_loss", "victim_loss_sum", "theft"} <= {t.metric for t in spec.tables}
+    assert [task.times for task in spec.tasks] == ["given", "equal"]
+    assert {"shapley", "components", "recommended"} <= {
+        m.name for entry in spec.mechanisms for m, _ in entry.expand()
+    }
+
+
+@pytest.mark.parametrize("name", ["recommended", "recommended/hybrid_hash_cosine@0.9"])
+def test_no_times_pay_as_equal_ones(name):
+    """S10 plays equal times for both."""
+    paid = []
+    for times in ("equal", "none"):
+        market = ProviderMarket.from_task(SMALL, 0, times=times)
+        stolen = create("attack", "grind_ties").apply(0, market.state).submission
+        paid.append(
+            create("mechanism", name).pay(stolen, market.utility_oracle(Utility("knn@3", "chance")))
+        )
+    assert paid[0].as_dict() == paid[1].as_dict()
+
+
+def test_bridges_ruin_a_victim_under_components_and_not_by_lineage(tmp_path):
+    bridge = ["bridge"]
+    lineage = MechanismEntry(name="recommended/lineage@0.9", label="lineage")
+    spec = builtin_specs()["s10"]
+    chosen = [e for e in spec.mechanisms if e.label in ("components", "shapley/units")]
+    small = spec.model_copy(
+        update={
+            "seeds": 2, "attacks": bridge, "called": {}, "mechanisms": [*chosen, lineage],
+            "tasks": spec.tasks[:1], "utilities": spec.utilities[1:],
+        }
+    )  # fmt: skip
+    rows = run_experiment(small, tmp_path)
+    loss = gains(rows, "mechanism", metric="victim_loss")
+    assert loss["components",] == 1.0
+    assert loss["lineage",] <= 0.02
+    assert 0.02 < loss["shapley/units",] < 0.9  # competition
+
+
 def test_best_responses_are_shown_tuned_and_fresh_for_ours_and_for_the_usual_practice():
     spec = builtin_specs()["best-response"]
-    assert {layout.metric for layout in spec.tables} == {"net_gain", "net_gain_fresh"}
+    shown = {"net_gain", "net_gain_fresh", "victim_loss", "theft"}
+    assert {layout.metric for layout in spec.tables} == shown
     assert {"recommended", "shapley"} <= {entry.name for entry in spec.mechanisms}
     kept = [one for one in read_all(DOCS / "results") if one.spec.name == "best-response"]
+    measured = shown & {row["metric"] for row in kept[0].rows}
+    assert {"net_gain", "net_gain_fresh"} <= measured
     text = render(kept[0].rows, spec.tables)
     for mechanism in ("recommended", "shapley"):
-        assert text.count(f"| {mechanism} |") == 2 * len(
+        assert text.count(f"| {mechanism} |") == len(measured) * len(
             {c["perturbation"] for c in spec.options["costs"]}
         )
     assert "`composite(" in text

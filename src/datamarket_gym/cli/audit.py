@@ -12,10 +12,14 @@ from rich.table import Table
 from datamarket_gym.core.files import require_two_files, write_text
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_once
-from datamarket_gym.judge.redteam import AuditReport, audit, market_state, read_validation
+from datamarket_gym.judge.redteam import AuditReport, Loss, Trial, audit, market_state, read_validation
+from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.units.io import read_submission, read_validation_embedding
+
+_NAME = 24
+"""Letters of the longest name of an attack: it is not cut where there is any room."""
 
 
 def audit_and_show(
@@ -54,6 +58,8 @@ def audit_and_show(
     console = Console()
     console.print(_table(report))
     console.print(_sentence(report))
+    style = "red" if report.harms else None
+    console.print(_harm(report), style=style, highlight=False, markup=False)
     console.print(_evidence(report), highlight=False, markup=False)
     for warning in report.warnings:
         console.print(f"Warning: {warning}.", style="red", highlight=False, markup=False)
@@ -61,23 +67,39 @@ def audit_and_show(
 
 
 def _table(report: AuditReport) -> Table:
-    title = f"Worst gain found against {report.label}, {len(report.trials)} trials"
+    title = f"Worst gain and worst loss found against {report.label}, {len(report.trials)} trials"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
-    for head in ("attack", "worst gain", "by", "guaranteed", "stopped by (honest pay moved)"):
-        table.add_column(head, justify="right" if head == "worst gain" else "left", overflow="fold")
+    table.add_column("attack, and by whom", overflow="fold", width=_NAME)
+    for head in ("gain", "victim's loss", "guaranteed", "stopped by (honest pay moved)"):
+        table.add_column(head, justify="right" if head == "gain" else "left", overflow="fold")
     for finding in report.findings:
         gain = finding.worst.gain
         bad = gain is None or gain > report.stop_at
         shown = "undefined" if gain is None else f"{gain:.3f}"
+        harmful = finding.loss.by_evidence > STOP_LOSS
         table.add_row(
-            escape(finding.worst.attack),
+            escape(_attack(finding.worst)),
             f"[{'red' if bad else 'green'}]{shown}[/]",
-            escape(finding.worst.provider),
+            f"[{'red' if harmful else 'default'}]{_lost(finding.loss)}[/]",
             finding.certificate.summary,
             ", ".join(f"{r.title} ({r.moved:.0%})" for r in finding.remedies if r.advised)
             or ("nothing that was tried" if bad else "no need"),
         )
     return table
+
+
+def _attack(trial: Trial) -> str:
+    """The attack, who played it and what it assumes; a line may end before the bracket."""
+    return f"{trial.attack.replace('(', ' (')} by {trial.provider}{assuming(trial)}"
+
+
+def _lost(loss: Loss) -> str:
+    """The largest loss by an attack; where evidence adds to it, what would be lost if nothing were tied."""
+    lost = loss.trial.victim_loss
+    if lost is None:
+        return "undefined"
+    apart = loss.untied is not None and loss.by_evidence > STOP_LOSS
+    return f"{lost:.0%}" + (f" (untied {loss.untied:.0%})" if apart else "")
 
 
 def _sentence(report: AuditReport) -> str:
@@ -88,6 +110,16 @@ def _sentence(report: AuditReport) -> str:
     if gain is not None and gain <= report.stop_at:
         return f"No attack that was tried gains more than {report.stop_at:g}; others may."
     return worst.certificate.words
+
+
+def _harm(report: AuditReport) -> str:
+    """The attack by which evidence costs another provider most, or that there is none."""
+    if report.harms:
+        return f"Others lose most by {report.harms[0].family}: {report.harms[0].loss.words}"
+    return (
+        "What others lose is competition: by no attack that was tried does evidence cost anybody more "
+        f"than {STOP_LOSS:.0%} of the honest share; by others it may."
+    )
 
 
 def _evidence(report: AuditReport) -> str:
@@ -104,6 +136,8 @@ def markdown(report: AuditReport) -> str:
         "",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",
+        "",
+        _harm(report),
         "",
         _evidence(report),
         *(f"\nWarning: {warning}." for warning in report.warnings),

@@ -9,7 +9,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json
 from datamarket_gym.core.runs import MANIFEST
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures import draw
+from datamarket_gym.lab.figures import draw, figures_of
 from datamarket_gym.lab.results import read_all
 from datamarket_gym.lab.spec import ExperimentSpec, builtin_specs
 
@@ -36,17 +36,21 @@ def draw_all(folder: Path, out: Path | None) -> Iterator[Path]:
     others = {one.spec.name: one.rows for one in kept}
     for one in kept:
         title = f"{one.spec.name}: {one.spec.title}"
-        yield from draw(one.spec.name, one.rows, out or Path("docs/figures"), title=title, others=others)
+        for name in figures_of(one.spec.name) or [one.spec.name]:
+            yield from draw(name, one.rows, out or Path("docs/figures"), title=title, others=others)
 
 
 def _is_run(folder: Path) -> bool:
     return (folder / TABLE).exists() and (folder / MANIFEST).exists()
 
 
-def _run(folder: Path, out: Path, others: dict[str, list[Row]]) -> list[Path]:
-    """The figure of a run: its experiment's own, if it was run as it is built in, else the general one."""
+def _run(folder: Path, out: Path, others: dict[str, list[Row]]) -> Iterator[Path]:
+    """The figures of a run: its experiment's own, if it was run as it is built in, else the general one."""
     spec = ExperimentSpec(**read_json(folder / MANIFEST)["spec"])
     known = builtin_specs().get(spec.name)
-    of = spec.name if known is not None and known.digest == spec.digest else ""
-    title = f"{spec.name}: {spec.title}"
-    return draw(spec.name, others[folder.name], out, title=title, of=of, others=others)
+    rows, title = others[folder.name], f"{spec.name}: {spec.title}"
+    own = figures_of(spec.name) if known is not None and known.digest == spec.digest else []
+    for name in own:
+        yield from draw(name, rows, out, title=title, others=others)
+    if not own:
+        yield from draw(spec.name, rows, out, title=title, of="", others=others)

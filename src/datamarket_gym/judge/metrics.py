@@ -1,7 +1,8 @@
-"""Metrics: what an attack gained, and what a mechanism cost the honest."""
+"""Metrics: what an attack gained, what it cost the others, and what a mechanism cost the honest."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -39,6 +40,54 @@ def of_grand_value(amount: float, grand_value: float) -> float:
 
 
 @dataclass(frozen=True)
+class Harm:
+    """What an attack took from the others; NaN where a quantity is undefined.
+
+    Amounts are shares of a pot, as a payday divides a fixed one: with pay_j what provider j collects over
+    its names, s_j = max(pay_j, 0) / sum over all of max(pay_k, 0), nothing for anybody where nobody is paid.
+    With s of the honest market, s' of the attacked one, a the attacker and j any other provider,
+
+        victim_loss     = largest max(0, 1 - s'_j / s_j) over the j that are clearly paid when all are honest,
+        victim_loss_sum = sum of max(0, s_j - s'_j) over all j, as a part of the sum of s_j,
+        theft           = max(0, s'_a - s_a),    what moved to the attacker.
+
+    What others lose beyond the theft went to third parties. All causes are counted, competition too:
+    whoever adds useful units, or submits those of others again, lowers the others' shares though no evidence
+    is fooled. What evidence did is the difference to the same attack under the mechanism without evidence.
+    """
+
+    victim: str | None  # who loses most, if anybody does
+    victim_loss: float
+    victim_loss_sum: float
+    theft: float
+
+
+def pot_shares(paid: Mapping[str, float]) -> dict[str, float]:
+    """The s of `Harm`, from what each provider collects."""
+    owed = {name: max(amount, 0.0) for name, amount in paid.items()}
+    pot = sum(owed.values())
+    return {name: amount / pot if pot > ROUNDING else 0.0 for name, amount in owed.items()}
+
+
+def harm_of(honest: PaidTotals, paid: PaidTotals, profile: SubmittedProfile, attacker: str) -> Harm:
+    """The harm that a provider's attack does: what is paid on the attacked profile, held against the honest market."""
+    before, after = _both(honest, paid, profile, attacker)
+    shares, now = pot_shares(before), pot_shares(after)
+    others = [name for name in before if name != attacker]
+    clear = [name for name in others if clearly_paid(before[name], honest.grand_value, len(after))]
+    losses = {name: max(0.0, 1.0 - now[name] / shares[name]) for name in clear}
+    victim = max(losses, key=lambda name: losses[name], default=None)
+    theirs = sum(shares[name] for name in others)
+    lost = sum(max(0.0, shares[name] - now[name]) for name in others)
+    return Harm(
+        victim=None if victim is None or losses[victim] <= ROUNDING else victim,
+        victim_loss=float("nan") if victim is None else losses[victim],
+        victim_loss_sum=lost / theirs if theirs > ROUNDING else float("nan"),
+        theft=max(0.0, now[attacker] - shares[attacker]) if any(shares.values()) else float("nan"),
+    )
+
+
+@dataclass(frozen=True)
 class Report:
     """One attack against one mechanism on one draw; NaN where a quantity is undefined."""
 
@@ -46,6 +95,9 @@ class Report:
     attacked_payment: float
     gain: float
     gain_additive: float
+    victim_loss: float
+    victim_loss_sum: float
+    theft: float
     oracle_l1: float
     rank_stability: float
     utility: float
@@ -80,16 +132,8 @@ class Metrics:
         """
         profile = latent_owners
         provider = provider or profile.attacker or next(iter(provider_totals(payments, profile)))
-        after = provider_totals(payments, profile)
-        before = honest_reference.as_dict()
-        if unknown := next((name for name in (provider, *before) if name not in after), None):
-            raise DataMarketError(
-                f"{unknown!r} is no provider of the profile that was paid; compare payments of one market"
-            )
-        if provider not in before:
-            raise DataMarketError(
-                f"{provider!r} has no honest payment to compare with; give the payments when all were honest"
-            )
+        before, after = _both(honest_reference, payments, profile, provider)
+        harm = harm_of(honest_reference, payments, profile, provider)
         paid, honest = after[provider], before[provider]
         l1 = np.nan if oracle is None else _l1(after, provider_totals(oracle, profile), payments)
         names = list(before)
@@ -100,6 +144,9 @@ class Metrics:
             attacked_payment=paid,
             gain=gain_of(paid, honest),
             gain_additive=paid - honest,
+            victim_loss=harm.victim_loss,
+            victim_loss_sum=harm.victim_loss_sum,
+            theft=harm.theft,
             oracle_l1=l1,
             rank_stability=_tau([before[n] for n in names], [after[n] for n in names]),
             utility=payments.grand_value,
@@ -122,6 +169,22 @@ def provider_totals(payments: PaidTotals, profile: SubmittedProfile) -> dict[str
     controllers = np.array([controller[str(name)] for name in payments.identities])
     names = list(dict.fromkeys(sorted(controllers.tolist())))
     return {name: float(payments.totals[controllers == name].sum()) for name in names}
+
+
+def _both(
+    honest: PaidTotals, paid: PaidTotals, profile: SubmittedProfile, provider: str
+) -> tuple[dict[str, float], dict[str, float]]:
+    """What each provider collects, when all were honest and now; payments of two markets are refused."""
+    before, after = honest.as_dict(), provider_totals(paid, profile)
+    if unknown := next((name for name in (provider, *before) if name not in after), None):
+        raise DataMarketError(
+            f"{unknown!r} is no provider of the profile that was paid; compare payments of one market"
+        )
+    if provider not in before:
+        raise DataMarketError(
+            f"{provider!r} has no honest payment to compare with; give the payments when all were honest"
+        )
+    return before, after
 
 
 def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> float:

@@ -184,19 +184,17 @@ def _section(one: Compact, against: Sequence[Account], figures: str) -> str:
     name = one.spec.name
     text = [f"## {_heading(one)}", "", one.spec.about.strip() or one.spec.title, ""]
     text.append(f"Seeds {one.first_seed} to {one.last_seed}.\n")
-    if has_figure(name):
-        text.append(f"![{one.spec.title}]({figures}/{name}.svg)\n")
+    text += [f"![{one.spec.title}]({figures}/{figure}.svg)\n" for figure in _figures(name)]
     text.append(render(one.rows, one.spec.tables).replace("\n## ", "\n### ").replace("## ", "### ", 1))
     if against:
         text.append(comparison(f"{name}: cell by cell against the paper", against))
     return "\n".join(text)
 
 
-def has_figure(name: str) -> bool:
-    """Whether the experiment has a figure."""
-    from datamarket_gym.lab.figures import drawers
+def _figures(name: str) -> list[str]:
+    from datamarket_gym.lab.figures import figures_of
 
-    return name in drawers()
+    return figures_of(name)
 
 
 def _heading(one: Compact) -> str:

@@ -28,7 +28,8 @@ NUMBERS = (
 names those it does not rest on, and ``redrawn`` those that played another market."""
 
 AVERAGED = (
-    "gain_additive", "oracle_l1", "rank_stability", "utility", "mixed_components", "clusters",
+    "gain_additive", "victim_loss", "victim_loss_sum", "theft",
+    "oracle_l1", "rank_stability", "utility", "mixed_components", "clusters",
     "l1_exact", "l1_reference", "asked",
     "delta", "fairness_loss", "bound_used", "bound_broken", "proxy_broken",
     "hidden_harm", "paid_total", "attacker_paid", "harm_done",

@@ -28,14 +28,21 @@ LEGEND = (
 )
 WORDS = {
     "gain_additive": "additive gain",
+    "victim_loss": "victim's loss (largest)",
+    "victim_loss_sum": "victims' loss (summed)",
+    "theft": "theft (share of the pot)",
     "oracle_l1": "oracle L1",
     "rank_stability": "rank stability (Kendall's tau)",
     "utility": "utility v(all)",
 }
 """What metrics are called where their names do not say it."""
 _BESIDE = ["granularity", "representative"]
-DEFAULT = (Layout(merge=_BESIDE), Layout(metric=list(WORDS), merge=_BESIDE))
-"""Without layouts: the gains, with all mechanisms beside one another, and the paper's other metrics."""
+DEFAULT = (
+    Layout(merge=_BESIDE),
+    Layout(metric=["gain_additive", "oracle_l1", "rank_stability", "utility"], merge=_BESIDE),
+    Layout(metric=["victim_loss", "victim_loss_sum", "theft"], merge=_BESIDE),
+)
+"""Without layouts: the gains, with all mechanisms beside one another, the paper's other metrics, and the harm."""
 
 Cell = tuple[str, ...]
 """What a cell says, in parts between which a line may end."""

@@ -15,7 +15,7 @@ from datamarket_gym.core.errors import DataMarketError, ParameterError, Submissi
 from datamarket_gym.core.registry import components, create
 from datamarket_gym.judge.redteam import attack_grid, audit, market_state, read_validation
 from datamarket_gym.judge.redteam import audit as audit_function
-from datamarket_gym.judge.redteam.audit import AuditReport
+from datamarket_gym.judge.redteam.findings import STOP_LOSS, AuditReport
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline import mechanism
@@ -52,6 +52,69 @@ def test_the_library_finds_what_is_known(market):
     names = audit(market, mechanism("shapley"), from_zero, only="sybil_split_k")
     assert names.worst.worst.gain > 1.05
     assert {r.title for r in names.worst.remedies if r.stops} >= {"linked accounts"}
+
+
+COMPONENTS = "recommended/hybrid_hash_cosine@0.9"
+RUIN = "bridge,sybil_split_k"
+
+
+def test_an_attack_that_gains_nothing_and_destroys_a_victim_is_found_and_told(market):
+    """A bridge pays the bridge builder little; the victim's units go to whoever was earliest."""
+    report = run(market, COMPONENTS, only=RUIN)
+    (harm,) = report.harms
+    lost = harm.loss.trial
+    assert harm.family == "bridge"
+    assert lost.victim_loss == 1.0
+    assert lost.victim not in (None, lost.provider)
+    assert harm.loss.untied is not None
+    assert harm.loss.untied < lost.victim_loss - STOP_LOSS  # it is the evidence that does it
+    idle = [t for t in report.trials if t.gain is not None and t.gain <= report.stop_at]
+    assert max(t.victim_loss for t in idle) == 1.0
+    told = harm.words(report.stop_at)
+    assert (
+        f"{lost.victim} loses 100% of its honest share; {harm.loss.untied:.0%} if nothing were tied"
+        in told
+    )
+    split = next(f for f in report.findings if f.family == "sybil_split_k")
+    assert (split.loss.trial.victim, split.loss.trial.victim_loss, split.loss.untied) == (
+        None,
+        0.0,
+        None,
+    )
+    assert "loses" not in split.words(report.stop_at)
+
+
+def test_the_trial_that_harms_most_is_told_beside_the_one_that_gains_most(market):
+    report = run(market, COMPONENTS, only="bridge,copycat,near_duplicate_2x_sybils")
+    for finding in report.findings:
+        own = [t for t in report.trials if t.attack.startswith(finding.family) and t.why is None]
+        assert finding.loss.trial.victim_loss == max(t.victim_loss for t in own)
+        assert finding.worst.gain == max(t.gain for t in own if t.gain is not None)
+        assert all(t.theft >= 0.0 and t.victim != t.provider for t in own)
+
+
+def test_losses_by_competition_alone_are_no_harm_by_evidence(market):
+    """Generated units that no evidence ties: the others lose as much where nothing is tied."""
+    report = run(market, only="synthetic_laundering")
+    (finding,) = report.findings
+    assert finding.loss.trial.victim_loss > STOP_LOSS
+    assert finding.loss.untied == pytest.approx(finding.loss.trial.victim_loss, abs=STOP_LOSS)
+    assert report.harms == []
+
+
+def test_what_needs_a_broken_clock_says_so_and_comes_last(market):
+    report = run(market, only="backdate,squat,sybil_split_k")
+    assumed = [finding.worst.assumes for finding in report.findings]
+    assert assumed == sorted(assumed, key=bool)
+    families = [finding.family for finding in report.findings]
+    assert {"backdate", "squat"} <= {f for f, why in zip(families, assumed, strict=True) if why}
+    assert (
+        families.count("squat") == 2
+    )  # what is known of the leak alone, and what was seen before it came
+    backdate = next(f for f in report.findings if f.family == "backdate")
+    assert backdate.worst.gain > report.worst.worst.gain
+    assert ", assuming that submitters can forge their times)" in backdate.words(report.stop_at)
+    assert report.harms[-1].loss.trial.assumes
 
 
 def test_every_registered_attack_is_tried(market):
@@ -195,11 +258,27 @@ def test_the_command_prints_the_worst_and_what_stops_it(market, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "copycat" in done.stdout
     assert "trusted sources" in done.stdout
-    assert "By Theorem 3" in " ".join(done.stdout.split())
+    text = " ".join(done.stdout.split())
+    assert "By Theorem 3" in text
+    assert "victim's loss" in text
+    assert "What others lose is competition" in text
     found = tmp_path / "runs" / "audit"
     assert {p.name for p in found.iterdir()} == {"audit.json", "audit.md", "manifest.json"}
     assert json.loads((found / "audit.json").read_text())["providers"]
     assert "## copycat" in (found / "audit.md").read_text()
+
+
+def test_the_command_names_the_victim(market, tmp_path):
+    files(market, tmp_path)
+    done = datamarket(
+        "sub.parquet", "--validation", "val.parquet", "--attacks", RUIN, "--jobs", "1",
+        "--mechanism", COMPONENTS, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = "Others lose most by bridge: provider_"
+    assert told in " ".join(done.stdout.split())
+    assert "100% (untied" in " ".join(done.stdout.split())
+    assert told in (tmp_path / "runs" / "audit" / "audit.md").read_text()
 
 
 def test_mistakes_are_one_line_and_exit_2(market, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
 from datamarket_gym.core.registry import create
+from datamarket_gym.judge.metrics import harm_of
 from datamarket_gym.judge.redteam import AttackCosts, Effort, Space, Target, best_response
 from datamarket_gym.judge.redteam.space import DIMENSIONS, FAMILIES, SPACE, starts
 from datamarket_gym.lab import builtin_specs, run_experiment
@@ -93,6 +94,19 @@ def test_stable_mechanisms_leave_pure_splits_worthless(market):
     assert facing.respond("sybil_split_k@40", AttackCosts()) is None  # more names than units
 
 
+def test_a_response_says_what_the_others_lose(market):
+    facing = target(market, "recommended/none")
+    found = facing.respond("copycat", AttackCosts(0.1))
+    profile = facing.profile("copycat")
+    paid = facing.mechanism.pay(profile.submission, facing.utility)
+    assert found.harm == harm_of(facing.honest.payments, paid, profile, facing.name)
+    assert found.harm.victim_loss > 0
+    assert found.harm.theft > 0
+    costly = facing.respond("copycat", AttackCosts(5.0))
+    assert costly.harm == found.harm  # costs are the attacker's
+    assert (facing.honesty.harm.victim, facing.honesty.harm.theft) == (None, 0.0)
+
+
 def test_a_provider_without_pay_has_no_gain(market):
     class Nothing(type(mechanism("shapley"))):
         def pay(self, submission, utility, oracle=None):
@@ -132,6 +146,7 @@ def test_the_experiment_writes_net_gains_and_best_attacks(tmp_path):
     found = [row for row in rows if row["metric"] == "net_gain"]
     assert len(found) == 2 * 2
     assert all(row["value"] >= 1.0 and row["best_attack"] and row["seeds"] == 2 for row in found)
+    assert {"victim_loss", "theft"} <= {row["metric"] for row in rows}
     free = {r["mechanism"]: r["value"] for r in found if r["cost_identity"] == 0}
     assert set(free) == {"shapley", "recommended"}
     assert found[0]["best_attack"] in (tmp_path / "one" / "table.md").read_text()
@@ -169,6 +184,8 @@ def test_the_environment_passes_gymnasiums_own_checker():
     assert (reward, terminated, truncated) == (0.0, True, False)
     assert info["attack"] == "sybil_split_k@2"
     assert info["A"] == info["L"] == info["D"] == 0.0
+    assert info["victim"] is None
+    assert info["victim_loss"] == info["victim_loss_sum"] == info["theft"] == 0.0
     fresh = gymnasium.make(name).unwrapped
     with pytest.raises(gymnasium.error.ResetNeeded):
         fresh.step(split)

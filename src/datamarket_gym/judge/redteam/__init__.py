@@ -1,7 +1,8 @@
 """Attack your own market before others do: audits and best responses."""
 
-from datamarket_gym.judge.redteam.audit import AuditReport, Finding, Trial, audit
+from datamarket_gym.judge.redteam.audit import audit
 from datamarket_gym.judge.redteam.best_response import Response, Target, best_response
+from datamarket_gym.judge.redteam.findings import AuditReport, Finding, Loss, Trial
 from datamarket_gym.judge.redteam.grid import attack_grid
 from datamarket_gym.judge.redteam.own_market import honest_profile, market_state
 from datamarket_gym.judge.redteam.remedies import Remedy
@@ -13,6 +14,7 @@ __all__ = [
     "AuditReport",
     "Effort",
     "Finding",
+    "Loss",
     "Remedy",
     "Response",
     "Space",

@@ -2,13 +2,14 @@
 
 Work is cut into the steps of a run (`datamarket_gym.core.runs`): one provider playing one attack;
 then one attack's worst trial explained. A killed audit loses at most the steps in flight; the next
-call does what is missing and ends with the same bytes. `AuditReport` is what was found, as a
-document: everything tried, and the worst of each attack explained.
+call does what is missing and ends with the same bytes. What was found is an `AuditReport`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -23,18 +24,24 @@ from datamarket_gym.core.files import write_json, write_text
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.runs import MANIFEST, Format, Run, Unkept, open_run
-from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.collapse import find_collapse, told_once
 from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.judge.guarantees import Paid
-from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
-from datamarket_gym.judge.metrics import clearly_paid
+from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, harm_of, pot_shares, provider_totals
+from datamarket_gym.judge.redteam.findings import (
+    STOP_AT,
+    STOP_LOSS,
+    AuditReport,
+    Finding,
+    Loss,
+    Trial,
+)
 from datamarket_gym.judge.redteam.grid import attack_grid, family
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
-from datamarket_gym.judge.redteam.remedies import Remedy, try_remedies
+from datamarket_gym.judge.redteam.remedies import try_remedies
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
@@ -44,86 +51,7 @@ from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.files import looking_in, named_folder
 from datamarket_gym.world.market import MarketState, ProviderMarket
 
-
-class Trial(Document):
-    """One provider playing one attack; ``why`` says why it was not possible, where it was not."""
-
-    provider: str
-    attack: str
-    honest_payment: float
-    attacked_payment: float | None = None
-    gain: float | None = None  # multiplicative, where the honest payment is clearly positive
-    why: str | None = None
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """The worse, the larger: by the multiplicative gain, then by the additive one."""
-        if self.attacked_payment is None:
-            return (float("-inf"), float("-inf"))
-        return (self.gain or 0.0, self.attacked_payment - self.honest_payment)
-
-
-class Finding(Document):
-    """The worst trial of one attack, its certificate, and what would have stopped it."""
-
-    family: str
-    worst: Trial
-    tried: int
-    certificate: Certificate
-    remedies: list[Remedy]
-
-    def words(self, stop_at: float) -> str:
-        """The finding in a sentence or two."""
-        gain = self.worst.gain
-        size = "an undefined factor" if gain is None else f"times {gain:.3f}"
-        text = f"{self.family}: at worst {size} ({self.worst.provider}, {self.worst.attack})."
-        if gain is None or gain <= stop_at:
-            return text
-        if not self.remedies:  # of a mechanism whose evidence is not ours to change
-            return text
-        stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.advised]
-        text += (
-            f" Stopped by: {', '.join(stopping)}."
-            if stopping
-            else " No evidence layer that was tried and may be used stops it."
-        )
-        refused = [r.title for r in self.remedies if r.stops and not r.admissible]
-        if refused:
-            text += f" Not to be used here, as honest units are that alike: {', '.join(refused)}."
-        return text
-
-
-class AuditReport(Document):
-    """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst first.
-
-    ``evidence`` is what the mechanism's policy settled on for the honest market, and ``why``; ``warnings`` are
-    those of the honest market.
-    """
-
-    mechanism: Mechanism | str
-    evidence: str
-    why: str | None
-    warnings: list[str]
-    utility: str
-    stop_at: float
-    providers: list[str]
-    trials: list[Trial]
-    findings: list[Finding]
-
-    @property
-    def label(self) -> str:
-        """What tables call the mechanism."""
-        return self.mechanism if isinstance(self.mechanism, str) else self.mechanism.label
-
-    @property
-    def worst(self) -> Finding | None:
-        """The worst finding."""
-        return self.findings[0] if self.findings else None
-
-
 REPORT = "audit.json"
-STOP_AT = 1.05
-"""A gain up to this counts as stopped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,14 +172,14 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
     """The report, from steps that are done or kept."""
     run.progress.stage("audit", "attacks")
     pairs = [(provider, attack) for provider in context.providers for attack in context.attacks]
-    families = {family(attack) for attack in context.attacks}
+    kinds = {(family(attack), ATTACKS.create(attack).assumes) for attack in context.attacks}
     trials = run.steps(
         _trial, context, {f"trial-{i:06d}": pair for i, pair in enumerate(pairs)}, _TRIAL,
-        after=len(families),
+        after=len(kinds),
     )  # fmt: skip
     explain = {
-        f"finding-{name}": (name, trial, _count(trials, name), len(trials))
-        for name, trial in _worst(trials).items()
+        f"finding-{i:03d}": (worst, harmful, tried, len(trials))
+        for i, (worst, harmful, tried) in enumerate(_worst(trials))
     }
     findings = run.steps(_explain, context, explain, _FINDING, before=len(pairs))
     settled_by = context.honest.payments.threshold if isinstance(context.honest, Paid) else None
@@ -273,17 +201,30 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
     try:
         profile = context.attacked(provider, attack)
         with told_once():
-            paid = paid_by(context.mechanism, profile, context.utility).total(provider)
+            attacked = paid_by(context.mechanism, profile, context.utility)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
         return Trial(provider=provider, attack=attack, honest_payment=honest, why=str(error))
-    grand, n = context.honest.payments.grand_value, len(context.state.providers)
-    gain = paid / honest if clearly_paid(honest, grand, n) else None
+    before, paid = context.honest.payments, attacked.total(provider)
+    clear = clearly_paid(honest, before.grand_value, len(context.state.providers))
+    harm = harm_of(before, attacked.payments, profile, provider)
     return Trial(
-        provider=provider, attack=attack, honest_payment=honest, attacked_payment=paid, gain=gain
+        provider=provider,
+        attack=attack,
+        honest_payment=honest,
+        attacked_payment=paid,
+        gain=paid / honest if clear else None,
+        victim=harm.victim,
+        victim_loss=_known(harm.victim_loss),
+        theft=_known(harm.theft),
+        assumes=ATTACKS.create(attack).assumes,
     )
 
 
-def _explain(context: Context, name: str, worst: Trial, tried: int, all_tried: int) -> Finding:
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def _explain(context: Context, worst: Trial, harmful: Trial, tried: int, all_tried: int) -> Finding:
     profile = context.attacked(worst.provider, worst.attack)
     m, honest = context.mechanism, context.honest
     with told_once():
@@ -301,21 +242,49 @@ def _explain(context: Context, name: str, worst: Trial, tried: int, all_tried: i
                 context.stop_at,
                 context.threshold,
             )
-    return Finding(family=name, worst=worst, tried=tried, certificate=certificate, remedies=remedies)
+        loss = Loss(trial=harmful, untied=_untied(context, harmful))
+    return Finding(
+        family=family(worst.attack),
+        worst=worst,
+        loss=loss,
+        tried=tried,
+        certificate=certificate,
+        remedies=remedies,
+    )
 
 
-def _worst(trials: list[Trial]) -> dict[str, Trial]:
-    """The worst possible trial of each attack, worst attack first."""
-    worst: dict[str, Trial] = {}
+def _untied(context: Context, harmful: Trial) -> float | None:
+    """What the victim of a trial loses where the mechanism ties nothing; None where it loses little."""
+    m = context.mechanism
+    if (
+        not isinstance(m, Mechanism)
+        or harmful.victim is None
+        or (harmful.victim_loss or 0.0) <= STOP_LOSS
+    ):
+        return None
+    without = m.model_copy(update={"evidence": "none"})
+    profile = context.attacked(harmful.provider, harmful.attack)
+    before, after = (
+        pot_shares(provider_totals(paid_by(without, p, context.utility).payments, p))[harmful.victim]
+        for p in (context.state.honest, profile)
+    )
+    return max(0.0, 1.0 - after / before) if before > ROUNDING else None
+
+
+def _worst(trials: list[Trial]) -> list[tuple[Trial, Trial, int]]:
+    """Of each attack the trial that gains most, the one that harms others most, and how many were possible.
+
+    Trials that assume something broken are apart from those that do not, and come behind them; worst gain first.
+    """
+    groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     for trial in trials:
-        name = family(trial.attack)
-        if trial.why is None and (name not in worst or trial.rank > worst[name].rank):
-            worst[name] = trial
-    return dict(sorted(worst.items(), key=lambda item: item[1].rank, reverse=True))
-
-
-def _count(trials: list[Trial], name: str) -> int:
-    return sum(trial.why is None and family(trial.attack) == name for trial in trials)
+        if trial.why is None:
+            groups[family(trial.attack), trial.assumes].append(trial)
+    found = [
+        (max(group, key=lambda t: t.rank), max(group, key=lambda t: t.harm_rank), len(group))
+        for group in groups.values()
+    ]
+    return sorted(found, key=lambda one: (not one[0].assumes, one[0].rank), reverse=True)
 
 
 def _digest(context: Context) -> str:

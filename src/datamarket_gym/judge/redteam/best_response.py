@@ -2,7 +2,8 @@
 
 The attacker is fully informed: it can price any manipulation by the mechanism itself. The optimiser is
 Optuna's TPE where the extra ``gym`` is installed, and SciPy's differential evolution elsewhere. Gains
-do not depend on costs, so one attack is paid once and priced at every cost level.
+do not depend on costs, so one attack is paid once and priced at every cost level. What the others lose is
+told beside each gain; the search does not look for it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.guarantees import Certificate
 from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.paid import paid_by
-from datamarket_gym.judge.metrics import CLEAR, clearly_paid
+from datamarket_gym.judge.metrics import CLEAR, Harm, clearly_paid, harm_of
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.space import (
     DIMENSIONS,
@@ -48,23 +49,24 @@ IMPOSSIBLE = -1.0
 
 @dataclass(frozen=True)
 class Response:
-    """An attack, what it gains, and what is left of that after costs."""
+    """An attack, what it gains, what is left of that after costs, and what it costs the others."""
 
     attack: str
     gain: float
     net_gain: float
     effort: Effort
+    harm: Harm
 
 
 @dataclass(eq=False)
 class Target:
-    """One provider of one market facing one mechanism; remembers what each attack gained."""
+    """One provider of one market facing one mechanism; remembers what each attack did."""
 
     state: MarketState
     mechanism: Payer
     utility: UtilityOracle
     provider: int | str = 0
-    _known: dict[str, tuple[float, Effort]] = field(default_factory=dict)
+    _known: dict[str, tuple[float, Effort, Harm]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.name = self.state.provider(self.provider)
@@ -86,7 +88,7 @@ class Target:
         return replace(found, attack=attack)
 
     def respond(self, attack: str, costs: AttackCosts) -> Response | None:
-        """What an attack gains, gross and net; None where it cannot be carried out."""
+        """What an attack gains, gross and net, and what the others lose; None where it cannot be carried out."""
         if attack not in self._known:
             try:
                 profile = self.profile(attack)
@@ -95,9 +97,19 @@ class Target:
             except DataMarketError:  # such as more names than units, or a class that is gone
                 return None
             gain = paid.total(profile.identities_of(self.name)) / self.pay
-            self._known[attack] = (gain, Effort.of(profile, self.state))
-        gain, effort = self._known[attack]
-        return Response(attack, gain, gain - costs.of(effort), effort)
+            harm = harm_of(self.honest.payments, paid, profile, self.name)
+            self._known[attack] = (gain, Effort.of(profile, self.state), harm)
+        gain, effort, harm = self._known[attack]
+        return Response(attack, gain, gain - costs.of(effort), effort, harm)
+
+    @property
+    def honesty(self) -> Response:
+        """What honest units gain, which is nothing, from nobody."""
+        honest = self.honest
+        return Response(
+            "honest", 1.0, 1.0, Effort(1, 0.0),
+            harm_of(honest.payments, honest.payments, honest.profile, self.name),
+        )  # fmt: skip
 
     def certificate(self, attack: str) -> Certificate:
         """What the theorems say about an attack."""
@@ -130,7 +142,7 @@ def best_response(
     # What an earlier search on this target paid for is priced again at these costs: it is free.
     known = [target.respond(attack, costs) for attack in target._known]
     found += [r for r in known if r is not None]
-    found.append(Response("honest", 1.0, 1.0, Effort(1, 0.0)))
+    found.append(target.honesty)
     return max(found, key=lambda r: (r.net_gain, r.attack))
 
 

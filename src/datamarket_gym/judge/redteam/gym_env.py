@@ -6,12 +6,13 @@ Needs the extra ``gym``::
 
 The observation describes the attacker's place in the market; the action is a point of the search space
 (`datamarket_gym.judge.redteam.space`); the reward is the net gain less one, so honesty earns nothing. ``info``
-has the attack, its gain and costs, and the channels A, L and D where Theorem 3 applies.
+has the attack, its gain and costs, what the others lose, and the channels A, L and D where Theorem 3 applies.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import gymnasium
@@ -88,7 +89,7 @@ class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         reward = IMPOSSIBLE
         if response is not None:
             reward = response.net_gain - 1.0
-            info |= {"gain": response.gain, "net_gain": response.net_gain}
+            info |= {"gain": response.gain, "net_gain": response.net_gain, **asdict(response.harm)}
             terms = target.certificate(attack).terms
             if terms is not None:
                 info |= {"A": terms.allocation, "L": terms.escape, "D": terms.drift}

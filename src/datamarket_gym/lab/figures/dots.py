@@ -23,6 +23,8 @@ from datamarket_gym.lab.figures.drawing import (
 )
 from datamarket_gym.lab.figures.words import METRICS, variant, words
 
+_WRITTEN = 0.45  # of an axis: the room that is left for values written at its edge
+
 
 def dots(axis: Any, shown: Sequence[Row], down: str, series: str, *, reference: float = 1.0) -> None:
     """A row of dots per value of ``down``, one dot with its error bar per value of ``series``.
@@ -80,12 +82,15 @@ def _edges(
     left, right = min(v - e for v, e in ends), max(v + e for v, e in ends)
     left, right = min(left, reference), max(right, reference)
     pad = max(0.05 * (right - left), 0.5 * (0.4 - (right - left)))  # no axis finer than what matters
-    axis.set_xlim(left - pad, right + pad)
     beyond: dict[tuple[int, bool], list[Row]] = defaultdict(list)
     for row in shown:
         error = row["se"] or 0.0
         if not low <= row["value"] <= high or error > (high - low) / 4:
             beyond[rows.index(row[down]), row["value"] > low].append(row)
+    written = {rows[place] for place, on_right in beyond if on_right}
+    if any(row[down] in written and row["value"] > right - _WRITTEN * (right - left) for row in inside):
+        right += _WRITTEN * (right - left)  # room for what is written, beside the dots of its row
+    axis.set_xlim(left - pad, right + pad)
     for (place, on_right), of_row in beyond.items():
         values = "\n".join(
             (f"{_words(series, row[series])} " if several else "")
@@ -130,16 +135,20 @@ def main_table(rows: Sequence[Row]) -> Any:
 
 @drawer("s10")
 def units_as_players(rows: Sequence[Row]) -> Any:
-    """Gain of every attack under each mechanism, counted from zero and from chance."""
+    """Gain of every attack under each mechanism, counted from zero and from chance, by what the clock knows."""
     shown = pick(rows, "gain")
+    cases = [(task, empty) for task in distinct(shown, "task") for empty in ("none", "chance")]
+    cases = [case for case in cases if case == cases[0] or case[1] == "chance"]
     with plotting() as plt:
         tall = 1.2 + 0.4 * len(distinct(shown, "attack"))
-        figure, axes = panels(plt, 2, size=(4.8, tall))
-        for axis, empty in zip(axes, ("none", "chance"), strict=True):
-            dots(axis, [row for row in shown if row["empty"] == empty], "attack", "mechanism")
+        figure, axes = panels(plt, len(cases), size=(4.8, tall))
+        for axis, (task, empty) in zip(axes, cases, strict=True):
+            found = [row for row in shown if row["task"] == task and row["empty"] == empty]
+            dots(axis, found, "attack", "mechanism")
             honest_line(axis, vertical=True)
-            axis.set(title=words("empty", empty), xlabel="gain")
-        axes[1].set_yticklabels([])
+            axis.set(title=f"{words('task', task)},\n{words('empty', empty)}", xlabel="gain")
+            if axis is not axes[0]:
+                axis.set_yticklabels([])
         legend_below(figure, *axes)
     return figure
 

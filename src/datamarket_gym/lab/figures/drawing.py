@@ -192,21 +192,22 @@ Drawer = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Figure:
-    """Who draws an experiment's figure, and the experiment whose rows it also shows."""
+    """Who draws a figure, of which experiment, and the experiment whose rows it also shows."""
 
     draws: Drawer
+    of: str = ""
     beside: str = ""
 
 
 _drawers: dict[str, Figure] = {}
 
 
-def drawer(*names: str, beside: str = "") -> Callable[[Drawer], Drawer]:
-    """Decorator: the function draws the figure of these experiments."""
+def drawer(*names: str, beside: str = "", called: str = "") -> Callable[[Drawer], Drawer]:
+    """Decorator: the function draws the figure of these experiments; an experiment's second is ``called`` otherwise."""
 
     def add(function: Drawer) -> Drawer:
         for name in names:
-            _drawers[name] = Figure(function, beside)
+            _drawers[called or name] = Figure(function, name, beside)
         return function
 
     return add
@@ -214,7 +215,7 @@ def drawer(*names: str, beside: str = "") -> Callable[[Drawer], Drawer]:
 
 @cache
 def drawers() -> dict[str, Figure]:
-    """All figures by the experiment's name; importing them does not import matplotlib."""
+    """All figures by name, the experiment's own for its first; importing them does not import matplotlib."""
     from importlib import import_module
     from pkgutil import iter_modules
 
@@ -223,6 +224,11 @@ def drawers() -> dict[str, Figure]:
     for module in iter_modules(home.__path__, f"{home.__name__}."):
         import_module(module.name)
     return _drawers
+
+
+def figures_of(experiment: str) -> list[str]:
+    """The names of an experiment's figures."""
+    return sorted(name for name, figure in drawers().items() if figure.of == experiment)
 
 
 def draw(
@@ -234,9 +240,9 @@ def draw(
     of: str | None = None,
     others: Mapping[str, Sequence[Row]] | None = None,
 ) -> list[Path]:
-    """Draw an experiment's figure into a folder, as ``name.svg`` and ``name.png``.
+    """Draw a figure of an experiment into a folder, as ``name.svg`` and ``name.png``.
 
-    ``of`` names the experiment whose figure it is, if it is not ``name``; one without a figure of its own has
+    ``of`` names the figure that it is, if it is not ``name``; an experiment without a figure of its own has
     the general one. ``others`` holds the rows of other experiments, for figures that show some beside.
     """
     from datamarket_gym.lab.figures.general import any_experiment

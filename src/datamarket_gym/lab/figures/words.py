@@ -21,6 +21,16 @@ ATTACKS = {
     "label_poisoning": "systematically wrong labels, {p:.0%}",
     "strategic_curation": "best {keep:.0%} of units kept",
     "synthetic_laundering": "generated units added",
+    "bridge": "bridges to one victim",
+    "text_bridge": "blended articles",
+    "backdate": "copies with earlier times",
+    "grind_ties": "copies that win ties in time",
+    "own_source": "copies that are their own source",
+    "leak_stuffing": "leaked validation rows",
+    "squat": "squatting before one victim",
+    "link_claim": "junk in another's name",
+    "shadow": "units moved by a proxy",
+    "outlier": "units in uncovered regions",
     "composite": "combined",
     "best_response": "best response",
 }
@@ -75,6 +85,10 @@ LABELS = [
     (re.compile(r"noisy_theft_from_(\d+)"), "theft from {} others, with noise"),
     (re.compile(r"noisy_theft_([\d.]+)_spreads?"), "theft from all, noise of {} spreads"),
     (re.compile(r"best_response_found"), "the best response found"),
+    (re.compile(r"bridge_all"), "bridges to all, from the first unit"),
+    (re.compile(r"backdate_all"), "copies of all, with earlier times"),
+    (re.compile(r"grind_ties_all"), "copies of all, that win ties in time"),
+    (re.compile(r"squat_all"), "squatting before all"),
 ]
 """What attacks call themselves in tables, where it is not their registered name."""
 
@@ -90,6 +104,7 @@ MECHANISMS = {
     "quotient_banzhaf": "quotient Banzhaf",
     "quotient_beta_shapley": "quotient Beta Shapley",
     "recommended": "recommended",
+    "components": "components",
     "units": "units play",
 }
 
@@ -135,6 +150,7 @@ OTHERS = {
     "semivalue": MECHANISMS,
     "task": {
         "synthetic": "synthetic market",
+        "synthetic, times equal": "synthetic market, all times equal",
         "agnews": "AG News",
         "imdb": "IMDB",
         "cifar10": "CIFAR-10",

@@ -82,6 +82,9 @@ def _against(
                 "gain": found.gain,
                 "gain_additive": target.pay * (found.gain - 1.0),
                 "net_gain": found.net_gain,
+                "victim_loss": found.harm.victim_loss,
+                "victim_loss_sum": found.harm.victim_loss_sum,
+                "theft": found.harm.theft,
                 "honest_payment_fresh": fresh.pay,
                 "net_gain_fresh": float("nan") if again is None else again.net_gain,
             }
