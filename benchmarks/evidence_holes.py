@@ -1,8 +1,8 @@
 """What is gained by getting round the evidence of the recommended mechanism; prints a Markdown table.
 
 Synthetic markets, provider 0 cheats. Leaked validation rows: it knows four of the 200 and submits copies of
-them beside a theft of three others' units with noise of 0.3. Units without times: it submits twenty exact
-copies of everybody's units.
+them beside a theft of three others' units with noise of 0.3, with the leak check and without it. Units
+without times: it submits twenty exact copies of everybody's units.
 
 Usage: python benchmarks/evidence_holes.py [markets]
 """
@@ -38,6 +38,7 @@ def gains(seed: int) -> dict[str, float]:
     market = ProviderMarket.from_task("synthetic", seed=seed, learner="knn", utility="chance")
     utility, data = market.utility_oracle(), market.dataset
     me, pay = market.state.provider(0), mechanism("recommended").pay
+    unchecked = mechanism("recommended", leak_check="off").pay
     leaked = data.validation_features[:LEAKED], data.validation_label[:LEAKED]
 
     def timed(submission: Submission) -> Submission:
@@ -53,6 +54,8 @@ def gains(seed: int) -> dict[str, float]:
         "noisy theft": pay(stolen, utility).total([me]) / one,
         "noisy theft and four leaked rows": pay(extended(stolen, *leaked, me), utility).total([me])
         / one,
+        "the same, leak check off": unchecked(extended(stolen, *leaked, me), utility).total([me])
+        / unchecked(honest, utility).total([me]),
         "twenty copies of all, with times": pay(extended(honest, *copies, me), utility).total([me])
         / one,
         "twenty copies of all, without": pay(extended(undated, *copies, me), utility).total([me])

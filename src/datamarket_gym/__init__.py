@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from datamarket_gym.core.errors import CollapsedMarketWarning as CollapsedMarketWarning
     from datamarket_gym.core.errors import DataMarketError as DataMarketError
+    from datamarket_gym.core.errors import LeakedRowsWarning as LeakedRowsWarning
     from datamarket_gym.core.errors import UndatedMarketWarning as UndatedMarketWarning
     from datamarket_gym.core.registry import register as register
     from datamarket_gym.evidence import Clusters as Clusters
@@ -111,6 +112,7 @@ _EXPORTS = {
     "EvidenceLayer": "evidence",
     "Game": "games.game",
     "GroundTruth": "units",
+    "LeakedRowsWarning": "core.errors",
     "Learner": "learners.base",
     "Mechanism": "pipeline",
     "Metrics": "judge.metrics",

@@ -116,10 +116,11 @@ def test_in_a_crowd_only_a_safe_and_weak_threshold_is_left(held, tmp_path):
         n: np.concatenate([c, more[n]]) if isinstance(c, np.ndarray) else c + more[n]
         for n, c in columns.items()
     }
-    found = run(tmp_path, crowd, held, theta="auto")
+    found = run(tmp_path, crowd, held, theta="auto", leak_check="off")
     threshold = read_json(found / "threshold.json")
     assert threshold["crowding"] > threshold["check"]["interval"][1] - 0.02
     assert threshold["theta"] >= threshold["crowding"]
     assert "safe but weak" in threshold["why"]
-    below = run(tmp_path / "below", crowd, held, theta=str(threshold["check"]["theta"]))
+    theta = str(threshold["check"]["theta"])
+    below = run(tmp_path / "below", crowd, held, theta=theta, leak_check="off")
     assert read_json(below / "threshold.json")["evidence"] == "lineage@none"

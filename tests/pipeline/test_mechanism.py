@@ -158,7 +158,7 @@ def test_ids_are_equal_only_where_specs_are(found):
 CHANGES = {
     "evidence": "exact_hash", "granularity": "identity", "representative": "collapse", "semivalue": "banzhaf",
     "estimator": "permutation", "samples": 7, "allocation": "count_raw", "normalize": True, "seed": 5,
-    "beacon": "announced",
+    "beacon": "announced", "leak_check": "error",
 }  # fmt: skip
 
 

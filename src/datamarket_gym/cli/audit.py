@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from datamarket_gym.core.files import write_text
+from datamarket_gym.core.files import require_two_files, write_text
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state, read_validation
@@ -31,6 +31,7 @@ def audit_and_show(
     jobs: int,
 ) -> None:
     """Audit a submission, then print the findings and where the files are."""
+    require_two_files(submission, validation)
     features, label = read_validation(validation)
     state = market_state(read_submission(submission), features, label, seed)
     oracle = UtilityOracle(

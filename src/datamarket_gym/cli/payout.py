@@ -70,8 +70,8 @@ def run_and_show(
     for warning in [*manifest["warnings"], *(each.words for each in told)]:
         console.print(f"Warning: {warning.rstrip('.')}.", style="red", highlight=False, markup=False)
     console.print(
-        f"{manifest['units']:,} units make {manifest['clusters']:,} clusters. Read {out / 'report.html'}; "
-        f"then: datamarket ledger approve {out}",
+        f"{manifest['units'] - manifest['leaked']:,} units make {manifest['clusters']:,} clusters. "
+        f"Read {out / 'report.html'}; then: datamarket ledger approve {out}",
         highlight=False, markup=False,
     )  # fmt: skip
 
@@ -143,6 +143,16 @@ def _print_explanation(found: Explanation, money: Currency) -> None:
         "accuracy over chance.",
         highlight=False,
     )
+    if found.leaked:
+        rows = ", ".join(
+            f"{leak['unit']} is row {leak['row']} ({leak['by']}, {leak['likeness']})"
+            for leak in found.leaked[:_SHOWN]
+        )
+        others = f" and {len(found.leaked) - _SHOWN:,} more" if len(found.leaked) > _SHOWN else ""
+        console.print(
+            f"{len(found.leaked):,} of its units are validation rows, or nearly, and earn nothing: {rows}{others}.",
+            highlight=False, markup=False,
+        )  # fmt: skip
     if found.balance:
         console.print(
             f"{money.code} {text(found.balance)} are carried to the next run.", highlight=False

@@ -63,6 +63,10 @@ class OracleRequiredError(DataMarketError):
     """An oracle layer was used where there is no ground truth to ask."""
 
 
+class LeakError(DataMarketError):
+    """Submitted units are validation rows, or nearly: names them and the rows."""
+
+
 class LearnerError(DataMarketError):
     """A learner failed on a coalition; the message names the coalition."""
 
@@ -94,6 +98,12 @@ class FutureTimesWarning(MarketWarning):
     """Units are dated later than now: their times are not from a clock that can be believed."""
 
     what = "units are dated in the future"
+
+
+class LeakedRowsWarning(MarketWarning):
+    """Units equal validation rows, or nearly, and were set aside; says which, and what to do."""
+
+    what = "units equal validation rows"
 
 
 def require_in(parameter: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:

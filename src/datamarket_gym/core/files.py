@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import RunError
+from datamarket_gym.core.errors import RunError, SubmissionError
 
 LOCK = ".lock"
 
@@ -44,6 +44,20 @@ def remove_leftovers(folder: Path) -> None:
     """Remove what a killed process was still writing; only for a folder that is claimed."""
     for left in folder.rglob(".*.part"):
         left.unlink(missing_ok=True)
+
+
+def require_two_files(submissions: Path, validation: Path) -> None:
+    """Refuse one file, or two copies of it, as submissions and as validation rows."""
+    same = submissions.exists() and validation.exists() and submissions.samefile(validation)
+    if not same and submissions.is_file() and validation.is_file():
+        same = submissions.stat().st_size == validation.stat().st_size and sha256(submissions) == sha256(
+            validation
+        )
+    if same:
+        raise SubmissionError(
+            f"{str(submissions)!r} and {str(validation)!r} are the same data, as submissions and as validation rows; "
+            "units that are valued on themselves are worth what they are not: give rows that nobody submitted"
+        )
 
 
 def write_text(path: Path, text: str) -> None:

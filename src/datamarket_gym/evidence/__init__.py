@@ -12,6 +12,7 @@ from datamarket_gym.evidence.graph import (
 )
 from datamarket_gym.evidence.layers.watermark_image import mark_image, mark_in_image
 from datamarket_gym.evidence.layers.watermark_text import mark_text, marks_in_text
+from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.lineage import Lineage, nearest_earlier
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.evidence.threshold import Admissibility, Threshold, predict_theta
@@ -23,9 +24,12 @@ __all__ = [
     "Edges",
     "EvidenceGraph",
     "EvidenceLayer",
+    "HeldRows",
+    "Leaks",
     "Lineage",
     "Threshold",
     "View",
+    "find_leaks",
     "layers",
     "mark_image",
     "mark_in_image",

@@ -113,18 +113,21 @@ class Metrics:
 
 def provider_totals(payments: PaidTotals, profile: SubmittedProfile) -> dict[str, float]:
     """What each latent provider collects over the identities it controls."""
-    if not np.array_equal(payments.identities, profile.submission.identities):
+    controller = profile.truth.controller
+    known = all(str(name) in controller for name in payments.identities)
+    if not known or not np.isin(profile.submission.identities, payments.identities).all():
         raise DataMarketError(
             "these payments are of other identities than the profile's; pay the profile's own submission"
         )
-    controllers = profile.truth.controllers(profile.submission)
+    controllers = np.array([controller[str(name)] for name in payments.identities])
     names = list(dict.fromkeys(sorted(controllers.tolist())))
     return {name: float(payments.totals[controllers == name].sum()) for name in names}
 
 
 def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> float:
     """Share of clusters that mix units of several latent owners."""
-    owner = profile.truth.aligned(profile.submission).owner_codes()
+    playing = clusters.submission or profile.submission  # less than was submitted where rows leaked
+    owner = profile.truth.aligned(playing).owner_codes()
     pairs = np.unique(np.stack([clusters.label, owner]), axis=1)
     owners_per_cluster = np.bincount(pairs[0])
     return float((owners_per_cluster > 1).mean())

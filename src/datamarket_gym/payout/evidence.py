@@ -74,7 +74,7 @@ def known_ties(inputs: Inputs, spec: PayoutSpec, edge_table: Path | None) -> Edg
     """Ties between units that the operator supplies; they stand as they are, whatever the clock says."""
     if edge_table is None or spec.linkage.between != "units":
         return Edges.none()
-    return _supplied(edge_table, inputs.ids, spec, "unit")
+    return _supplied(edge_table, inputs.ids, spec, "unit", inputs.aside)
 
 
 def payees(
@@ -129,14 +129,18 @@ def _first_values(inputs: Inputs, columns: Sequence[str]) -> dict[str, list[str 
     return out
 
 
-def _supplied(path: Path, names: Sequence[str], spec: PayoutSpec, what: str) -> Edges:
-    return _pairs(read_pairs(path), names, spec, what, f"supplied by {path.name}")
+def _supplied(
+    path: Path, names: Sequence[str], spec: PayoutSpec, what: str, aside: frozenset[str] = frozenset()
+) -> Edges:
+    return _pairs(read_pairs(path), names, spec, what, f"supplied by {path.name}", aside)
 
 
 def _pairs(
-    pairs: Sequence[Pair], names: Sequence[str], spec: PayoutSpec, what: str, reason: str
-) -> Edges:
+    pairs: Sequence[Pair], names: Sequence[str], spec: PayoutSpec, what: str, reason: str,
+    aside: frozenset[str] = frozenset(),
+) -> Edges:  # fmt: skip
     place = {name: i for i, name in enumerate(names)}
+    pairs = [(a, b, p) for a, b, p in pairs if not {a, b} & aside]
     for name in (n for a, b, _ in pairs for n in (a, b)):
         if name not in place:
             raise DataMarketError(

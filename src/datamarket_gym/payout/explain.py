@@ -19,12 +19,13 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under
 from datamarket_gym.payout.manifest import read_manifest
-from datamarket_gym.payout.outputs import describe
+from datamarket_gym.payout.outputs import describe, leaked_units
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results, in_cents
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import FinishedRun, Payday, Work, utility_oracle
 from datamarket_gym.payout.verify import places_of
+from datamarket_gym.pipeline.payments import among
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Explanation:
     score: float
     score_error: float
     units: int
+    leaked: list[Row]
     clusters: int
     owned: int
     linked: list[Row]
@@ -68,6 +70,7 @@ def explain(
         raise UnknownNameError("identity", identity, near or inputs.identities[:10])
     code = inputs.identities.index(identity)
     label = results.payments.clusters.label
+    leaked = leaked_units(results, identity)
     mine = np.unique(label[inputs.owner == code])
     sizes = np.bincount(label)
     progress.stage("scoring without its evidence")
@@ -80,7 +83,8 @@ def explain(
         balance=results.division.balance[code],
         score=float(results.score[code]),
         score_error=float(results.error[code] * results.score.sum() / results.spec.minor),
-        units=int((inputs.owner == code).sum()),
+        units=int((inputs.owner == code).sum()) + len(leaked),
+        leaked=leaked,
         clusters=len(mine),
         owned=len(np.unique(shares.cluster[shares.identity == code])),
         linked=_linked(results, code),
@@ -106,13 +110,14 @@ def _results(folder: Path, submissions: Path | None, validation: Path | None) ->
 
 def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
     """Payments had the ties in these clusters not been there."""
-    inputs, spec, clusters = payday.inputs, payday.spec, results.payments.clusters
+    inputs, spec, clusters = results.inputs, payday.spec, results.payments.clusters
     fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))
     paid = results.mechanism.pay(
         inputs.submission,
         utility_oracle(inputs, spec),
         clusters=clusters_by(inputs.submission, fewer, clusters.granularity, clusters.lot),
     )
+    paid = among(paid, inputs.everyone)
     return in_cents(paid, inputs, spec, results.payees.group, payday.opening).division.paid
 
 

@@ -6,7 +6,7 @@ when results are written. A name of any length or script therefore costs nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.files import require_two_files
+from datamarket_gym.evidence.leak import HeldRows, Leaks
 from datamarket_gym.payout.names import require_writable
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import (
@@ -26,7 +28,7 @@ from datamarket_gym.payout.submitted import (
     read_submitted,
     read_validation,
 )
-from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.submission import Submission, Text
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +50,45 @@ class Inputs:
     has_time: bool
     derived: int  # units that name another as their source, here or not
     files: FileHashes
+    validation_text: list[str] | None = None
+    aside: frozenset[str] = frozenset()  # names of units that were set aside
 
     @property
     def owner(self) -> Codes:
         """The number of each unit's identity."""
-        return self.submission.identity_codes
+        return self.submission.identity.astype(np.int64)
+
+    @property
+    def everyone(self) -> Text:
+        """The numbers of all identities, as submissions write them; of units that were set aside too."""
+        return np.array([_number(i) for i in range(len(self.identities))])
+
+    @property
+    def held(self) -> HeldRows:
+        """The validation rows, as far as units are compared with them."""
+        return HeldRows(self.validation_features, self.validation_embedding, self.validation_text)
+
+    def named(self, leaks: Leaks) -> Leaks:
+        """Leaked units under the names of units and identities."""
+        owner = self.owner
+        return replace(
+            leaks,
+            id=np.array([self.ids[u] for u in leaks.unit], dtype=object),
+            identity=np.array([self.identities[owner[u]] for u in leaks.unit], dtype=object),
+        )
+
+    def without(self, leaks: Leaks) -> Inputs:
+        """The inputs without leaked units; their identities stay."""
+        if not len(leaks):
+            return self
+        rest = leaks.others(len(self.ids))
+        return replace(
+            self,
+            submission=self.submission.take(rest),
+            ids=[self.ids[i] for i in rest],
+            links={name: [column[i] for i in rest] for name, column in self.links.items()},
+            aside=frozenset(self.ids[i] for i in leaks.unit),
+        )
 
 
 def read_inputs(
@@ -60,6 +96,7 @@ def read_inputs(
 ) -> Inputs:
     """Read and check everything; ``more`` names further files whose hashes belong to the run."""
     files: FileHashes = {}
+    require_two_files(submissions, validation)
     rows = read_submitted(submissions, spec, files)
     held = read_validation(validation, spec, files)
     for role, path in (more or {}).items():
@@ -78,21 +115,26 @@ def _assembled(rows: Rows, held: Held, files: FileHashes) -> Inputs:
                 f"unit id {name!r} appears in rows {seen[name]} and {row}; ids must be unique"
             )
     identities = sorted(set(rows.identity))
-    number = {name: f"{i:09d}" for i, name in enumerate(identities)}
+    number = {name: _number(i) for i, name in enumerate(identities)}
     submission = Submission(
-        id=np.array([f"{i:09d}" for i in range(len(rows.ids))]),
+        id=np.array([_number(i) for i in range(len(rows.ids))]),
         source=None if rows.source is None else _sources(rows.ids, rows.source),
         identity=np.array([number[name] for name in rows.identity]),
         features=rows.features,
         label=rows.label,
         embedding=rows.embedding,
         time=rows.time,
+        metadata={} if rows.text is None else {"text": np.array(rows.text, dtype=object)},
     )
     return Inputs(
         submission, rows.ids, identities, held.features, held.label,
         held.features if rows.embedding is None else held.embedding, rows.links,
-        rows.time is not None, _derived(rows), files,
+        rows.time is not None, _derived(rows), files, held.text,
     )  # fmt: skip
+
+
+def _number(place: int) -> str:
+    return f"{place:09d}"
 
 
 def _require_alike(rows: Rows, held: Held) -> None:

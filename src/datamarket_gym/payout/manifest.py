@@ -19,6 +19,7 @@ from datamarket_gym.payout.spec import PayoutSpec
 NAME = "manifest.json"
 FORMAT = 1
 RECORDS = (
+    "leaks",
     "ties",
     "represented",
     "scores",
@@ -33,6 +34,7 @@ OUTPUTS = (
     "canonical.parquet",
     "clusters.parquet",
     "evidence.parquet",
+    "leaks.parquet",
     "payments.csv",
     "payments.parquet",
     *(f"records/{name}.npz" for name in RECORDS),
@@ -72,6 +74,7 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "utility": {"learner": spec.utility.learner, "empty": spec.utility.empty},
             "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
             "warnings": [
+                *([] if results.leak is None else [results.leak]),
                 *(f"{told.title}. {told.words}" for told in time_warnings(results.inputs, spec)),
                 *([] if results.collapse is None else [results.collapse]),
             ],
@@ -87,7 +90,8 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "paid": sum(division.paid),
             "balances": sum(division.balance),
             "identities": len(results.names),
-            "units": len(results.inputs.ids),
+            "units": len(results.inputs.ids) + len(results.leaks),
+            "leaked": len(results.leaks),
             "clusters": clusters.n_clusters,
             "ties": len(clusters.edges),
             "scores": results.payments.scores.method,

@@ -5,6 +5,7 @@ clusters of several units, with their members and the ties that made them.
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,7 @@ def write_tables(results: Results, folder: Path) -> None:
     _write(folder / "evidence.parquet", evidence_table(results))
     _write(folder / "clusters.parquet", cluster_table(results))
     _write_canonical(results, folder / "canonical.parquet")
+    _write(folder / "leaks.parquet", leak_table(results))
     payments = payment_table(results)
     _write(folder / "payments.parquet", payments)
     with (
@@ -158,7 +160,9 @@ def payment_table(results: Results) -> pa.Table:
     text, division = results.spec.money.text, results.division
     n = len(results.inputs.identities)
     absent = len(results.names) - n
-    units = [*np.bincount(results.inputs.owner, minlength=n).tolist(), *[0] * absent]
+    leaked = Counter(results.leaks.identity.tolist())
+    played = [*np.bincount(results.inputs.owner, minlength=n).tolist(), *[0] * absent]
+    units = [count + leaked[name] for count, name in zip(played, results.names, strict=True)]
     pairs = np.unique(np.stack([results.inputs.owner, results.payments.clusters.label]), axis=1)
     clusters = [*np.bincount(pairs[0], minlength=n).tolist(), *[0] * absent]
     payee = [*results.payees.group.tolist(), *range(n, n + absent)]
@@ -175,12 +179,39 @@ def payment_table(results: Results) -> pa.Table:
         "without_evidence": [text(v) for v in results.without_evidence],
         "score": [*results.score.tolist(), *[0.0] * absent],
         "units": units,
+        "leaked": [leaked[name] for name in results.names],
         "clusters": clusters,
         "paid_together_with": [
             "" if first[g] == i else results.names[first[g]] for i, g in enumerate(payee)
         ],
     }
     return pa.table({name: [column[i] for i in order] for name, column in columns.items()})
+
+
+def leak_table(results: Results) -> pa.Table:
+    """Every unit that was set aside: whose it is, which validation row it is, by what, and how alike they are."""
+    leaks = results.leaks
+    return pa.table(
+        {
+            "unit": pa.array(leaks.id.tolist(), pa.string()),
+            "identity": pa.array(leaks.identity.tolist(), pa.string()),
+            "validation_row": leaks.row,
+            "by": pa.array(leaks.by.tolist(), pa.string()),
+            "likeness": leaks.likeness,
+        }
+    )
+
+
+def leaked_units(results: Results, identity: str | None = None) -> list[Row]:
+    """Units that were set aside, of one identity or of all, as pages and screens show them."""
+    return [
+        {
+            "unit": visible(unit), "identity": visible(who), "row": row, "by": by,
+            "likeness": f"{likeness:.3f}",
+        }
+        for unit, who, row, by, likeness in results.leaks.listed()
+        if identity is None or who == identity
+    ]  # fmt: skip
 
 
 def evidence_table(results: Results) -> pa.Table:

@@ -54,6 +54,10 @@ class Override(BaseModel):
             raise ValueError("a join needs two different names")
         return self
 
+    def without(self, units: frozenset[str]) -> Override:
+        """The override without units that play no part."""
+        return self.model_copy(update={"units": [name for name in self.units if name not in units]})
+
 
 def read_overrides(path: Path | None) -> list[Override]:
     """The overrides of a file, in its order."""

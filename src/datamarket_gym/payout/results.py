@@ -9,15 +9,18 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.content import combined_key
 from datamarket_gym.evidence.collapse import find_collapse
+from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.payout.evidence import Payees
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
+from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments, floored
+from datamarket_gym.pipeline.set_aside import told
 from datamarket_gym.pipeline.share import grid_of
 
 
@@ -42,6 +45,12 @@ class Results:
     error: Values  # standard error of the payment, minor units
     width: float
     without_evidence: list[int]
+    leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
+
+    @property
+    def leak(self) -> str | None:
+        """What to say where units are validation rows, or nearly."""
+        return told(self.leaks, visible) if len(self.leaks) else None
 
     @property
     def collapse(self) -> str | None:

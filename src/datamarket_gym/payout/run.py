@@ -39,6 +39,8 @@ def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None =
     progress.stage("reading and checking the inputs")
     payday = Payday.read(places, spec)
     _check_times(payday)
+    if spec.leak_check == "error":
+        payday.leaks  # noqa: B018  refused before anything is written
     with open_run(out, payday.run, "run", __version__, manifest_key="run", progress=progress) as run:
         _check_ledger(run)
         if not run.finished:

@@ -18,6 +18,7 @@ from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
+from datamarket_gym.pipeline.set_aside import LeakCheck
 
 HASH_ONLY = "exact_hash"
 
@@ -75,6 +76,7 @@ class PayoutSpec(Document):
     learner: str = "knn"
     encoder: str | None = None
     audit: bool = True
+    leak_check: LeakCheck = "drop"  # what becomes of units that are validation rows
     seed: int = Field(default=0, ge=0)
     opens: str | None = None  # when the market began and closed: a date, a date with a time, or seconds
     closes: str | None = None
@@ -135,11 +137,17 @@ class PayoutSpec(Document):
         return Utility(self.learner, "chance")
 
     def mechanism(self, evidence: str) -> Mechanism:
-        """The recommended mechanism with the evidence that may be used, sources and the beacon."""
+        """The recommended mechanism with the evidence that may be used, sources and the beacon.
+
+        Leaks that are errors are refused at the door of the run, so that the mechanism has none to refuse.
+        """
+        check = "off" if self.leak_check == "off" else "drop"
         layer = LAYERS.create(evidence)
         if isinstance(layer, Lineage) and self.columns.trusted_source is not None:
             evidence = written(replace(layer, sources=True))
-        return mechanism("recommended", evidence=evidence, seed=self.seed, beacon=self.beacon)
+        return mechanism(
+            "recommended", evidence=evidence, leak_check=check, seed=self.seed, beacon=self.beacon
+        )
 
 
 def _seconds(name: str, text: str, days: int) -> float:

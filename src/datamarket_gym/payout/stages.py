@@ -7,7 +7,8 @@ run that is taken up again does not do those stages twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,21 +20,24 @@ from datamarket_gym.core.files import json_text, read_json, sha256
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Format, Run
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
+from datamarket_gym.evidence.leak import Leaks, find_leaks
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.evidence import known_ties, payees
 from datamarket_gym.payout.inputs import Inputs, read_inputs
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
 from datamarket_gym.payout.manifest import run_id
+from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
 from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.payments import Payments, among
 from datamarket_gym.pipeline.records import record_format
 from datamarket_gym.pipeline.represent import CanonicalUnits, represent
 from datamarket_gym.pipeline.score import Scores, score
+from datamarket_gym.pipeline.set_aside import require_playable
 from datamarket_gym.pipeline.settle import drawing_lots
 from datamarket_gym.pipeline.share import Amounts, share
 from datamarket_gym.pipeline.tie import tie
@@ -89,6 +93,14 @@ class Payday:
         run = run_id(spec, inputs.files, overrides, opening)
         return cls(spec, inputs, overrides, opening, edge_table, run)
 
+    @cached_property
+    def leaks(self) -> Leaks:
+        """The units that are validation rows, or nearly; an error where there must be none."""
+        inputs, check = self.inputs, self.spec.leak_check
+        leaks = Leaks.none() if check == "off" else find_leaks(inputs.submission, inputs.held)
+        require_playable(check, inputs.named(leaks), len(inputs.ids), visible)
+        return leaks
+
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -126,6 +138,13 @@ class Work:
 
     def results(self) -> Results:
         """Everything up to the cents."""
+        self.run.progress.stage("looking for leaked validation rows")
+        leaks, inputs = self._kept("leaks", Leaks, lambda: self.payday.leaks), self.payday.inputs
+        playing = replace(self, payday=replace(self.payday, inputs=inputs.without(leaks)))
+        return playing._paid_out(inputs.named(leaks))
+
+    def _paid_out(self, leaks: Leaks) -> Results:
+        """The stages on the units that play."""
         day, inputs, spec = self.payday, self.payday.inputs, self.payday.spec
         self.run.progress.stage("checking which similarity threshold may be used")
         threshold = self.threshold()
@@ -142,7 +161,7 @@ class Work:
         return Results(
             spec, inputs, threshold, mechanism, day.overrides, paid, owners, cents.names, cents.division,
             raw_scores(paid), standard_errors(cents.payer, paid.scores), half_width(len(paid.scores.by_group)),
-            without.division.paid,
+            without.division.paid, leaks,
         )  # fmt: skip
 
     def threshold(self) -> DrawnThreshold:
@@ -158,7 +177,8 @@ class Work:
             return tie(mechanism, submission, known=known_ties(day.inputs, day.spec, day.edge_table))
 
         ties = self._kept("ties", Clusters, tied)
-        edges = overridden(ties.edges, day.overrides, day.inputs.ids, "units")
+        overrides = [o.without(day.inputs.aside) for o in day.overrides]
+        edges = overridden(ties.edges, overrides, day.inputs.ids, "units")
         return clusters_by(submission, edges, ties.granularity, mechanism.lot)
 
     def paid(self, mechanism: Mechanism, clusters: Clusters, prefix: str, *, groups: bool) -> Payments:
@@ -184,7 +204,8 @@ class Work:
             Amounts,
             lambda: share(mechanism, submission, clusters, canonical, scores),
         )
-        return Payments(submission.identities, clusters, canonical, scores, shares)
+        paid = Payments(submission.identities, clusters, canonical, scores, shares)
+        return among(paid, inputs.everyone)
 
     def _kept(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
         """A stage's record; made, and kept, where it is not there yet."""

@@ -106,6 +106,7 @@ class Rows:
     links: dict[str, Optional]
     source: Optional | None
     columns: tuple[str, ...] = ()  # that the features came from
+    text: list[str] | None = None
 
 
 @dataclass
@@ -116,6 +117,7 @@ class Held:
     label: NDArray[Any]
     embedding: Features | None
     columns: tuple[str, ...] = ()  # that the features came from
+    text: list[str] | None = None
 
 
 def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
@@ -162,6 +164,7 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
         {name: single[name].optional() for name in linked},
         single[names["trusted_source"]].optional() if "trusted_source" in names else None,
         tuple(matrices.get("features", ())),
+        single[names["text"]].strings() if "text" in names else None,
     )
 
 
@@ -189,7 +192,8 @@ def read_validation(path: Path, spec: PayoutSpec, files: FileHashes) -> Held:
             spec, single, rows, files, "validation", spec.files.validation_features, folder
         )
     columns_read = tuple(matrices.get("features", ()))
-    return Held(features, label, dense.get("embedding"), columns_read)
+    text = None if columns.text is None else single[columns.text].strings()
+    return Held(features, label, dense.get("embedding"), columns_read, text)
 
 
 def link_columns(spec: PayoutSpec) -> list[str]:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from datamarket_gym.core.errors import (
     CollapsedMarketWarning,
     DataMarketError,
+    LeakedRowsWarning,
     ParameterError,
     UndatedMarketWarning,
 )
@@ -31,11 +32,13 @@ from datamarket_gym.core.specs import fault
 from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.evidence.leak import HeldRows
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
-from datamarket_gym.pipeline.payments import Allocator, Payments
+from datamarket_gym.pipeline.payments import Allocator, Payments, among
 from datamarket_gym.pipeline.represent import REPRESENTATIVES
 from datamarket_gym.pipeline.score import Valuator
+from datamarket_gym.pipeline.set_aside import LeakCheck, set_aside, told, without_leaks
 from datamarket_gym.pipeline.settle import OPEN, settle
 from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.units.submission import Submission
@@ -51,7 +54,9 @@ class Mechanism(BaseModel):
     permutations (the budget is samples x players evaluations). ``normalize`` rescales raw scores to
     the grand-coalition value, a separate step with guarantees of its own. Units of equal time draw lots
     under the seed and ``beacon``, a text known only after submissions close; where it is blank, under the
-    validation rows, which submitters do not know.
+    validation rows, which submitters do not know. ``leak_check`` says what becomes of units that are
+    validation rows, or nearly: they are set aside (``drop``), refused (``error``) or paid (``off``, as in the
+    paper).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,6 +70,7 @@ class Mechanism(BaseModel):
     samples: int = Field(default=256, ge=1)
     allocation: str = "equal_submitted"
     normalize: bool = False
+    leak_check: LeakCheck = "off"
     seed: int = 0
     beacon: str = ""
 
@@ -128,10 +134,18 @@ class Mechanism(BaseModel):
 
         Evidence that leaves its threshold open (``lineage@auto``) is settled first; the payments
         say how. Warns (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one
-        unit, and (`UndatedMarketWarning`) where it pays the earliest and no times say who that is. With
+        unit, (`UndatedMarketWarning`) where it pays the earliest and no times say who that is, and
+        (`LeakedRowsWarning`) where units were set aside because they are validation rows. With
         ``clusters`` the question is what would be paid if these were the ties.
         """
         started = time.perf_counter()
+        everyone = submission.identities
+        submission, leaks = set_aside(
+            self.leak_check, submission, HeldRows(utility.features, utility.embedding)
+        )
+        if len(leaks):
+            warnings.warn(LeakedRowsWarning(self.name, told(leaks)), stacklevel=2)
+            clusters = None if clusters is None else without_leaks(clusters, submission, leaks)
         require_learnable(submission.label, utility.label)
         threshold = None
         if clusters is None:
@@ -147,8 +161,8 @@ class Mechanism(BaseModel):
                 warnings.warn(UndatedMarketWarning(self.name, undated), stacklevel=2)
         ours = replace(clusters, submission=submission)
         values = self.valuator.fit(ours, utility, self.semivalue, self.samples)
-        paid = Allocator(oracle).allocate(values, self.allocation)
-        return replace(paid, seconds=time.perf_counter() - started, threshold=threshold)
+        paid = among(Allocator(oracle).allocate(values, self.allocation), everyone)
+        return replace(paid, seconds=time.perf_counter() - started, threshold=threshold, leaks=leaks)
 
 
 def mechanism(name: str, **changes: Any) -> Mechanism:
@@ -266,4 +280,5 @@ _preset(
     granularity="unit",
     representative="capped",
     allocation="count_canonical",
+    leak_check="drop",
 )

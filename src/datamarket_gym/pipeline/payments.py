@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.frames import Tabular
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.evidence.threshold.choice import Threshold
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import ClusterValues, Scores
@@ -84,7 +85,12 @@ _FORMATS = {"amount": ".4f", "share": ".1%", "standard_error": ".4f"}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Payments(PaidTotals):
-    """The records of the four stages on one submission, and the amounts per identity they come to."""
+    """The records of the four stages on one submission, and the amounts per identity they come to.
+
+    Units that are validation rows were set aside before the stages (`leaks`, by their places in the
+    whole submission): clusters and all that follows are of the units that play, ``clusters.submission``.
+    ``identities`` are all that submitted; who has no unit that plays gets 0.
+    """
 
     identities: Text
     clusters: Clusters
@@ -93,6 +99,7 @@ class Payments(PaidTotals):
     shares: Amounts
     seconds: float = 0.0
     threshold: Threshold | None = None  # how the evidence was settled, where the mechanism left it open
+    leaks: Leaks = field(default_factory=Leaks.none)
 
     @property
     def amount(self) -> Values:
@@ -141,7 +148,8 @@ class Payments(PaidTotals):
         units = counted(len(self.clusters.label), "unit")
         clusters = counted(self.clusters.n_clusters, "cluster")
         value = f"v(all) = {self.grand_value:.4g}"
-        return f"{super().title}; {value}; {units} in {clusters}, scored by {self.scores.method}"
+        aside = f"; {counted(len(self.leaks), 'unit')} set aside as leaked" if len(self.leaks) else ""
+        return f"{super().title}; {value}; {units} in {clusters}, scored by {self.scores.method}{aside}"
 
 
 @dataclass(frozen=True)
@@ -170,6 +178,15 @@ class Allocator:
             )
         amounts = divided(provenance_policy, submission, clusters, canonical, scores, self.oracle)
         return Payments(submission.identities, clusters, canonical, scores, amounts)
+
+
+def among(payments: Payments, identities: Text) -> Payments:
+    """The same payments among other identities (sorted): all that are paid, and some that get nothing."""
+    if len(identities) == len(payments.identities):
+        return payments
+    place = np.searchsorted(identities, payments.identities)
+    shares = replace(payments.shares, identity=place[payments.shares.identity])
+    return replace(payments, identities=identities, shares=shares)
 
 
 def floored(payments: Payments, *, rescale: bool = False) -> Payments:

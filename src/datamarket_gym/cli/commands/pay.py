@@ -132,6 +132,12 @@ def command(
     carry_from: Annotated[
         Path | None, typer.Option(help="Folder of an approved run whose balances are taken up.")
     ] = None,
+    leak_check: Annotated[
+        _Text,
+        typer.Option(
+            help="Units that are validation rows, or nearly: drop (they earn nothing), error, or off."
+        ),
+    ] = None,
     audit: Annotated[
         bool | None,
         typer.Option("--audit/--no-audit", help="Attack a sample of the market for the report."),
@@ -145,7 +151,7 @@ def command(
 
     flags = {
         "amount": amount, "currency": currency, "negative": negative, "theta": theta, "encoder": encoder,
-        "audit": audit, "opens": opens, "closes": closes, "strict": strict,
+        "audit": audit, "opens": opens, "closes": closes, "strict": strict, "leak_check": leak_check,
         "beacon": beacon, "columns.id": id_, "columns.identity": identity, "columns.label": label,
         "columns.features": features, "columns.embedding": embedding, "columns.time": time,
         "columns.trusted_source": trusted_source, "columns.text": text, "columns.image": image,

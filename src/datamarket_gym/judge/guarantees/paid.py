@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,14 @@ class PaidProfile:
             )
         submission, payments = self.profile.submission, self.payments
         self.profile.truth.aligned(submission)
-        same = np.array_equal(payments.identities, submission.identities) and (
-            not isinstance(payments, Payments) or len(payments.clusters.label) == len(submission)
+        inside = payments if isinstance(payments, Payments) else None
+        # Who submitted leaked rows alone is paid nothing, and has no unit that plays.
+        missing = np.setdiff1d(payments.identities, submission.identities)
+        gone = np.empty(0, dtype=np.str_) if inside is None else inside.leaks.identity
+        same = (
+            np.isin(submission.identities, payments.identities).all()
+            and np.isin(missing, gone).all()
+            and (inside is None or len(inside.clusters.label) == len(submission))
         )
         if not same:
             raise DataMarketError(
@@ -70,8 +75,16 @@ class Paid(PaidProfile):
 
     @classmethod
     def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:
-        """Pay a profile; the truth is shown to the mechanism only where it declares an oracle."""
-        return cls(profile, mechanism.pay(profile.submission, utility, profile.truth), utility)
+        """Pay a profile; the truth is shown to the mechanism only where it declares an oracle.
+
+        Units that were set aside as leaked validation rows play no part, so what is guaranteed is guaranteed of
+        the profile without them.
+        """
+        payments = mechanism.pay(profile.submission, utility, profile.truth)
+        playing = payments.clusters.submission
+        if len(payments.leaks) and playing is not None:
+            profile = replace(profile, submission=playing)
+        return cls(profile, payments, utility)
 
     def settled(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism with the threshold that its policy gives on this profile."""
@@ -92,20 +105,19 @@ class Paid(PaidProfile):
     def shares_of(self, provider: str) -> Values:
         """Share of each cluster that the provider's identities hold together, in [0, 1]."""
         shares = self.payments.shares
-        mine = self._controlled(provider)[shares.identity]
+        mine = np.isin(self.payments.identities, self.profile.identities_of(provider))[shares.identity]
         held = np.bincount(shares.cluster[mine], weights=shares.share[mine], minlength=self.n_clusters)
         return np.minimum(held, 1.0)
 
     def containing(self, provider: str) -> NDArray[np.bool_]:
         """Which clusters hold a unit submitted under one of the provider's identities."""
         found = np.zeros(self.n_clusters, dtype=bool)
-        mine = self._controlled(provider)[self.profile.submission.identity_codes]
-        found[self.payments.clusters.label[mine]] = True
+        found[self.payments.clusters.label[self.submitted_by(provider)]] = True
         return found
 
-    def _controlled(self, provider: str) -> NDArray[np.bool_]:
-        controllers: NDArray[Any] = self.profile.truth.controllers(self.profile.submission)
-        return controllers == provider
+    def submitted_by(self, provider: str) -> NDArray[np.bool_]:
+        """Which units that play were submitted under one of the provider's identities."""
+        return np.isin(self.profile.submission.identity, self.profile.identities_of(provider))
 
 
 def require_same_market(honest: Paid, attacked: Paid, provider: str) -> None:
@@ -127,7 +139,7 @@ def require_same_market(honest: Paid, attacked: Paid, provider: str) -> None:
 
 def _others(paid: Paid, provider: str) -> set[tuple[str, str, bytes, float]]:
     submission = paid.profile.submission
-    mine = paid._controlled(provider)[submission.identity_codes]
+    mine = paid.submitted_by(provider)
     columns = (submission.id, submission.identity, submission.keys, submission.times)
     return set(zip(*(column[~mine].tolist() for column in columns), strict=True))
 
@@ -147,6 +159,8 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
             "mechanism that reads more than the submission, or another mechanism, cannot be certified"
         )
     found = share(mechanism, submission, payments.clusters, payments.canonical, payments.scores, truth)
+    place = np.searchsorted(payments.identities, submission.identities)
+    found = replace(found, identity=place[found.identity])
     (theirs, paid_out), (ours, due) = (_by_pair(shares, paid) for shares in (payments.shares, found))
     if not np.array_equal(theirs, ours) or (np.abs(paid_out - due) > 1e-12).any():
         raise DataMarketError(

@@ -38,6 +38,7 @@ from datamarket_gym.judge.redteam.remedies import Remedy, try_remedies
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
+from datamarket_gym.pipeline.set_aside import told
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.files import looking_in, named_folder
@@ -221,7 +222,9 @@ def _settled(
         honest.payments.clusters,
         checked=settled_by is not None,
     )
-    return settled_by, settled.evidence, [] if collapse is None else [collapse.words]
+    leaks = honest.payments.leaks
+    aside = [told(leaks)] if len(leaks) else []
+    return settled_by, settled.evidence, [*aside, *([] if collapse is None else [collapse.words])]
 
 
 def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:

@@ -120,17 +120,19 @@ def caught(
     profile: SubmittedProfile,
     oracle: UtilityOracle,
 ) -> Row:
-    """The share of copies that the evidence puts into the cluster of their original."""
+    """The share of copies that the evidence puts into the cluster of their original, or that are set aside."""
     submission = profile.submission
     honest = set(market.honest.submission.id.tolist())
     copies = np.flatnonzero([unit not in honest for unit in submission.id.tolist()])
     if not len(copies):
         return honest_cost(m, paid, profile, oracle)
     truth = profile.truth.aligned(submission)
+    label = np.full(len(submission), -1)  # of units that were set aside
+    label[paid.leaks.others(len(submission))] = paid.clusters.label
     row = {unit: at for at, unit in enumerate(submission.id.tolist())}
     source = [row[unit] for unit in truth.source[copies].tolist()]
-    label = paid.clusters.label
-    return {"caught": float((label[copies] == label[source]).mean())}
+    caught = (label[copies] == label[source]) | (label[copies] < 0)
+    return {"caught": float(caught.mean())}
 
 
 @kind("geometry")

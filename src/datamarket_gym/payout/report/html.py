@@ -32,6 +32,8 @@ class PayoutPage:
     payments: list[Row]
     clusters: list[Row]
     clusters_left_out: int
+    leaks: list[Row]
+    leaks_left_out: int
     links: list[Row]
     overrides: list[Row]
     evidence_why: str

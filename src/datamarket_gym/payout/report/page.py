@@ -15,13 +15,13 @@ from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
 from datamarket_gym.payout.names import look_alikes, visible
-from datamarket_gym.payout.outputs import clusters_to_show, payment_table
+from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.charts import payment_chart, red_team_chart, threshold_chart
 from datamarket_gym.payout.report.html import PayoutPage, Row, render
 from datamarket_gym.payout.results import Results
 
-_MOST_ROWS = 5000
+_MOST_ROWS, _MOST_LEAKS = 5000, 500
 _POLICY = {
     "zero": "Scores below zero count as nothing.",
     "carry": "Scores below zero are not paid but carried: what someone is owed or owes beyond this payment "
@@ -58,6 +58,8 @@ def payout_page(results: Results, run: str, folder: Path) -> PayoutPage:
         payments=_payments(results),
         clusters=shown,
         clusters_left_out=left_out,
+        leaks=leaked_units(results)[:_MOST_LEAKS],
+        leaks_left_out=max(0, len(results.leaks) - _MOST_LEAKS),
         links=_links(results),
         overrides=_overrides(results),
         evidence_why=evidence_words(threshold),
@@ -92,7 +94,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     several = np.bincount(results.payments.clusters.label) > 1
     return [
         ("identities", f"{len(results.inputs.identities):,}"),
-        ("units", f"{len(results.inputs.ids):,}"),
+        ("units", f"{len(results.inputs.ids) + len(results.leaks):,}"),
         ("distinct units", f"{results.payments.clusters.n_clusters:,}"),
         ("merged clusters", f"{int(several.sum()):,}"),
         ("accuracy over chance", f"{results.payments.scores.grand_value:.1%}"),
@@ -110,6 +112,8 @@ def _notes(results: Results) -> list[str]:
         and results.threshold.interval[0] >= results.threshold.interval[1]
     ):
         notes.append(evidence_words(results.threshold))
+    if results.leak is not None:
+        notes.append(f"{results.leak}.")
     if results.collapse is not None:
         notes.append(f"{results.collapse}.")
     for group in look_alikes(inputs.identities)[:20]:

@@ -1,0 +1,287 @@
+"""Leaks: submitted units that are validation rows, or nearly.
+
+Validation rows decide what units are worth, so a unit that equals one is worth more than it teaches: whoever
+knows some and submits them is paid for knowing them. A unit is taken for a leaked row where
+
+- its features equal the row's (sha256 of the payload without the label, rounded as `exact_hash` rounds), or
+- it shares half of its word pairs with the row, where both have texts (exact Jaccard similarity), or
+- its cosine with the row, by features or by embeddings, reaches the level of near copies.
+
+The label does not count: a copied row under another label is a copied row. The level lies half-way between
+two cosines, and not below the second:
+
+- copies: p10 of the cosine of a validation row with a copy of it under noise of 0.02 of a median vector, the
+  near-duplicate level of the admissibility check;
+- strangers: what one honest unit in two thousand reaches with its nearest validation row. Where units are
+  that alike anyway (images, digits) copies lie below it, and it alone is the level. It is measured on
+  the rows, which nobody but the operator chooses: how near is each to the nearest *other* row? Among points
+  of d dimensions 1 - cosine to the nearest has a Weibull law, P(1 - cosine < x) = 1 - exp(-(x / s)^(d / 2)); s and
+  d are fitted to the median and the 10th percentile, so that a few duplicates among the rows lift nothing.
+
+No submission moves the level, so a unit is a leak or not whatever else is submitted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.screen import counted
+from datamarket_gym.evidence.layers.content import ExactHash
+from datamarket_gym.evidence.layers.minhash import ngrams
+from datamarket_gym.evidence.threshold.choice import LEAST, LabelledVectors, variants_for
+from datamarket_gym.evidence.threshold.floors import variant_similarities
+from datamarket_gym.units.submission import Submission, Text
+from datamarket_gym.world.attacks.attack import ATTACKS
+from datamarket_gym.world.data.embeddings import Embeddings
+
+HIT = 5e-4
+"""Share of honest units that the level takes for copies; near duplicates that data sets hold come on top."""
+JACCARD, _WORDS = 0.5, 2
+_TOLD = 5  # leaks that a sentence lists
+_SEED = 0  # of the noise by which the level is measured: the level is a function of the rows alone
+_SAMPLE = 2000  # validation rows that the level is measured on
+_BLOCK = 8192
+_EQUAL = 1e-12  # directions closer than this are one
+_SLACK = 1e-4  # float32 products within this of the level are decided in float64
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRows:
+    """The operator's validation rows, as far as units can be compared with them."""
+
+    features: Features
+    embedding: Features | None = None
+    text: Sequence[str | None] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Leaks:
+    """Unit ``unit[i]`` (its place in the submission) is validation row ``row[i]``, or nearly.
+
+    ``id`` and ``identity`` are the submission's names of it. ``by`` says what they share: ``identical`` features,
+    ``text``, or the direction of their ``features`` or ``embedding``; ``likeness`` how much of it: 1, the Jaccard
+    similarity, or the cosine.
+    """
+
+    unit: Codes
+    id: NDArray[Any]
+    identity: NDArray[Any]
+    row: Codes
+    likeness: Values
+    by: Text
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    @staticmethod
+    def none() -> Leaks:
+        """Nothing leaked."""
+        places, names = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.str_)
+        return Leaks(places, names, names, places, np.empty(0), names)
+
+    def others(self, units: int) -> Codes:
+        """The places of the units that are no leaks."""
+        return np.setdiff1d(np.arange(units), self.unit)
+
+    def words(self, shown: Callable[[str], str] = str) -> str:
+        """How many, of whom, and which rows most of all; ``shown`` makes names fit to be read."""
+        names = counted(len(np.unique(self.identity)), "identity", "identities")
+        rows, times = np.unique(self.row, return_counts=True)
+        most = int(times.argmax())
+        common = f", row {rows[most]} {times[most]:,} times" if times[most] > 1 else ""
+        some = ", ".join(
+            f"{shown(name)} of {shown(who)} is row {row} ({by}, {likeness:.3f})"
+            for name, who, row, by, likeness in self.listed()[:_TOLD]
+        )
+        more = f" and {len(self) - _TOLD:,} more" if len(self) > _TOLD else ""
+        return (
+            f"{counted(len(self), 'unit')} of {names} equal validation rows or nearly "
+            f"({counted(len(rows), 'different row')}{common}): {some}{more}"
+        )
+
+    def listed(self) -> list[tuple[str, str, int, str, float]]:
+        """Each leaked unit: its id, its identity, the row, what they share, and how much of it."""
+        columns = (self.id, self.identity, self.row, self.by, self.likeness)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def find_leaks(submission: Submission, held: HeldRows) -> Leaks:
+    """The leaked units in order of their places, each with the first row it equals, or the nearest."""
+    best = _Best(len(submission))
+    for ours, theirs, name in _spaces(submission, held):
+        known = _known(LabelledVectors(theirs, np.zeros(len(theirs), dtype=np.int64)))
+        if known.level is not None:
+            best.offer(*_near(ours, known.directions, known.level), name)
+    best.offer(*_similar_texts(submission.metadata.get("text"), held.text), "text")
+    best.offer(*_identical(submission.features, held.features), "identical")
+    place = np.flatnonzero(best.row >= 0)
+    return Leaks(
+        place, submission.id[place], submission.identity[place], best.row[place], best.likeness[place],
+        best.by[place],
+    )  # fmt: skip
+
+
+class _Best:
+    """The closest row of each unit so far; what is offered later goes before what was offered earlier."""
+
+    def __init__(self, units: int) -> None:
+        self.row: Codes = np.full(units, -1, dtype=np.int64)
+        self.likeness: Values = np.zeros(units)
+        self.by = np.full(units, "", dtype="<U9")
+
+    def offer(self, unit: Codes, row: Codes, likeness: Values, by: str) -> None:
+        self.row[unit], self.likeness[unit], self.by[unit] = row, likeness, by
+
+
+def _spaces(submission: Submission, held: HeldRows) -> Iterator[tuple[Features, Features, str]]:
+    """The vectors that both sides have: features, which are trained on, and embeddings."""
+    for name in ("features", "embedding"):
+        ours, theirs = getattr(submission, name), getattr(held, name)
+        if ours is None or theirs is None:
+            continue
+        if ours.shape[1] != theirs.shape[1]:
+            raise SubmissionError(
+                f"column {name!r} has {ours.shape[1]} numbers per unit but the validation rows have "
+                f"{theirs.shape[1]}; use the same encoder for both"
+            )
+        yield ours, theirs, name
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is worked out once for validation rows: from which cosine on a unit is a copy, and directions."""
+
+    level: float | None  # None for too few rows
+    directions: Features
+
+
+@lru_cache(maxsize=8)
+def _known(rows: LabelledVectors) -> _Known:
+    """Audits and experiments pay thousands of times on the same validation rows."""
+    return _Known(near_copy_level(rows.vectors), directions(rows.vectors))
+
+
+def near_copy_level(rows: Features) -> float | None:
+    """The cosine from which on a unit counts as a copy of a validation row; None for too few rows."""
+    # Each content once, in its order: the order of rows does not matter.
+    pool = LabelledVectors(rows, np.zeros(len(rows), dtype=np.int64)).pool(_SEED).vectors
+    pool = pool[np.linalg.norm(pool, axis=1) > 0][:_SAMPLE]
+    if len(pool) < LEAST:
+        return None
+    some = Embeddings(pool)
+    noisy = ATTACKS.create(variants_for(some))
+    near = float(np.quantile(variant_similarities(some, noisy, np.arange(len(pool)), _SEED), 0.10))
+    strangers = _strangers(directions(pool))
+    return max(strangers, (strangers + near) / 2)
+
+
+def _strangers(unit: Features) -> float:
+    """The cosine with the nearest other row that a share HIT of rows reaches, by the law of the others."""
+    highest: Values = np.empty(len(unit))
+    for at in range(0, len(unit), _BLOCK):
+        block = unit[at : at + _BLOCK] @ unit.T
+        block[np.arange(len(block)), at + np.arange(len(block))] = -1.0
+        highest[at : at + _BLOCK] = block.max(axis=1)
+    middle, near = np.log(np.maximum(1.0 - np.quantile(highest, [0.5, 0.9]), _EQUAL))
+    if near == math.log(_EQUAL):  # one row in ten has an equal: no direction tells a copy
+        return 1.0
+    at_half, at_tenth, at_hit = (math.log(-math.log1p(-share)) for share in (0.5, 0.1, HIT))
+    slope = (middle - near) / (at_half - at_tenth)  # 2 / d
+    return 1.0 - math.exp(middle - slope * (at_half - at_hit))
+
+
+def directions(vectors: Features) -> Features:
+    """Vectors of length one; zero vectors stay zero, and so are similar to nothing."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Features = vectors / np.where(norms > 0, norms, 1.0)
+    return unit
+
+
+Found = tuple[Codes, Codes, Values]
+"""Units, the row of each, and how alike they are."""
+
+
+def _near(units: Features, held: Features, level: float) -> Found:
+    """The nearest row of each unit whose cosine with it reaches the level, a block of units at a time."""
+    short = held.astype(np.float32).T
+    found: list[Found] = []
+    for at in range(0, len(units), _BLOCK):
+        block = directions(units[at : at + _BLOCK])
+        unit, row = np.nonzero(block.astype(np.float32) @ short >= level - _SLACK)
+        cosine = np.minimum(np.einsum("ij,ij->i", block[unit], held[row]), 1.0)
+        found.append(_closest(unit, row, cosine, level, at))
+    return _joined(found)
+
+
+def _identical(units: Features, rows: Features) -> Found:
+    """The first row whose features equal each unit's."""
+    ours, theirs = (_keys(features) for features in (units, rows))
+    names, first = np.unique(theirs, return_index=True)
+    place = np.minimum(np.searchsorted(names, ours), len(names) - 1)
+    unit = np.flatnonzero(names[place] == ours)
+    return unit, first[place[unit]].astype(np.int64), np.ones(len(unit))
+
+
+def _keys(features: Features) -> NDArray[np.bytes_]:
+    return unit_keys(features, np.zeros(len(features), dtype=np.int64), ExactHash().decimals)
+
+
+def _similar_texts(units: NDArray[Any] | None, rows: Sequence[str | None] | None) -> Found:
+    """The most similar row of each unit that shares half of its n-grams or more; blank texts share none."""
+    if units is None or rows is None:
+        return _joined([])
+    place: dict[str, int] = {}
+    for text in rows:
+        for gram in sorted(_grams(text)):
+            place.setdefault(gram, len(place))
+    held, length = _counted(rows, place)
+    found: list[Found] = []
+    for at in range(0, len(units), _BLOCK):
+        ours, our_length = _counted(units[at : at + _BLOCK].tolist(), place)
+        shared = (ours @ held.T).tocoo()
+        unit, row, both = shared.row.astype(np.int64), shared.col.astype(np.int64), shared.data
+        jaccard = both / (our_length[unit] + length[row] - both)
+        found.append(_closest(unit, row, jaccard, JACCARD, at))
+    return _joined(found)
+
+
+def _grams(text: str | None) -> frozenset[str]:
+    return ngrams(text, _WORDS) if text and text.strip() else frozenset()
+
+
+def _counted(texts: Sequence[str | None], place: dict[str, int]) -> tuple[Any, Values]:
+    """Which of the known n-grams each text has, as a sparse matrix of ones, and how many n-grams in all."""
+    from scipy.sparse import csr_matrix
+
+    grams = [_grams(text) for text in texts]
+    known = [[place[gram] for gram in each if gram in place] for each in grams]
+    ends = np.cumsum([0, *(len(each) for each in known)])
+    columns = np.array([column for each in known for column in each], dtype=np.int64)
+    ones = csr_matrix((np.ones(len(columns)), columns, ends), shape=(len(grams), len(place)))
+    return ones, np.array([float(len(each)) for each in grams])
+
+
+def _closest(unit: Codes, row: Codes, likeness: Values, least: float, at: int) -> Found:
+    """The likest row of each unit, the first of several, where it is like enough; units counted from ``at``."""
+    enough = likeness >= least
+    unit, row, likeness = unit[enough], row[enough], likeness[enough]
+    order = np.lexsort((row, -likeness, unit))
+    first = order[np.unique(unit[order], return_index=True)[1]]
+    return unit[first] + at, row[first], likeness[first]
+
+
+def _joined(found: list[Found]) -> Found:
+    if not found:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
+    unit, row, likeness = (np.concatenate(part) for part in zip(*found, strict=True))
+    return unit, row, likeness

@@ -1,0 +1,68 @@
+"""Before the stages, set aside: units that are validation rows, or nearly (`evidence.leak`).
+
+They earn nothing and have no say: neither the threshold nor the evidence nor the scores of others see them, so
+what everybody else is paid is what they would be paid had those units not been submitted, to the bit.
+Whoever submitted them is still listed among those who are paid, with 0 for these units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from datamarket_gym.core.errors import LeakError
+from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
+from datamarket_gym.units.submission import Submission
+
+REMEDY = (
+    "Validation rows decide what data are worth, so somebody may know them: take new ones if they leaked, or remove "
+    "those that others come by honestly, such as boilerplate that many units repeat"
+)
+
+
+LeakCheck = Literal["off", "drop", "error"]
+
+
+def set_aside(leak_check: LeakCheck, submission: Submission, held: HeldRows) -> tuple[Submission, Leaks]:
+    """The units that play, and those that are validation rows; an error where there must be none."""
+    if leak_check == "off":
+        return submission, Leaks.none()
+    leaks = find_leaks(submission, held)
+    require_playable(leak_check, leaks, len(submission))
+    return (submission.take(leaks.others(len(submission))) if len(leaks) else submission), leaks
+
+
+def require_playable(
+    leak_check: LeakCheck, leaks: Leaks, units: int, shown: Callable[[str], str] = str
+) -> None:
+    """Refuse leaks where they are errors, and a submission that is nothing but leaks."""
+    if not len(leaks):
+        return
+    if leak_check == "error":
+        raise LeakError(f"{leaks.words(shown)}. {REMEDY}; with the leak check 'drop' they are set aside")
+    if len(leaks) == units:
+        raise LeakError(
+            f"every unit equals a validation row, or nearly, so nothing is left to pay for: {leaks.words(shown)}. "
+            "Check that the submissions and the validation rows are not the same data"
+        )
+
+
+def told(leaks: Leaks, shown: Callable[[str], str] = str) -> str:
+    """What a person should know of leaks that were set aside."""
+    return f"{leaks.words(shown)}; they are set aside and earn nothing. {REMEDY}"
+
+
+def without_leaks(clusters: Clusters, playing: Submission, leaks: Leaks) -> Clusters:
+    """Clusters of a whole submission as clusters of the units that play."""
+    rest = leaks.others(len(clusters.label))
+    place = np.full(len(clusters.label), -1, dtype=np.int64)
+    place[rest] = np.arange(len(rest))
+    edges = clusters.edges
+    edges = edges.where((place[edges.left] >= 0) & (place[edges.right] >= 0))
+    edges = replace(edges, left=place[edges.left], right=place[edges.right])
+    label = np.unique(clusters.label[rest], return_inverse=True)[1].astype(np.int64)
+    return Clusters(label, edges, clusters.granularity, playing, clusters.lot)
