@@ -83,15 +83,11 @@ class Inputs:
         if not len(leaks):
             return self
         rest = leaks.others(len(self.ids))
-
-        def kept(column: Optional) -> Optional:
-            return [column[i] for i in rest]
-
         return replace(
             self,
             submission=self.submission.take(rest),
             ids=[self.ids[i] for i in rest],
-            links={name: kept(column) for name, column in self.links.items()},
+            links={name: [column[i] for i in rest] for name, column in self.links.items()},
             aside=frozenset(self.ids[i] for i in leaks.unit),
         )
 

@@ -14,13 +14,11 @@ from datamarket_gym.payout.evidence import Payees
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
-from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments, floored
-from datamarket_gym.pipeline.set_aside import told
 from datamarket_gym.pipeline.share import grid_of
 
 
