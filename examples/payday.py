@@ -25,7 +25,7 @@ from datamarket_gym.world.data import data_file
 SETTINGS = """\
 amount = "10000.00"
 currency = "EUR"
-theta = "auto"          # cosine evidence where the admissibility check allows it
+theta = "auto"          # the lowest threshold that costs the honest at most 1 %
 negative = "carry"      # scores below zero go to the next run
 
 [columns]

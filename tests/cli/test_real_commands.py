@@ -1,6 +1,7 @@
 """datamarket embed and datamarket theta, on small files and without a model."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -88,18 +89,23 @@ def _own_data_folder(monkeypatch):
     monkeypatch.setenv("DATAMARKET_DATA", "")  # --data sets it; undone after each test
 
 
-def test_theta_says_where_payments_are_settled_by_another_question(tmp_path):
-    """ResNet's vectors are long: noise of .02 is nothing to them, 2 % of a median vector is much."""
+def test_theta_says_which_threshold_is_for_payments_and_which_for_components(tmp_path):
+    """The length of vectors is nothing to the first; noise of .02 is nothing to long ones."""
     rng = np.random.default_rng(0)
-    label = np.arange(80) % 4
-    for norm, asked in ((1.0, "near_duplicate_2x_sybils@0.02"), (30.0, "near_duplicate_2x_sybils@0.6")):
-        rows = rng.normal(size=(80, 16))
-        rows *= norm / np.linalg.norm(rows, axis=1, keepdims=True)
-        file = tmp_path / "e.npz"
-        np.savez(file, vectors=rows, labels=label)
-        small = ("--per-provider", 5, "--trials", 3)
-        words = " ".join(run("theta", file, *small).split())
-        assert ("`recommended` asks another question" in words) == (norm > 1)
-        assert (f"--variants {asked}" in words) == (norm > 1)
-        again = " ".join(run("theta", file, *small, "--variants", asked).split())
-        assert "asks another question" not in again
+    label = np.arange(200) % 4
+    rows = rng.normal(size=(200, 16)) + 2 * np.eye(4, 16)[label]
+    small, taken = ("--per-provider", 5, "--trials", 3), set()
+    for norm in (1.0, 30.0):
+        np.savez(tmp_path / "e.npz", vectors=norm * rows, labels=label)
+        words = " ".join(run("theta", tmp_path / "e.npz", *small).split())
+        taken.add(re.search(r"`recommended` takes theta (0\.\d+)", words)[1])
+        assert "For components:" in words
+        assert "Components: use cosine evidence" in words
+    assert len(taken) == 1
+    np.savez(tmp_path / "e.npz", vectors=rows[:80], labels=label[:80])
+    words = " ".join(run("theta", tmp_path / "e.npz", *small).split())
+    assert "`recommended` ties identical units alone" in words
+    assert "80 different validation rows are too few" in words
+    np.savez(tmp_path / "e.npz", vectors=rows)
+    words = " ".join(run("theta", tmp_path / "e.npz", *small).split())
+    assert "These embeddings have no labels" in words

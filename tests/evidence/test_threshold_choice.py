@@ -6,25 +6,38 @@ import pytest
 from datamarket_gym import Submission, Utility, UtilityOracle, mechanism
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.evidence.threshold.choice import Threshold
+from datamarket_gym.evidence.threshold.price import HonestPrice
+
+
+def price(theta):
+    """A price that admits thresholds from one on."""
+    return HonestPrice(rows=200, units=160, thetas=[1.0], prices=[0.0], errors=[0.0], theta=theta)
 
 
 @pytest.mark.parametrize(
-    ("check", "crowding", "admitted", "refused"),
+    ("lowest", "crowding", "admitted", "refused"),
     [
-        # an interval: its ends are in, what lies beyond is not
-        ({"usable": True, "interval": (0.8, 0.95)}, None, (0.8, 0.9, 0.95), (0.79, 0.96, 1.0)),
-        # crowding lifts the floor
-        ({"usable": True, "interval": (0.8, 0.95)}, 0.9, (0.9, 0.95), (0.8, 0.89, 0.96)),
-        # a crowd closer than what copies reach: above it anything harms nobody
-        ({"usable": True, "interval": (0.8, 0.95)}, 0.97, (0.97, 1.0), (0.95, 0.96)),
-        # the check found no threshold, or was not made
-        ({"usable": False, "interval": (0.8, 0.95)}, None, (), (0.8, 0.9, 1.0)),
-        (None, None, (), (0.0, 0.9, 1.0)),
+        (0.8, None, (0.8, 0.9, 1.0), (0.79, 0.0)),  # what costs the honest less harms nobody: no ceiling
+        (0.8, 0.7, (0.8, 0.9, 1.0), (0.79, 0.7)),  # a crowd that is further away lowers nothing
+        (0.8, 0.9, (0.9, 0.95, 1.0), (0.8, 0.89)),  # a nearer one lifts the floor
+        (None, 0.5, (), (0.5, 0.9, 1.0)),  # no threshold is cheap enough
     ],
 )
-def test_what_the_checks_admit(check, crowding, admitted, refused):
-    found = Threshold(why="as said", check=check, crowding=crowding)
+def test_what_the_price_and_the_crowd_admit(lowest, crowding, admitted, refused):
+    found = Threshold(why="as said", price=price(lowest), crowding=crowding)
     assert [theta for theta in (*admitted, *refused) if found.admits(theta)] == list(admitted)
+
+
+def test_where_nothing_was_measured_no_threshold_is_admitted():
+    assert not any(Threshold(why="as said").admits(theta) for theta in (0.0, 0.9, 1.0))
+
+
+def test_the_lowest_is_the_floor_rounded_up_to_hundredths():
+    floors = [(0.74, None, 0.74), (0.74, 0.7401, 0.75), (0.58, 0.57, 0.58), (0.8, 0.999, 1.0)]
+    for lowest, crowding, theta in floors:
+        found = Threshold(why="as said", price=price(lowest), crowding=crowding)
+        assert found.lowest == theta
+        assert found.admits(theta)
 
 
 def units(features, embedding=None):

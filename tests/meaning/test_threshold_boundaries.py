@@ -7,8 +7,7 @@ from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import predict_theta
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, chaining_floors
-from datamarket_gym.evidence.threshold.choice import admitted
-from datamarket_gym.evidence.threshold.crowding import crowding_floor, highest_cosines
+from datamarket_gym.evidence.threshold.crowding import floor_among, highest_cosines
 from datamarket_gym.evidence.threshold.floors import Merges, variant_similarities
 from datamarket_gym.world.data import Embeddings
 
@@ -109,40 +108,12 @@ def test_the_simulated_markets_are_averaged():
     assert floors == {0.1: 0.52, 0.3: 0.32}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "crowding", "theta"),
-    [
-        ("0.7", None, 0.7), ("0.9", None, 0.9), ("0.91", None, None), ("0.69", None, None),  # [0.7, 0.9], closed
-        ("0.75", 0.8, None), ("0.8", 0.8, 0.8), ("0.91", 0.8, None),  # crowding lifts the floor
-        ("0.95", 0.89, 0.95), ("1.0", 0.89, 1.0), ("0.89", 0.89, 0.89), ("0.885", 0.89, None),  # a crowd: up to 1
-    ],
-)  # fmt: skip
-def test_a_wanted_threshold_must_lie_between_floor_and_ceiling(wanted, crowding, theta):
-    check = found(pairwise=0.7, p10=0.9)
-    assert admitted(check, crowding, wanted)[0] == theta
-
-
-def test_a_crowd_is_where_less_than_two_hundredths_are_left():
-    assert "weak" in admitted(found(p10=0.9), 0.885, "auto")[1]
-    assert "weak" not in admitted(found(p10=0.9), 0.875, "auto")[1]
-    assert "weak" not in admitted(found(p10=0.02), 0.0, "0.01")[1]
-
-
-def test_the_automatic_threshold_moves_up_with_the_crowd_and_never_below_the_floor():
-    check = found(pairwise=0.6, p10=0.9)
-    assert admitted(check, None, "auto")[0] == 0.7
-    assert admitted(check, 0.65, "auto")[0] == 0.7  # high enough as it is
-    assert admitted(check, 0.7, "auto")[0] == 0.7
-    assert admitted(check, 0.801, "auto")[0] == 0.86  # half-way between floor and ceiling, rounded up
-    assert admitted(check, 0.8901, "auto")[0] == 0.90  # in a crowd: just above it
-    assert admitted(found(pairwise=0.89, p10=0.9), None, "auto")[0] is None
-
-
-def test_crowding_takes_at_most_one_honest_unit_in_a_hundred_for_a_copy():
+def test_crowding_takes_at_most_one_honest_unit_in_twenty_for_a_copy():
     rng = np.random.default_rng(2)
     honest, submitted = rng.normal(size=(1000, 6)), rng.normal(size=(40, 6))
-    nearest = np.sort(highest_cosines(honest / np.linalg.norm(honest, axis=1, keepdims=True), submitted))
-    floor = crowding_floor(honest, submitted, seed=0)
-    assert (nearest >= floor).sum() == 10
+    directions = honest / np.linalg.norm(honest, axis=1, keepdims=True)
+    nearest = np.sort(highest_cosines(directions, submitted))
+    floor = floor_among(directions, submitted)
+    assert (nearest >= floor).sum() == 50
     just_below = nearest[nearest < floor][-1]
-    assert (nearest >= just_below).mean() > 0.01  # the smallest such threshold
+    assert (nearest >= just_below).mean() > 0.05  # the smallest such threshold

@@ -1,4 +1,6 @@
-"""Similarity is used where both checks admit a threshold, and not otherwise."""
+"""Similarity is used where the honest price and the crowd admit a threshold, and not otherwise."""
+
+import math
 
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ from payout_files import payments, run, units
 from payout_files import validation as few_dimensions
 
 from datamarket_gym.core.files import read_json
-from datamarket_gym.evidence.threshold.crowding import crowding_floor, highest_cosines
+from datamarket_gym.evidence.threshold.crowding import floor_among, highest_cosines
 
 DIMENSIONS = 64
 
@@ -41,27 +43,35 @@ def held():
 def test_noisy_copies_are_worth_nothing_at_an_admissible_threshold(held, tmp_path):
     found = run(tmp_path, market(), held, theta="auto")
     threshold = read_json(found / "threshold.json")
-    low, high = threshold["check"]["interval"]
-    assert max(low, threshold["crowding"]) <= threshold["theta"] <= high
+    assert (
+        threshold["theta"]
+        == math.ceil(100 * max(threshold["price"]["theta"], threshold["crowding"])) / 100
+    )
+    assert threshold["evidence"] == f"lineage@{threshold['theta']}"
     paid = payments(found)["thief"]
     assert float(paid["payment"]) == 0.0
     assert float(paid["without_evidence"]) > 0.0
 
 
-def test_a_threshold_outside_the_interval_falls_back_and_says_so(held, tmp_path):
+def test_a_threshold_that_costs_the_honest_too_much_falls_back_and_says_so(held, tmp_path):
     found = run(tmp_path, market(), held, theta="0.3")
     threshold = read_json(found / "threshold.json")
     assert threshold["evidence"] == "lineage@none"
-    assert "theta 0.3 is outside the admissible interval" in threshold["why"]
+    assert f"theta 0.3 is below {threshold['price']['theta']:.3f}" in threshold["why"]
     assert "Only identical units are tied" in (found / "report.html").read_text(encoding="utf-8")
     assert float(payments(found)["thief"]["payment"]) > 0.0
 
 
-def test_where_honest_units_are_alike_no_threshold_is_used(tmp_path):
-    found = run(tmp_path, units(), few_dimensions(120), theta="auto")
-    threshold = read_json(found / "threshold.json")
-    assert threshold["evidence"] == "lineage@none"
-    assert "do not use cosine evidence" in threshold["why"]
+def test_a_threshold_above_the_lowest_is_used_as_asked(held, tmp_path):
+    found = run(tmp_path, market(), held, theta="0.9")
+    assert read_json(found / "threshold.json")["evidence"] == "lineage@0.9"
+    assert float(payments(found)["thief"]["payment"]) == 0.0
+
+
+def test_where_honest_units_are_alike_the_threshold_is_high(held, tmp_path):
+    alike = read_json(run(tmp_path / "a", units(), few_dimensions(120), theta="auto") / "threshold.json")
+    apart = read_json(run(tmp_path / "b", market(), held, theta="auto") / "threshold.json")
+    assert apart["theta"] < 0.8 < 0.95 < alike["theta"]
 
 
 def test_too_few_validation_rows_to_check(held, tmp_path):
@@ -100,11 +110,11 @@ def test_crowding_is_exact_and_blind_to_order():
         highest_cosines(directions, many), (directions @ others.T).max(axis=1), atol=1e-12
     )
     a, b = rng.permutation(40), rng.permutation(300)
-    assert crowding_floor(some, many, 0) == crowding_floor(some[a], many[b], 0)
-    assert crowding_floor(some, many, 0) <= crowding_floor(some, np.vstack([many, some[:1]]), 0)
+    assert floor_among(directions, many) == floor_among(directions[a], many[b])
+    assert floor_among(directions, many) <= floor_among(directions, np.vstack([many, some[:1]]))
 
 
-def test_in_a_crowd_only_a_safe_and_weak_threshold_is_left(held, tmp_path):
+def test_a_crowd_lifts_the_threshold_and_what_lies_below_is_refused(held, tmp_path):
     columns = market()
     # the submission holds near-twins of many validation rows: honest units that are close to strangers
     close = held["features"][:40] + np.random.default_rng(1).normal(0, 0.012, (40, DIMENSIONS))
@@ -118,9 +128,9 @@ def test_in_a_crowd_only_a_safe_and_weak_threshold_is_left(held, tmp_path):
     }
     found = run(tmp_path, crowd, held, theta="auto", leak_check="off")
     threshold = read_json(found / "threshold.json")
-    assert threshold["crowding"] > threshold["check"]["interval"][1] - 0.02
-    assert threshold["theta"] >= threshold["crowding"]
-    assert "safe but weak" in threshold["why"]
-    theta = str(threshold["check"]["theta"])
+    assert threshold["crowding"] > threshold["price"]["theta"]
+    assert 0 <= threshold["theta"] - threshold["crowding"] < 0.01
+    assert "have a submitted unit at" in threshold["why"]
+    theta = str(threshold["price"]["theta"])
     below = run(tmp_path / "below", crowd, held, theta=theta, leak_check="off")
     assert read_json(below / "threshold.json")["evidence"] == "lineage@none"

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
-from datamarket_gym.evidence.threshold.choice import variants_at
+from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
 from datamarket_gym.world.attacks.attack import ATTACKS
-from datamarket_gym.world.data import DOMAINS, load_corpus, load_embeddings
+from datamarket_gym.world.data import DOMAINS, Embeddings, load_corpus, load_embeddings
 from datamarket_gym.world.tasks.base import TASKS
 from datamarket_gym.world.tasks.domains import DomainTask
 
@@ -35,18 +35,48 @@ class Question:
 
 def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None:
     """Answer, print, and write."""
-    found = answer(asked)
+    found, policy = answer(asked), recommended(asked)
     if to_json is not None:
-        write_text(to_json, json.dumps(found.as_dict(), indent=2) + "\n")
+        both = found.as_dict() | {"recommended": policy.model_dump(mode="json")}
+        write_text(to_json, json.dumps(both, indent=2) + "\n")
     if plot is not None:
         from datamarket_gym.evidence.threshold.drawing import draw
 
         draw(found, plot)
     console = Console()
+    console.print(_policy_words(policy), style="green" if policy.theta else "red", highlight=False)
     console.print(_table(found))
-    console.print(found.verdict, style="green" if found.usable else "red", highlight=False)
-    if told := _what_recommended_asks(found):
-        console.print(told, highlight=False)
+    console.print(
+        f"Components: {found.verdict}", style="green" if found.usable else "red", highlight=False
+    )
+
+
+def recommended(asked: Question) -> Threshold:
+    """The threshold that `recommended` takes where these are the validation rows."""
+    pool = _pool(asked.embeddings)
+    if pool.label is None:
+        return Threshold(
+            why="these embeddings have no labels, and the honest price is a share of pay; add labels"
+        )
+    return choose_threshold(LabelledVectors(pool.vectors, pool.label), None)
+
+
+def _pool(embeddings: str) -> Embeddings:
+    if embeddings not in DOMAINS:
+        return load_embeddings(Path(embeddings)).training()
+    task = TASKS.create(embeddings)
+    assert isinstance(task, DomainTask)  # DOMAINS names no other tasks
+    return task.pool()
+
+
+def _policy_words(policy: Threshold) -> str:
+    why = f"{policy.why[:1].upper()}{policy.why[1:]}."
+    if policy.theta is None:
+        return f"`recommended` ties identical units alone, where these are the validation rows. {why}"
+    return (
+        f"`recommended` takes theta {policy.theta:g}, where these are the validation rows. {why} "
+        "A large submission lifts it where units lie closer."
+    )
 
 
 def answer(asked: Question) -> Admissibility:
@@ -56,8 +86,7 @@ def answer(asked: Question) -> Admissibility:
         "variants": asked.variants, "sample": asked.sample, "cutoff": asked.cutoff, "seed": asked.seed,
     }  # fmt: skip
     if asked.embeddings not in DOMAINS:
-        pool = load_embeddings(Path(asked.embeddings)).training()
-        return predict_theta(pool, partition=asked.partition or "iid", **options)  # type: ignore[arg-type]
+        return predict_theta(_pool(asked.embeddings), partition=asked.partition or "iid", **options)  # type: ignore[arg-type]
     task = TASKS.create(asked.embeddings)
     assert isinstance(task, DomainTask)  # DOMAINS names no other tasks
     attack = ATTACKS.create(asked.variants)
@@ -74,21 +103,9 @@ def answer(asked: Question) -> Admissibility:
     )
 
 
-def _what_recommended_asks(found: Admissibility) -> str:
-    """Where this was another question than the one that payments are settled by, what that one is."""
-    variants = variants_at(found.median_norm)
-    if (found.variants, found.partition) == (variants, "iid"):
-        return ""
-    return (
-        f"`recommended` asks another question, and may refuse what is admitted here: units dealt at random and "
-        f"noise of 2 % of a median vector (--partition iid --variants {variants}), on the validation rows, and "
-        "how crowded the submission is."
-    )
-
-
 def _table(found: Admissibility) -> Table:
     table = Table(
-        title=f"{found.units} units of {found.dimensions} numbers, {found.partition} partition"
+        title=f"For components: {found.units} units of {found.dimensions} numbers, {found.partition} partition"
     )
     table.add_column("quantity")
     table.add_column("value", justify="right")

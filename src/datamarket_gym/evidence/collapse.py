@@ -52,14 +52,15 @@ class CollapsedMarket:
         """What to do about it, by whether the threshold was checked."""
         if self.checked:
             return (
-                "The check admits this threshold, so either they are copies, or the validation rows are not "
-                "like what was submitted; look at some of them, and pay by exact_hash alone if they are no copies"
+                "By the validation rows this threshold costs the honest next to nothing, so either they are copies, or "
+                "the validation rows are not like what was submitted; look at some of them, and pay by lineage@none if "
+                "they are no copies"
             )
         if not any(name in self.evidence for name in ("cosine", "lineage")):
             return "Ask it for closer likeness; exact_hash ties identical units alone"
         return (
-            "`datamarket theta` says which threshold these embeddings allow, if any; lineage@auto "
-            "settles it by the same check, and exact_hash ties identical units alone"
+            "`datamarket theta` says which threshold these embeddings allow, for lineage and for components; "
+            "lineage@auto takes the first, and exact_hash ties identical units alone"
         )
 
 
@@ -95,7 +96,7 @@ def find_collapse(
 ) -> CollapsedMarket | None:
     """The collapse of a market under evidence; None where there is none, or none to speak of.
 
-    ``checked`` says whether the evidence was settled by the check of thresholds.
+    ``checked`` says whether the evidence was settled by the honest price.
     """
     if clusters.granularity == "identity" or not LAYERS.create(evidence).by_similarity:
         return None

@@ -181,14 +181,15 @@ class NearestNeighbourGame:
         return cls(np.minimum(k, rank) / (rank * k), min(k, n_players) / (n_players * k), 0.0)
 
     def values(self, agrees: Values, empty_value: float) -> Values:
-        """phi from near to far, given a from near to far."""
-        n = len(agrees)
-        others = (agrees.sum() - agrees[-1]) / max(n - 1, 1)
-        out = np.empty(n)
-        out[0] = self.first * (agrees[-1] - empty_value) + self.tail * (agrees[-1] - others)
-        np.multiply(agrees[:-1] - agrees[1:], self.gaps, out=out[:0:-1])
+        """phi from near to far, given a from near to far; along the last axis."""
+        n = agrees.shape[-1]
+        last = agrees[..., -1]
+        others = (agrees.sum(axis=-1) - last) / max(n - 1, 1)
+        out = np.empty(agrees.shape)
+        out[..., 0] = self.first * (last - empty_value) + self.tail * (last - others)
+        np.multiply(agrees[..., :-1] - agrees[..., 1:], self.gaps, out=out[..., :0:-1])
         # Sequential from far to near: equal neighbours get equal values to the last bit.
-        return np.cumsum(out, out=out)[::-1]
+        return np.cumsum(out, axis=-1, out=out)[..., ::-1]
 
 
 def is_uniform(law: Values) -> bool:

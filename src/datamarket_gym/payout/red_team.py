@@ -53,7 +53,7 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
                 providers=_PLAYERS,
                 only=ATTACKS,
                 out=state,
-                threshold=None if results.threshold.check is None else results.threshold,
+                threshold=None if results.threshold.price is None else results.threshold,
             )
     except RunError:
         raise

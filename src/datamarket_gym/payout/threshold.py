@@ -1,6 +1,6 @@
 """The threshold of a payday: the policy of `evidence.threshold.choice`, with pictures of what it rests on.
 
-A payday asks for ``auto``, for ``none``, or for a number, which the same checks must admit.
+A payday asks for ``auto``, for ``none``, or for a number, which the same rule must admit.
 """
 
 from __future__ import annotations
@@ -9,12 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.evidence.threshold.choice import (
-    LabelledVectors,
-    Threshold,
-    choose_threshold,
-    variants_for,
-)
+from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
 from datamarket_gym.evidence.threshold.floors import (
     UnitVectors,
     same_class_similarities,
@@ -26,10 +21,11 @@ from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
 
 _BINS = np.round(np.linspace(-0.2, 1.0, 61), 10)
+_SIGMA = 0.02  # noise of the copies that are drawn, relative to a median vector
 
 
 class DrawnThreshold(Threshold):
-    """The threshold with the similarities that the report draws; empty where no check was made."""
+    """The threshold with the similarities that the report draws; empty where nothing was measured."""
 
     bins: list[float] = Field(default_factory=list)
     honest: list[float] = Field(default_factory=list)  # shares of same-class pairs per bin of cosine
@@ -37,16 +33,15 @@ class DrawnThreshold(Threshold):
 
 
 def choose_evidence(inputs: Inputs, spec: PayoutSpec) -> DrawnThreshold:
-    """Exact hashes, with cosine at a threshold that both checks admit."""
-    submitted = LabelledVectors(inputs.submission.vectors, inputs.submission.label)
+    """Lineage at a threshold that the honest price and the crowd admit."""
     held = None
     if inputs.validation_embedding is not None:
         held = LabelledVectors(inputs.validation_embedding, inputs.validation_label)
-    found = choose_threshold(submitted, held, spec.theta, spec.seed)
+    found = choose_threshold(held, inputs.submission.vectors, spec.theta)
     drawn = DrawnThreshold.model_validate(found.model_dump())
-    if found.check is None:
+    if held is None or found.price is None:
         return drawn
-    return drawn.model_copy(update=_pictures((held or submitted).pool(spec.seed), spec.seed))
+    return drawn.model_copy(update=_pictures(held.pool(), spec.seed))
 
 
 def _pictures(pool: Embeddings, seed: int) -> dict[str, list[float]]:
@@ -57,7 +52,8 @@ def _pictures(pool: Embeddings, seed: int) -> dict[str, list[float]]:
     paired = np.bincount(code)[code] > 1
     rows = np.arange(min(len(unit), 2000))
     honest = same_class_similarities(unit[paired], np.unique(code[paired], return_inverse=True)[1], seed)
-    copies = variant_similarities(pool, ATTACKS.create(variants_for(pool)), rows, seed)
+    noisy = ATTACKS.create(f"near_duplicate_2x_sybils@{_SIGMA * float(np.median(norms)):.3g}")
+    copies = variant_similarities(pool, noisy, rows, seed)
     return {"bins": _BINS.tolist(), "honest": _shares(honest), "copies": _shares(copies)}
 
 

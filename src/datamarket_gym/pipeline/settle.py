@@ -39,7 +39,7 @@ def settle(
     layer = open_lineage(mechanism.evidence)
     if layer is None:
         return mechanism, None
-    found = judged_threshold(mechanism, submission, utility)
+    found = judged_threshold(submission, utility)
     closed = written(replace(layer, theta=found.layer_theta))
     return mechanism.model_copy(update={"evidence": closed}), found
 
@@ -49,19 +49,14 @@ def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
     return mechanism if mechanism.beacon else mechanism.model_copy(update={"beacon": utility.secret})
 
 
-def judged_threshold(mechanism: Mechanism, submission: Submission, utility: UtilityOracle) -> Threshold:
+def judged_threshold(submission: Submission, utility: UtilityOracle) -> Threshold:
     """What the checks say about a submission, whatever threshold the mechanism uses."""
     held = utility.features if submission.embedding is None else utility.embedding
     validation = None
     if held is not None:
         _require_width(submission, held.shape[1])
         validation = LabelledVectors(held, utility.label)
-    return choose_threshold(
-        LabelledVectors(submission.vectors, submission.label),
-        validation,
-        seed=mechanism.seed,
-        granularity=mechanism.granularity,
-    )
+    return choose_threshold(validation, submission.vectors)
 
 
 def _require_width(submission: Submission, width: int) -> None:

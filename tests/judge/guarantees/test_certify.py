@@ -24,7 +24,7 @@ KNN = Utility("knn@3", "chance")
 
 
 def small(seed=3, n=4):
-    return ProviderMarket.from_task(Synthetic(n_providers=n, per_provider=12, validation=60), seed)
+    return ProviderMarket.from_task(Synthetic(n_providers=n, per_provider=12, validation=120), seed)
 
 
 def run(market, m, attack, provider=0, **options):
@@ -229,7 +229,7 @@ def test_profiles_that_do_not_belong_together_are_refused():
         Paid(elsewhere, honest.payments)
     with pytest.raises(OracleRequiredError, match="ground truth"):
         Paid(market.honest.submission, honest.payments)
-    smaller = ProviderMarket.from_task(Synthetic(n_providers=2, per_provider=12, validation=60), 3)
+    smaller = ProviderMarket.from_task(Synthetic(n_providers=2, per_provider=12, validation=120), 3)
     profile = create("attack", "sybil_split_k").apply(3, market.state)
     two = Paid.by(m, smaller.honest, oracle)
     with pytest.raises(DataMarketError, match="no provider 'provider_3'"):

@@ -32,7 +32,9 @@ def command(
     ] = None,
     theta: Annotated[
         _Text,
-        typer.Option(help="Similarity threshold: auto, none, or a number; used only where admissible."),
+        typer.Option(
+            help="Similarity threshold: auto, none, or a number, which may cost the honest at most 1 %."
+        ),
     ] = None,
     id_: Annotated[_Text, typer.Option("--id", help="Column with unit ids.")] = None,
     identity: Annotated[_Text, typer.Option(help="Column with identities.")] = None,

@@ -43,9 +43,11 @@ def command(
     ] = None,
     data: Data = None,
 ) -> None:
-    """May a cosine threshold be used on these embeddings, and which?
+    """Which similarity threshold do these embeddings allow?
 
-    Prints the two floors, the ceiling, the admissible interval and a verdict.
+    Prints the theta that `recommended` takes where these are the validation rows, by the honest price of
+    lineage; then the check for components, by which the paper's mechanisms tie: two floors, a ceiling, the
+    admissible interval and a verdict. The options are those of the second.
     """
     from datamarket_gym.cli.theta import Question, show_theta
     from datamarket_gym.world.data.files import looking_in

@@ -1,4 +1,4 @@
-"""May a cosine threshold be used on this data, and which?"""
+"""Which similarity threshold: for lineage by its honest price, for components by the admissible interval."""
 
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
 from datamarket_gym.evidence.threshold.choice import Threshold

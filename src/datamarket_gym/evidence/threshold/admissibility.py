@@ -1,10 +1,11 @@
-"""Admissibility: may a cosine threshold be used on these embeddings, and which?
+"""Admissibility: may components be made by a cosine threshold on these embeddings, and by which?
 
 theta_min is the larger of two floors: the pairwise floor (90th percentile of the cosine of honest
 units of one class) and the chaining floor (smallest theta from which on the simulated
 mixed-component fraction of honest providers stays below a cutoff). theta_max is the 10th percentile
 of the cosine of a unit with its variants under a stated attack. An empirically calibrated check made
 before deployment, not a theorem; it concerns copies and variants, and says nothing about pure splits.
+It is the paper's check, for connected components: lineage does not chain, and has a rule of its own (`choice`).
 """
 
 from __future__ import annotations
@@ -100,10 +101,6 @@ class Admissibility:
     @property
     def verdict(self) -> str:
         """Use, or do not use and what to do instead, in one sentence, where identities play."""
-        return self.verdict_for("identity")
-
-    def verdict_for(self, granularity: str) -> str:
-        """The verdict for a market in which units, batches or identities play."""
         low, high = self.interval
         if self.usable:
             return (
@@ -112,16 +109,16 @@ class Admissibility:
                 f"variants ({self.variants}) are tied below {high:.2f}"
             )
         why = "is empty" if self.margin <= 0 else f"is only {self.margin:.3f} wide"
-        instead = "use source or linkage evidence, an encoder that separates units of one class better, "
-        if self.binding == "chaining" and granularity != "unit":
+        if self.binding == "chaining":
             instead = (
-                f"let units play instead of {'batches' if granularity == 'batch' else 'identities'} "
-                "(granularity 'unit'), where chains tie no providers, or use source or linkage evidence"
+                "let units play instead of identities (granularity 'unit'), where chains tie no providers, "
+                "or use source or linkage evidence"
             )
-        elif granularity == "unit":
-            instead += "or exact hashes alone"
         else:
-            instead += "or pay identities without similarity evidence"
+            instead = (
+                "use source or linkage evidence, an encoder that separates units of one class better, "
+                "or pay identities without similarity evidence"
+            )
         return f"do not use cosine evidence: the interval [{low:.2f}, {high:.2f}] {why}; {instead}"
 
     def as_dict(self) -> dict[str, Any]:

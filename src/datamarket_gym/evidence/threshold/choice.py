@@ -1,14 +1,13 @@
-"""Which evidence may be used: identical units always, similar ones only at a threshold that is admitted.
+"""Which threshold lineage takes: the lowest whose honest price is at most 1 %, lifted where units are crowded.
 
-The check asks how alike *honest* units are. It is therefore made on the validation rows, which are the
-operator's own: made on the submissions, a few copies would look like honest units that are alike, and
-whoever submits copies could switch the evidence off. Where only the submissions have embeddings it has to
-be made on those, less identical ones, and says so. A second floor comes from the size of the submission
-(`crowding`).
+The price (`price`) asks what lineage would do to the *honest*. It is therefore measured on the validation rows,
+which are the operator's own: measured on the submissions, a few copies would look like honest units that are
+alike, and whoever submits copies could switch the evidence off. Where the validation rows have no embeddings, or are
+fewer than 100, identical units alone are tied. A second floor comes from the size of the submission (`crowding`).
 
-This is the policy behind ``lineage@auto``, for everybody who settles it: `Mechanism.pay`,
-experiments, audits and paydays. A threshold is a function of content: neither names nor the order
-of rows decide it.
+This is the policy behind ``lineage@auto``, for everybody who settles it: `Mechanism.pay`, experiments, audits,
+paydays and ``datamarket theta``. A threshold is a function of content: neither names nor the order of rows nor
+a seed decide it.
 """
 
 from __future__ import annotations
@@ -25,29 +24,27 @@ from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.content import keyed_generator, unit_keys
-from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import written
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
-from datamarket_gym.evidence.threshold.admissibility import USEFUL_MARGIN, Admissibility, predict_theta
-from datamarket_gym.evidence.threshold.crowding import crowd_sample, floor_among
+from datamarket_gym.evidence.threshold.crowding import ALLOWED, crowd_sample, floor_among
+from datamarket_gym.evidence.threshold.price import LIMIT, PROVIDERS, HonestPrice, honest_price
 from datamarket_gym.world.data.embeddings import Embeddings
 
-LEAST = 20
-"""Units below which the check has nothing to go by."""
+LEAST = 100
+"""Validation rows below which the price is not asked: one row in twenty must be more than three."""
 
-_POOL = 20_000  # units the check looks at; its floors come from small simulated markets anyway
-_SIGMA = 0.02  # noise of the copies that must be caught, relative to a median vector
+_POOL = 20_000  # rows that are looked at
 
 
 class Threshold(BaseModel):
-    """The evidence that is used, why, and the checks it rests on."""
+    """The evidence that is used, why, and the measurements it rests on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     evidence: str = "lineage@none"
     theta: float | None = None
     why: str
-    check: dict[str, Any] | None = None
+    price: HonestPrice | None = None
     crowding: float | None = None
 
     @property
@@ -56,17 +53,20 @@ class Threshold(BaseModel):
         return NONE if self.theta is None else self.theta
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The admissible interval, crowding included; empty where the first exceeds the second."""
-        low, high = (self.check or {"interval": (1.0, 0.0)})["interval"]
-        return _lifted(low, self.crowding), high
+    def floor(self) -> float | None:
+        """The lowest threshold that may be used here; None where none may."""
+        if self.price is None or self.price.theta is None:
+            return None
+        return max(self.price.theta, -1.0 if self.crowding is None else self.crowding)
+
+    @property
+    def lowest(self) -> float | None:
+        """The floor, rounded up to hundredths: what ``auto`` takes."""
+        return None if self.floor is None else math.ceil(100 * self.floor - 1e-9) / 100
 
     def admits(self, theta: float) -> bool:
-        """Whether the checks admit a threshold."""
-        if self.check is None or not self.check["usable"]:
-            return False
-        low, high = self.interval
-        return low <= theta <= _ceiling(low, high)
+        """Whether a threshold may be used. A high one harms nobody, so there is no ceiling."""
+        return self.floor is not None and theta >= self.floor
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,129 +88,81 @@ class LabelledVectors:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def pool(self, seed: int) -> Embeddings:
-        """Units to check on, each once, in order of content."""
-        keys, first = np.unique(unit_keys(self.vectors, self.label), return_index=True)
-        rows: Codes = first[np.sort(keyed_generator(seed, "threshold").permutation(len(keys))[:_POOL])]
+    def pool(self) -> Embeddings:
+        """Units to measure on: each once, in order of content, without vectors of zeros, which have no cosine."""
+        pointed = np.flatnonzero(self.vectors.any(axis=1))
+        keys = unit_keys(self.vectors[pointed], self.label[pointed])
+        first = pointed[np.unique(keys, return_index=True)[1]]
+        rows: Codes = first[np.sort(keyed_generator("threshold").permutation(len(first))[:_POOL])]
         return Embeddings(self.vectors[rows], self.label[rows])
 
 
 def choose_threshold(
-    submitted: LabelledVectors,
-    validation: LabelledVectors | None,
-    wanted: str = AUTO,
-    seed: int = 0,
-    granularity: str = "unit",
+    validation: LabelledVectors | None, submitted: Features | None, wanted: str = AUTO
 ) -> Threshold:
-    """Exact hashes, with cosine at a threshold that both checks admit.
+    """Lineage at the lowest threshold that the honest price admits, and the crowd.
 
-    ``validation`` are the operator's own units, None where they have no embeddings. ``wanted`` is ``auto``,
-    ``none`` or a number; ``granularity`` says who plays, so that no advice is given that has been taken.
+    ``validation`` are the operator's own units, None where they have no embeddings; ``submitted`` are the vectors
+    of a submission, None where there is none yet. ``wanted`` is ``auto``, ``none`` or a number, which the same
+    rule must admit.
     """
     if wanted == NONE:
         return Threshold(why="similarity was switched off")
-    # Submitted units differ from one payment to the next: their check is not worth remembering.
-    checked = _check(submitted, seed) if validation is None else _remembered(validation, seed)
-    if checked.found is None:
-        return Threshold(why=checked.why)
-    crowding = None
-    if validation is not None:
-        crowding = floor_among(checked.crowd, submitted.vectors)
-    theta, why = admitted(checked.found, crowding, wanted, granularity)
-    evidence = Lineage(NONE if theta is None else theta)
-    return Threshold(
-        evidence=written(evidence), theta=theta, why=why, check=checked.record, crowding=crowding
+    if validation is None:
+        return Threshold(
+            why="the validation rows have no embeddings to measure a threshold on; give them those that the units have"
+        )
+    measured = _measured(validation)
+    if measured.price is None:
+        return Threshold(why=measured.why)
+    crowding = None if submitted is None else floor_among(measured.crowd, submitted)
+    found = Threshold(why=measured.why, price=measured.price, crowding=crowding)
+    if found.floor is None or found.lowest is None:
+        return found
+    theta = found.lowest if wanted == AUTO else float(wanted)
+    if not found.admits(theta):
+        why = f"theta {theta:g} is below {found.floor:.3f}, the lowest that may be used here: {_floor_words(found)}"
+        return found.model_copy(update={"why": why})
+    why = f"units descend from their nearest earlier one at similarities of at least {theta:g}: {_floor_words(found)}"
+    return found.model_copy(update={"theta": theta, "why": why, "evidence": written(Lineage(theta))})
+
+
+def _floor_words(found: Threshold) -> str:
+    price = found.price
+    assert price is not None
+    assert price.theta is not None
+    words = (
+        f"among {price.rows:,} validation rows, dealt to {PROVIDERS} pretend providers, lineage at {price.theta:g} "
+        f"moves {price.at(price.theta):.1%} of honest pay, at most {LIMIT:.0%} being allowed"
     )
-
-
-def variants_for(pool: Embeddings) -> str:
-    """The attack whose copies must be caught: noise in proportion to a median vector."""
-    return variants_at(float(np.median(np.linalg.norm(pool.vectors, axis=1))))
-
-
-def variants_at(norm: float) -> str:
-    """The same where a median vector is that long."""
-    return f"near_duplicate_2x_sybils@{_SIGMA * norm:.3g}"
+    if found.crowding is not None and found.crowding > price.theta:
+        words += f", and {ALLOWED:.0%} of the validation rows have a submitted unit at {found.crowding:.2f} or closer"
+    return words
 
 
 @dataclass(frozen=True, eq=False)
-class _Checked:
-    """The admissibility check on honest units, or why there is none, and the units that crowding asks."""
+class _Measured:
+    """The honest price on validation rows, or why there is none, and the rows that crowding asks."""
 
-    found: Admissibility | None
+    price: HonestPrice | None
     why: str
-    record: dict[str, Any]
     crowd: Features
 
 
-def _check(honest: LabelledVectors, seed: int) -> _Checked:
-    pool = honest.pool(seed)
-    nothing = np.empty((0, 0))
-    if len(pool.vectors) < LEAST:
-        why = f"{len(pool.vectors)} different units are too few to check a threshold on; {LEAST} are needed"
-        return _Checked(None, why, {}, nothing)
-    try:
-        found = predict_theta(
-            pool,
-            variants=variants_for(pool),
-            seed=seed,
-            per_provider=min(50, len(pool.vectors) // 4),
-        )
-    except DataMarketError as error:
-        return _Checked(None, f"the threshold check could not be made: {error}", {}, nothing)
-    # The time of the check is nobody's business here: this is a function of content. Its verdict is told as
-    # the reason, in the words that suit who plays.
-    record = {k: v for k, v in found.as_dict().items() if k not in ("created", "sha256", "verdict")}
-    return _Checked(found, "", record, crowd_sample(honest.vectors, seed))
-
-
 @lru_cache(maxsize=8)
-def _remembered(honest: LabelledVectors, seed: int) -> _Checked:
-    """Audits and experiments pay thousands of times on the same validation rows."""
-    return _check(honest, seed)
-
-
-def admitted(
-    found: Admissibility, crowding: float | None, wanted: str, granularity: str = "unit"
-) -> tuple[float | None, str]:
-    """The threshold to use, or None, and why.
-
-    The floors protect honest units and are never crossed. Where crowding lifts them above what most copies
-    reach, a threshold above the crowd still catches plain copies and harms nobody: it is used, and called weak.
-    """
-    low, high = found.interval
-    if not found.usable:
-        return None, found.verdict_for(granularity)
-    low = _lifted(low, crowding)
-    ceiling = _ceiling(low, high)
-    crowded = ceiling > high
-    theta = found.theta if wanted == AUTO else float(wanted)
-    if wanted == AUTO and (theta is None or theta < low):
-        theta = math.ceil(100 * low if crowded else 50 * (low + high)) / 100
-    if theta is None or not low <= theta <= ceiling:
-        return None, f"theta {theta} is outside the admissible interval [{low:.2f}, {ceiling:.2f}]"
-    copies = f"nine of ten variants ({found.variants})"
-    if crowded:
-        return theta, (
-            f"similarity of at least {theta:g} counts as a copy; that is safe but weak: among so many units one "
-            f"honest unit in a hundred has a stranger at {low:.2f} or closer, and {copies} are tied only "
-            f"below {high:.2f}"
+def _measured(honest: LabelledVectors) -> _Measured:
+    """Remembered: audits and experiments pay thousands of times on the same validation rows."""
+    pool = honest.pool()
+    assert pool.label is not None
+    if len(pool.vectors) < LEAST:
+        why = (
+            f"{len(pool.vectors)} different validation rows are too few to measure a threshold on; "
+            f"{LEAST} are needed"
         )
-    on = (
-        ""
-        if crowding is not None
-        else " (checked on the submissions themselves, for want of other embeddings)"
+        return _Measured(None, why, np.empty((0, 0)))
+    price = honest_price(pool.vectors, pool.label)
+    why = (
+        f"at every threshold lineage would move more than {LIMIT:.0%} of honest pay, measured on "
+        f"{len(pool.vectors):,} validation rows; embed units by an encoder that tells them apart"
     )
-    return theta, (
-        f"similarity of at least {theta:g} counts as a copy: honest units stay apart above {low:.2f}, and {copies} "
-        f"are more alike than {high:.2f}{on}"
-    )
-
-
-def _lifted(low: float, crowding: float | None) -> float:
-    return low if crowding is None else max(low, crowding)
-
-
-def _ceiling(low: float, high: float) -> float:
-    """In a crowd, where hardly anything is left below what copies reach, any threshold above it may be used."""
-    return 1.0 if high - low < USEFUL_MARGIN else high
+    return _Measured(price, why, crowd_sample(pool.vectors))

@@ -14,7 +14,8 @@ from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.pipeline.settle import judged_threshold, settle
 from datamarket_gym.units.truth import SubmittedProfile
 
-THETAS = (0.99, 0.97, 0.95, 0.9, 0.85, 0.8)
+THETAS = (0.99, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
+"""Thresholds of lineage that are tried, with the lowest that may be used where it is another."""
 
 
 class Remedy(BaseModel):
@@ -27,7 +28,7 @@ class Remedy(BaseModel):
     gain: float | None  # multiplicative; None where the honest payment is not clearly above zero
     moved: float  # share of the honest pot that the layer alone moves between providers
     stops: bool
-    admissible: bool = True  # False for a similarity threshold that the check refuses in this market
+    admissible: bool = True  # False where lineage at this threshold costs the honest here too much
 
     @property
     def advised(self) -> bool:
@@ -36,17 +37,11 @@ class Remedy(BaseModel):
 
 
 def alternatives(mechanism: Mechanism, judged: Threshold) -> list[tuple[str, Mechanism]]:
-    """A settled mechanism with other evidence, from what an operator has to what only an oracle knows.
-
-    Sources come beside the mechanism's similarity, where that is admissible, and alone elsewhere.
-    """
-    layer, theta = mechanism.evidence.split("@") if "cosine@" in mechanism.evidence else ("", "")
-    beside = layer and judged.admits(float(theta))
-    source = f"hybrid_source_cosine@{theta}" if beside else "oracle_source"
+    """A settled mechanism with other evidence, from what an operator has to what only an oracle knows."""
     changes: list[tuple[str, dict[str, str]]] = [
         ("exact copies", {"evidence": "exact_hash"}),
-        *((_similarity(t), {"evidence": f"hybrid_hash_cosine@{t}"}) for t in THETAS),
-        ("trusted sources", {"evidence": source}),
+        *((_similarity(t), {"evidence": f"lineage@{t}"}) for t in _thetas(judged)),
+        ("trusted sources", {"evidence": "oracle_source"}),
         (
             "linked accounts",
             {
@@ -72,13 +67,13 @@ def try_remedies(
 ) -> list[Remedy]:
     """Every alternative on the honest and on the attacked profile.
 
-    Similarity thresholds are held against the check of the honest market, or against ``threshold``, which was
-    settled on a larger one.
+    Thresholds of lineage are held against the honest price and the crowd of the honest market, or against
+    ``threshold``, which was settled on a larger one.
     """
     found = []
     provider = str(attacked.attacker)
-    judged = threshold or judged_threshold(mechanism, honest.submission, utility)
-    refused = {_similarity(t) for t in THETAS if not judged.admits(t)}
+    judged = threshold or judged_threshold(honest.submission, utility)
+    refused = {_similarity(t) for t in _thetas(judged) if not judged.admits(t)}
     settled, _ = settle(mechanism, honest.submission, utility)
     for title, other in alternatives(settled, judged):
         try:
@@ -100,6 +95,11 @@ def try_remedies(
             )
         )
     return found
+
+
+def _thetas(judged: Threshold) -> list[float]:
+    lowest = () if judged.lowest is None else (judged.lowest,)
+    return sorted({*THETAS, *lowest}, reverse=True)
 
 
 def _similarity(theta: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from datamarket_gym.evidence.threshold.price import LIMIT
 from datamarket_gym.judge.redteam import AuditReport
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.names import visible
@@ -45,21 +46,23 @@ def payment_chart(results: Results) -> dict[str, Any]:
 
 
 def threshold_chart(threshold: DrawnThreshold) -> dict[str, Any]:
-    """Both similarity distributions, the chaining curve, the admissible band and the chosen theta."""
-    check, (low, high) = threshold.check or {}, threshold.interval
+    """Both similarity distributions, the honest price, the thresholds that may be used and the chosen theta."""
+    price, floor = threshold.price, threshold.floor
+    assert price is not None
     centres = [round((a + b) / 2, 4) for a, b in zip(threshold.bins, threshold.bins[1:], strict=False)]
     data = [
         _hills("honest units of one class", centres, threshold.honest, "--main"),
         _hills("noisy copies", centres, threshold.copies, "--alt"),
         {
-            "type": "scatter", "mode": "lines", "name": "honest providers chained",
-            "x": check["curve_theta"], "y": check["curve"], "line": {"color": "--good", "dash": "dot"},
+            "type": "scatter", "mode": "lines", "name": f"honest price, {LIMIT:.0%} = 1",
+            "x": price.thetas, "y": [round(min(p / LIMIT, 1.05), 4) for p in price.prices],
+            "line": {"color": "--good", "dash": "dot"},
         },
     ]  # fmt: skip
     shapes: list[dict[str, Any]] = []
-    if low <= high:
+    if floor is not None:
         shapes.append(
-            {"type": "rect", "yref": "paper", "x0": low, "x1": high, "y0": 0, "y1": 1,
+            {"type": "rect", "yref": "paper", "x0": floor, "x1": 1.0, "y0": 0, "y1": 1,
              "fillcolor": "--band", "line": {"width": 0}}
         )  # fmt: skip
     if threshold.theta is not None:
@@ -74,7 +77,7 @@ def threshold_chart(threshold: DrawnThreshold) -> dict[str, Any]:
     layout = {
         "height": 380, "margin": {"l": 56, "r": 16, "t": 70, "b": 46}, "shapes": shapes, "bargap": 0,
         "xaxis": {"title": {"text": "cosine similarity"}, "range": [min(0.0, threshold.bins[0]), 1.01]},
-        "yaxis": {"title": {"text": "relative frequency, share chained"}, "range": [0, 1.05]},
+        "yaxis": {"title": {"text": "relative frequency, honest price"}, "range": [0, 1.05]},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
     }  # fmt: skip
     return {"data": data, "layout": layout}

@@ -10,6 +10,8 @@ import numpy as np
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence import Threshold
+from datamarket_gym.evidence.threshold.crowding import ALLOWED
+from datamarket_gym.evidence.threshold.price import LIMIT
 from datamarket_gym.judge.redteam import AuditReport
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.intervals import LEVEL
@@ -44,7 +46,7 @@ def payout_page(
     shown, left_out = clusters_to_show(results)
     amount = f"{spec.currency} {_thousands(spec.money.text(spec.minor))}"
     charts: dict[str, Any] = {"chart-payments": payment_chart(results)}
-    if threshold.check is not None:
+    if threshold.price is not None:
         charts["chart-threshold"] = threshold_chart(threshold)
     if audit is not None:
         charts["chart-red-team"] = red_team_chart(audit)
@@ -110,11 +112,6 @@ def _notes(results: Results) -> list[str]:
     spec, notes = results.spec, []
     if results.threshold.theta is None and spec.theta != "none":
         notes.append(evidence_words(results.threshold))
-    if (
-        results.threshold.theta is not None
-        and results.threshold.interval[0] >= results.threshold.interval[1]
-    ):
-        notes.append(evidence_words(results.threshold))
     if drawn := len(drawn_clusters(results)):
         notes.append(
             f"In {drawn:,} clusters units of several names carry the same time: a lot decided who was first, drawn "
@@ -176,19 +173,17 @@ def _overrides(results: Results) -> list[Row]:
 
 
 def _check(threshold: Threshold) -> Row | None:
-    check = threshold.check
-    if check is None:
+    price = threshold.price
+    if price is None:
         return None
-    low, high = threshold.interval
     return {
-        "pairwise": f"{check['pairwise_floor']:.2f}",
-        "chaining": f"{check['chaining_floors'][format(check['cutoff'], 'g')]:.2f}",
+        "rows": f"{price.rows:,}",
+        "limit": f"{LIMIT:.0%}",
+        "lowest": "none" if price.theta is None else f"{price.theta:g}",
+        "price": "" if price.theta is None else f"{price.at(price.theta):.2%}",
         "crowding": None if threshold.crowding is None else f"{threshold.crowding:.2f}",
-        "cutoff": f"{check['cutoff']:.0%}",
-        "copies": f"{check['near_duplicate_p10']:.3f}",
-        "interval": f"{low:.2f} to {high:.2f}" if low < high else f"nothing up to {low:.2f}",
+        "crowd": f"{ALLOWED:.0%}",
         "used": "no threshold" if threshold.theta is None else f"theta {threshold.theta:g}",
-        "variants": check["variants"],
     }
 
 

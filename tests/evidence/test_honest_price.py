@@ -1,0 +1,99 @@
+"""The honest price of lineage: what the mechanism itself would move, and the rule that picks a threshold by it."""
+
+import numpy as np
+import pytest
+
+from datamarket_gym import Submission, Utility, UtilityOracle, mechanism
+from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.evidence.threshold import price as module
+from datamarket_gym.evidence.threshold.choice import LEAST, LabelledVectors, choose_threshold
+from datamarket_gym.evidence.threshold.price import DEALS, GRID, LIMIT, PROVIDERS, honest_price
+from datamarket_gym.learners.knn import NearestNeighbourGame
+
+RNG = np.random.default_rng(11)
+LABEL = np.arange(300) % 3
+VECTORS = RNG.normal(size=(300, 10)) + 2.5 * np.eye(3, 10)[LABEL]
+KNN = Utility("knn@5", "chance")
+
+
+def shares(submission, oracle, theta):
+    paid = mechanism(f"recommended/lineage@{theta}").pay(submission, oracle)
+    floored = paid.totals.clip(0.0)
+    return floored / floored.sum()
+
+
+@pytest.mark.parametrize("theta", [0.9, 0.8, 0.7])
+def test_the_price_of_a_deal_is_what_the_mechanism_moves(theta):
+    rows, n = RNG.permutation(300), 240
+    units, held = rows[:n], rows[n:]
+    submission = Submission(
+        id=[f"u{i:03}" for i in range(n)], identity=[f"p{i % PROVIDERS}" for i in range(n)],
+        features=VECTORS[units], label=LABEL[units], time=np.arange(float(n)),
+    )  # fmt: skip
+    oracle = UtilityOracle(VECTORS[held], LABEL[held], KNN)
+    moved = np.abs(shares(submission, oracle, theta) - shares(submission, oracle, "none")).sum() / 2
+    found = module._Deal(VECTORS, LABEL, rows, n).price(theta)
+    assert found == pytest.approx(moved, abs=1e-9)
+    assert found > 0
+
+
+def test_the_threshold_is_the_lowest_that_is_cheap_with_all_above_it():
+    found = honest_price(VECTORS, LABEL)
+    upper = np.array(found.prices) + 3 * np.array(found.errors)
+    assert found.thetas == GRID[: len(upper)].tolist()
+    assert found.theta == found.thetas[-2]
+    assert (upper[:-1] <= LIMIT).all()
+    assert upper[-1] > LIMIT
+    assert found.at(found.theta) == found.prices[-2]
+    assert (found.rows, found.units) == (300, 240)
+
+
+def test_the_price_is_a_mean_over_deals_of_rows_drawn_by_content_alone():
+    found = honest_price(VECTORS, LABEL)
+    chosen = keyed_generator("honest price")
+    deals = [module._Deal(VECTORS, LABEL, chosen.permutation(300), 240) for _ in range(DEALS)]
+    drawn = [deal.price(found.theta) for deal in deals]
+    assert found.at(found.theta) == pytest.approx(np.mean(drawn), abs=1e-6)
+    assert np.std(drawn) > 0
+
+
+def test_a_dip_below_a_dear_threshold_is_not_taken(monkeypatch):
+    def priced(self, theta):
+        return 0.02 if theta == 0.8 else 0.0
+
+    monkeypatch.setattr(module._Deal, "price", priced)
+    assert honest_price(VECTORS, LABEL).theta == 0.81
+
+
+def test_where_ties_are_rare_the_grid_ends_at_one_half():
+    rng = np.random.default_rng(0)
+    label = np.arange(200) % 2
+    found = honest_price(rng.normal(size=(200, 400)) + 8 * np.eye(2, 400)[label], label)
+    assert found.theta == GRID[-1] == 0.5
+
+
+def test_where_nobody_earns_anything_no_threshold_is_taken():
+    found = choose_threshold(LabelledVectors(VECTORS, np.zeros(300, dtype=int)), VECTORS)
+    assert (found.theta, found.evidence, found.price.theta) == (None, "lineage@none", None)
+    assert "at every threshold" in found.why
+
+
+def test_a_hundred_rows_are_the_least():
+    few = choose_threshold(LabelledVectors(VECTORS[: LEAST - 1], LABEL[: LEAST - 1]), VECTORS)
+    assert (few.theta, few.evidence) == (None, "lineage@none")
+    assert "99 different validation rows are too few" in few.why
+    twice = np.r_[np.arange(LEAST - 1), 0]  # the same row again is no other row
+    assert choose_threshold(LabelledVectors(VECTORS[twice], LABEL[twice]), None).theta is None
+    assert choose_threshold(LabelledVectors(VECTORS[:LEAST], LABEL[:LEAST]), None).theta is not None
+
+
+def test_identical_rows_and_their_order_decide_nothing():
+    first = choose_threshold(LabelledVectors(VECTORS, LABEL), None)
+    rows = RNG.permutation(np.r_[np.arange(300), np.arange(50)])
+    assert choose_threshold(LabelledVectors(VECTORS[rows], LABEL[rows]), None) == first
+
+
+def test_closed_forms_of_many_validation_rows_are_those_of_each():
+    agrees = RNG.integers(0, 2, (6, 40)).astype(float)
+    game = NearestNeighbourGame.of(np.full(40, 1 / 40), 5)
+    assert game.values(agrees, 0.3).tolist() == [game.values(row, 0.3).tolist() for row in agrees]
