@@ -94,11 +94,11 @@ def test_the_trial_that_harms_most_is_told_beside_the_one_that_gains_most(market
 
 
 def test_losses_by_competition_alone_are_no_harm_by_evidence(market):
-    """Generated units that no evidence ties: the others lose as much where nothing is tied."""
+    """Generated units that evidence hardly ties: the others lose no less where nothing is tied."""
     report = run(market, only="synthetic_laundering")
     (finding,) = report.findings
     assert finding.loss.trial.victim_loss > STOP_LOSS
-    assert finding.loss.untied == pytest.approx(finding.loss.trial.victim_loss, abs=STOP_LOSS)
+    assert finding.loss.untied >= finding.loss.trial.victim_loss - STOP_LOSS
     assert report.harms == []
 
 
