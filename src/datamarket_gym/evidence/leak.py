@@ -38,8 +38,8 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence.layers.content import ExactHash
 from datamarket_gym.evidence.layers.minhash import ngrams
-from datamarket_gym.evidence.threshold.choice import LEAST, LabelledVectors, variants_for
-from datamarket_gym.evidence.threshold.floors import variant_similarities
+from datamarket_gym.evidence.threshold.choice import LabelledVectors
+from datamarket_gym.evidence.threshold.floors import variant_similarities, variants_for
 from datamarket_gym.units.submission import Submission, Text
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
@@ -49,6 +49,7 @@ HIT = 5e-4
 JACCARD, _WORDS = 0.5, 2
 _TOLD = 5  # leaks that a sentence lists
 _SEED = 0  # of the noise by which the level is measured: the level is a function of the rows alone
+_LEAST = 20  # rows below which nothing is said of near copies
 _SAMPLE = 2000  # validation rows that the level is measured on
 _BLOCK = 8192
 _EQUAL = 1e-12  # directions closer than this are one
@@ -174,9 +175,9 @@ def _known(rows: LabelledVectors) -> _Known:
 def near_copy_level(rows: Features) -> float | None:
     """The cosine from which on a unit counts as a copy of a validation row; None for too few rows."""
     # Each content once, in its order: the order of rows does not matter.
-    pool = LabelledVectors(rows, np.zeros(len(rows), dtype=np.int64)).pool(_SEED).vectors
+    pool = LabelledVectors(rows, np.zeros(len(rows), dtype=np.int64)).pool().vectors
     pool = pool[np.linalg.norm(pool, axis=1) > 0][:_SAMPLE]
-    if len(pool) < LEAST:
+    if len(pool) < _LEAST:
         return None
     some = Embeddings(pool)
     noisy = ATTACKS.create(variants_for(some))

@@ -14,6 +14,7 @@ from datamarket_gym.evidence.threshold.floors import (
     UnitVectors,
     same_class_similarities,
     variant_similarities,
+    variants_for,
 )
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.spec import PayoutSpec
@@ -21,7 +22,6 @@ from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
 
 _BINS = np.round(np.linspace(-0.2, 1.0, 61), 10)
-_SIGMA = 0.02  # noise of the copies that are drawn, relative to a median vector
 
 
 class DrawnThreshold(Threshold):
@@ -52,8 +52,7 @@ def _pictures(pool: Embeddings, seed: int) -> dict[str, list[float]]:
     paired = np.bincount(code)[code] > 1
     rows = np.arange(min(len(unit), 2000))
     honest = same_class_similarities(unit[paired], np.unique(code[paired], return_inverse=True)[1], seed)
-    noisy = ATTACKS.create(f"near_duplicate_2x_sybils@{_SIGMA * float(np.median(norms)):.3g}")
-    copies = variant_similarities(pool, noisy, rows, seed)
+    copies = variant_similarities(pool, ATTACKS.create(variants_for(pool)), rows, seed)
     return {"bins": _BINS.tolist(), "honest": _shares(honest), "copies": _shares(copies)}
 
 

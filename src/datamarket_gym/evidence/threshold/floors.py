@@ -117,6 +117,12 @@ def same_class_similarities(unit: UnitVectors, code: Codes, seed: int) -> Values
     ).astype(np.float64)
 
 
+def variants_for(pool: Embeddings) -> str:
+    """Noisy copies of these units: noise of 2 % of a median vector, whatever the length of vectors."""
+    norm = float(np.median(np.linalg.norm(pool.vectors, axis=1)))
+    return f"near_duplicate_2x_sybils@{0.02 * norm:.3g}"
+
+
 def variant_similarities(
     pool: Embeddings, attack: Attack, rows: Codes, seed: int, encoder: str = "",
     content: dict[str, NDArray[np.object_]] | None = None,
