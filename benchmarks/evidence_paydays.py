@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +14,9 @@ import pyarrow.parquet as pq
 from datamarket_gym import DataMarketError, Submission, Utility, UtilityOracle, create, mechanism
 from datamarket_gym.core.files import read_json
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.spec import PayoutSpec, payout_spec
+from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.warnings import read_warnings
 
 SELLERS, EACH, SPARE, HELD = 8, 50, 100, 300
 FIRST, LAST = "seller-1", "seller-8"
@@ -168,19 +168,19 @@ class Office:
         if source is not None:
             table["source"] = pa.array([each or None for each in source], pa.string())
             flags["columns.trusted_source"] = "source"
-        if timed and "opens" in PayoutSpec.model_fields:
+        if timed:
             flags["opens"] = str(OPENS)
         pq.write_table(pa.table(table), place / "submissions.parquet")
         try:
             places = Places(place / "submissions.parquet", self.validation)
-            manifest = pay(places, payout_spec(None, flags), place / "run")
+            pay(places, payout_spec(None, flags), place / "run")
         except DataMarketError as error:
             return Paid({}, error=str(error))
         rows = pq.read_table(
             place / "run" / "payments.parquet", columns=["identity", "payment"]
         ).to_pylist()
         theta = read_json(place / "run" / "threshold.json")["theta"]
-        told = tuple(_named(warning) for warning in manifest["warnings"])
+        told = tuple(warning.name for warning in read_warnings(place / "run"))
         return Paid({row["identity"]: float(row["payment"]) for row in rows}, theta, told)
 
     def both(self, case: Case) -> tuple[Paid, Paid]:
@@ -191,14 +191,6 @@ class Office:
         if not plain:
             before = self.pay(case.honest, case.settings, timed=case.timed, source=blank)
         return before, self.pay(case.attacked, case.settings, timed=case.timed, source=case.source)
-
-
-def _named(warning: Any) -> str:
-    """The name of a warning; where it has none, the beginning of its words."""
-    if isinstance(warning, dict):
-        return str(warning["name"])
-    name = re.match(r"[a-z]+(_[a-z]+)*(?=:|$)", warning)
-    return name[0] if name else f"{warning[:57]}..."
 
 
 def _lists(matrix: np.ndarray) -> pa.FixedSizeListArray:

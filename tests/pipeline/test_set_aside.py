@@ -12,6 +12,7 @@ from datamarket_gym.judge.guarantees.certify import certify
 from datamarket_gym.judge.guarantees.paid import Paid
 from datamarket_gym.judge.metrics import Metrics, provider_totals
 from datamarket_gym.judge.redteam import audit, market_state
+from datamarket_gym.lab import ExperimentSpec, run_experiment
 from datamarket_gym.pipeline import Mechanism
 
 RECOMMENDED = mechanism("recommended")
@@ -152,3 +153,18 @@ def test_other_widths_are_refused_in_words(market):
     narrow = UtilityOracle(market.dataset.validation_features[:, :5], market.dataset.validation_label)
     with pytest.raises(Exception, match=r"24 numbers per unit but the validation rows have 5"):
         RECOMMENDED.pay(market.honest.submission, narrow)
+
+
+def test_an_experiment_plays_leaks_and_warns_of_honest_ones_alone(tmp_path):
+    spec = ExperimentSpec(
+        name="leaks", title="Leaks", tasks=[{"task": "synthetic(n_providers=3, per_provider=20)"}], seeds=1,
+        utilities=[{"learner": "knn@5", "empty": "chance"}],
+        attacks=["honest", "leak_stuffing"],
+        mechanisms=[{"name": "recommended"}, {"name": "shapley", "granularity": ["unit"]}],
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeakedRowsWarning)
+        rows = run_experiment(spec, tmp_path / "run")
+    gains = {(row["mechanism"], row["attack"]): row["value"] for row in rows if row["metric"] == "gain"}
+    assert gains["recommended", "leak_stuffing"] == 1.0
+    assert gains["shapley", "leak_stuffing"] > 1.5

@@ -65,10 +65,10 @@ class CollapsedMarket:
 
 
 @contextmanager
-def told_once() -> Iterator[None]:
-    """No warnings of the market inside: for attacks on one of which it was told when all were honest."""
+def told_once(kind: type[MarketWarning] = MarketWarning) -> Iterator[None]:
+    """No warning of this kind inside: for attacks on a market of which it was told when all were honest."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MarketWarning)
+        warnings.simplefilter("ignore", kind)
         yield
 
 

@@ -22,6 +22,7 @@ from datamarket_gym import __version__
 from datamarket_gym.core.errors import (
     CollapsedMarketWarning,
     DataMarketError,
+    LeakedRowsWarning,
     MarketWarning,
     RunError,
     UndatedMarketWarning,
@@ -43,7 +44,7 @@ RESULTS = "results.parquet"
 CELLS = "cells"
 _SECONDS, _WARNED = b"seconds", b"warned"
 _KINDS: dict[str, type[MarketWarning]] = {
-    kind.__name__: kind for kind in (CollapsedMarketWarning, UndatedMarketWarning)
+    kind.__name__: kind for kind in (CollapsedMarketWarning, LeakedRowsWarning, UndatedMarketWarning)
 }
 
 _Told = tuple[str, str, str]

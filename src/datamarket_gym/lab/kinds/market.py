@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from datamarket_gym.core.errors import LeakedRowsWarning
 from datamarket_gym.core.specs import Document
+from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.metrics import Metrics
 from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, market_of, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
@@ -73,7 +75,8 @@ def _attacks(
         profile = _batched(attack.apply(spec.provider, market.state), batch)
         ideal: dict[str, PaidTotals] = {}
         for m, axes, reference in chosen:
-            paid = m.pay(profile.submission, oracle, profile.truth)
+            with told_once(LeakedRowsWarning):  # the attack's doing
+                paid = m.pay(profile.submission, oracle, profile.truth)
             latent = _under_oracle(m)
             if latent and latent.model_dump_json() not in ideal:
                 ideal[latent.model_dump_json()] = latent.pay(profile.submission, oracle, profile.truth)
