@@ -9,6 +9,7 @@ from payout_files import cents, outputs, payments, run, spec, units, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
+from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.payout.verify import verify
@@ -85,7 +86,7 @@ def drawn(tmp_path_factory):
     linkage = {"edges": str(place / "pairs.parquet"), "between": "units"}
     return {
         beacon: run(place / (beacon or "none"), simultaneous(), beacon=beacon, linkage=linkage)
-        for beacon in ("", "round 4711", "round 4712")
+        for beacon in (None, "round 4711", "round 4712")
     }
 
 
@@ -128,7 +129,7 @@ def test_no_file_of_a_run_tells_what_the_validation_rows_drew(tmp_path):
 def test_names_and_the_order_of_rows_draw_no_lots(drawn, tmp_path):
     columns = simultaneous()
     swapped = {**columns, "identity": [name.replace("thief", "another") for name in columns["identity"]]}
-    pairs = drawn[""].parent.parent / "pairs.parquet"
+    pairs = drawn[None].parent.parent / "pairs.parquet"
     linkage = {"edges": str(pairs), "between": "units"}
     found = cents(run(tmp_path, swapped, beacon="round 4711", linkage=linkage))
     assert found["another"] == cents(drawn["round 4711"])["thief"]
@@ -137,7 +138,7 @@ def test_names_and_the_order_of_rows_draw_no_lots(drawn, tmp_path):
 def test_explain_and_the_report_name_the_beacon(drawn):
     for beacon, under in (
         ("round 4711", "the beacon “round 4711”"),
-        ("", "a digest of the validation rows"),
+        (None, "a digest of the validation rows"),
     ):
         done = CliRunner().invoke(app, ["explain", str(drawn[beacon]), "--identity", "thief"])
         assert done.exit_code == 0, done.output
@@ -166,3 +167,10 @@ def test_the_flag_is_the_setting(tmp_path):
     done = CliRunner().invoke(app, ["pay", *files, *words])
     assert done.exit_code == 0, done.output
     assert outputs(tmp_path / "run") == outputs(run(tmp_path / "same", beacon="round 4711"))
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_beacon_is_an_error_and_not_a_run_without_one(blank):
+    """Somebody announced a text, and the variable that should hold it was empty."""
+    with pytest.raises(ParameterError, match="give the text that was announced, or leave it out"):
+        spec(beacon=blank)

@@ -39,6 +39,7 @@ from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence.layers.content import ExactHash
 from datamarket_gym.evidence.layers.minhash import ngrams
 from datamarket_gym.evidence.threshold.choice import LabelledVectors
+from datamarket_gym.evidence.threshold.crowding import directions
 from datamarket_gym.evidence.threshold.floors import variant_similarities, variants_for
 from datamarket_gym.units.submission import Submission, Text
 from datamarket_gym.world.attacks.attack import ATTACKS
@@ -199,13 +200,6 @@ def _strangers(unit: Features) -> float:
     at_half, at_tenth, at_hit = (math.log(-math.log1p(-share)) for share in (0.5, 0.1, HIT))
     slope = (middle - near) / (at_half - at_tenth)  # 2 / d
     return 1.0 - math.exp(middle - slope * (at_half - at_hit))
-
-
-def directions(vectors: Features) -> Features:
-    """Vectors of length one; zero vectors stay zero, and so are similar to nothing."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Features = vectors / np.where(norms > 0, norms, 1.0)
-    return unit
 
 
 Found = tuple[Codes, Codes, Values]

@@ -6,61 +6,51 @@ the market's end or earlier than its beginning are told with their number; ``str
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.payout.inputs import Inputs
+from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning
 
 MANY_EQUAL = 0.01
 """So large a share of units that carry the time of somebody else's unit is told: seconds do coincide."""
 
 
-@dataclass(frozen=True, eq=False)
-class Told:
-    """A warning: its name, one line, what it means and what to do, how many units, and their rows."""
-
-    name: str
-    title: str
-    words: str
-    count: int
-    units: Codes
-
-
-def time_warnings(inputs: Inputs, spec: PayoutSpec) -> list[Told]:
+def time_warnings(inputs: Inputs, spec: PayoutSpec) -> list[StandingWarning]:
     """What is wrong with the times of a run; a function of its inputs, not of when it is asked."""
     found = [_order(inputs)]
     if inputs.has_time:
         times = inputs.submission.times
         if spec.closing is not None:
-            found.append(_late(times > spec.closing, f"after the market closed ({spec.closes})"))
+            found.append(_late(inputs, times > spec.closing, f"after the market closed ({spec.closes})"))
         if spec.opening is not None:
-            found.append(_early(times < spec.opening, f"before the market began ({spec.opens})"))
+            found.append(_early(inputs, times < spec.opening, f"before the market began ({spec.opens})"))
     return [each for each in found if each is not None]
 
 
-def later_than(inputs: Inputs, spec: PayoutSpec, now: float) -> Told | None:
+def later_than(inputs: Inputs, spec: PayoutSpec, now: float) -> StandingWarning | None:
     """Units dated later than now (seconds since 1970), where the run was not told when the market closed.
 
     Only for whoever runs it now: a run's results do not depend on when it was made.
     """
     if spec.closing is not None or not inputs.has_time:
         return None
-    return _late(inputs.submission.times > now, "in the future")
+    return _late(inputs, inputs.submission.times > now, "in the future")
 
 
-def require_sound(found: list[Told]) -> None:
+def require_sound(found: list[StandingWarning]) -> None:
     """Refuse to pay where anything is wrong with the times."""
     if found:
         said = " ".join(f"{each.name}: {each.title}. {each.words}" for each in found)
         raise SubmissionError(f"stopped, as --strict asks. {said}")
 
 
-def _order(inputs: Inputs) -> Told | None:
+def _order(inputs: Inputs) -> StandingWarning | None:
     """Nobody was first, or many units carry the time of somebody else's unit."""
     submission, n = inputs.submission, len(inputs.ids)
     if nobody_first(submission) is not None:
@@ -69,12 +59,12 @@ def _order(inputs: Inputs) -> Told | None:
             if inputs.has_time
             else ("undated", "carry no times")
         )
-        return Told(
+        return _warning(
+            inputs,
             name,
             f"Nobody was first: the {n:,} units {have}",
             "Copies cannot be told from originals: k copies of a unit take k / (k + 1) of its pay, whatever the rule. "
             "Name the column that says when you received each unit (--time), or pay only people you trust.",
-            n,
             np.arange(n),
         )
     when = np.unique(submission.times, return_inverse=True)[1]
@@ -82,18 +72,19 @@ def _order(inputs: Inputs) -> Told | None:
     equal = np.flatnonzero(np.bincount(held[0])[when] > 1)
     if len(equal) <= MANY_EQUAL * n:
         return None
-    return Told(
+    return _warning(
+        inputs,
         "equal_times",
         f"{len(equal):,} of {n:,} units carry the same time as a unit of somebody else",
         "Between these a lot decides who was first, so k copies that carry the time of their original take k / (k + 1) "
         "of its pay on average. Give the time at which you received each unit as exactly as you have it.",
-        len(equal),
         equal,
     )
 
 
-def _late(late: np.ndarray, when: str) -> Told | None:
-    return _counted(
+def _late(inputs: Inputs, late: NDArray[np.bool_], when: str) -> StandingWarning | None:
+    return _outside(
+        inputs,
         "future_times",
         late,
         when,
@@ -102,8 +93,9 @@ def _late(late: np.ndarray, when: str) -> Told | None:
     )
 
 
-def _early(early: np.ndarray, when: str) -> Told | None:
-    return _counted(
+def _early(inputs: Inputs, early: NDArray[np.bool_], when: str) -> StandingWarning | None:
+    return _outside(
+        inputs,
         "early_times",
         early,
         when,
@@ -112,9 +104,20 @@ def _early(early: np.ndarray, when: str) -> Told | None:
     )
 
 
-def _counted(name: str, which: np.ndarray, when: str, words: str) -> Told | None:
+def _outside(
+    inputs: Inputs, name: str, which: NDArray[np.bool_], when: str, words: str
+) -> StandingWarning | None:
     units = np.flatnonzero(which)
     if not len(units):
         return None
     noun = "1 unit is" if len(units) == 1 else f"{len(units):,} units are"
-    return Told(name, f"{noun} dated {when}", words, len(units), units)
+    return _warning(inputs, name, f"{noun} dated {when}", words, units)
+
+
+def _warning(inputs: Inputs, name: str, title: str, words: str, units: Codes) -> StandingWarning:
+    """A warning that lists some of the units, unless it is about all of them."""
+    listed = units[:MOST_ITEMS].tolist() if len(units) < len(inputs.ids) else []
+    items = [
+        f"“{visible(inputs.ids[u])}” of “{visible(inputs.identities[inputs.owner[u]])}”" for u in listed
+    ]
+    return StandingWarning.of(name, title, words, items, len(units))

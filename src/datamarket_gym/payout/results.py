@@ -56,7 +56,7 @@ class Results:
     def named_mechanism(self) -> Mechanism:
         """The mechanism with the beacon that was announced, or none: a digest of validation rows that may be used
         again must not be read in any file of the run, or the next run's lots could be known beforehand."""
-        return self.mechanism.model_copy(update={"beacon": self.spec.beacon})
+        return self.mechanism.model_copy(update={"beacon": self.spec.beacon or ""})
 
     @property
     def low(self) -> list[int]:

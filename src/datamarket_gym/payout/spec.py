@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import math
 import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +21,6 @@ from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
 from datamarket_gym.pipeline.set_aside import LeakCheck
-
-HASH_ONLY = "exact_hash"
 
 
 class Columns(Document):
@@ -80,7 +80,7 @@ class PayoutSpec(Document):
     seed: int = Field(default=0, ge=0)
     opens: str | None = None  # when the market began and closed: a date, a date with a time, or seconds
     closes: str | None = None
-    beacon: str = ""  # what units of equal time draw lots under; blank: the validation rows
+    beacon: str | None = None  # what units of equal time draw lots under; None: the validation rows
     strict: bool = False  # times that say nothing, or cannot be true, are errors
     columns: Columns = Columns()
     files: Files = Files()
@@ -98,6 +98,17 @@ class PayoutSpec(Document):
         if not -1 < number <= 1:
             raise ParameterError("theta", value, "choose auto, none or a number in (-1, 1]")
         return repr(number)
+
+    @field_validator("beacon")
+    @classmethod
+    def _announced(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ParameterError(
+                "beacon",
+                value,
+                "give the text that was announced, or leave it out: the validation rows then decide",
+            )
+        return value
 
     @field_validator("opens", "closes", mode="before")
     @classmethod
@@ -150,16 +161,15 @@ class PayoutSpec(Document):
             evidence=evidence,
             leak_check=check,
             seed=self.seed,
-            beacon=self.beacon,
+            beacon=self.beacon or "",
         )
 
 
 def _seconds(name: str, text: str, days: int) -> float:
     """A moment in seconds since 1970, UTC where it names no zone; to a date alone so many days are added."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        if math.isfinite(seconds := float(text)):
+            return seconds
     try:
         moment = datetime.datetime.fromisoformat(text)
         alone = len(text) <= len("2026-05-31")

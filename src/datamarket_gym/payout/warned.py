@@ -33,7 +33,7 @@ def warnings_of(results: Results) -> list[StandingWarning]:
         _skipped,
     )
     found = [warning for look in looked if (warning := look(results)) is not None]
-    return in_order([*_times(results), *found])
+    return in_order([*time_warnings(results.inputs, results.spec), *found])
 
 
 def _leak(results: Results) -> StandingWarning | None:
@@ -128,24 +128,6 @@ def _collapse(results: Results) -> StandingWarning | None:
         f"{found.words}.",
         count=found.largest,
     )
-
-
-def _times(results: Results) -> list[StandingWarning]:
-    """What `payout.clock` finds about the times, with some of the units."""
-    inputs = results.inputs
-    return [
-        StandingWarning.of(
-            told.name,
-            told.title,
-            told.words,
-            [
-                f"“{visible(inputs.ids[u])}” of “{visible(inputs.identities[inputs.owner[u]])}”"
-                for u in told.units[: MOST_ITEMS if told.count < len(inputs.ids) else 0]  # all: no list
-            ],
-            told.count,
-        )
-        for told in time_warnings(inputs, results.spec)
-    ]
 
 
 def _claims(results: Results) -> StandingWarning | None:

@@ -25,12 +25,12 @@ _SLACK = 1e-4  # float32 products within this of the highest are decided in floa
 def crowd_sample(honest: Features) -> Features:
     """Directions of some of the honest units, which come in order of content."""
     rows = np.sort(keyed_generator("crowding").permutation(len(honest))[:_ROWS])
-    return _directions(honest[rows])
+    return directions(honest[rows])
 
 
-def floor_among(directions: Features, submitted: Features) -> float:
+def floor_among(honest: Features, submitted: Features) -> float:
     """The smallest threshold that at most one honest unit in twenty exceeds, by the directions of honest units."""
-    nearest = np.minimum(highest_cosines(directions, submitted), 1.0)  # rounding exceeds it
+    nearest = np.minimum(highest_cosines(honest, submitted), 1.0)  # rounding exceeds it
     return float(np.quantile(nearest, 1 - ALLOWED, method="higher"))
 
 
@@ -39,17 +39,18 @@ def highest_cosines(unit: Features, others: Features) -> Values:
     short = unit.astype(np.float32)
     highest: Values = np.full(len(unit), -np.inf)
     for at in range(0, len(others), _BLOCK):
-        some = _directions(others[at : at + _BLOCK]).astype(np.float32)
+        some = directions(others[at : at + _BLOCK]).astype(np.float32)
         np.maximum(highest, (short @ some.T).max(axis=1), out=highest)
     exact = np.full(len(unit), -1.0)
     for at in range(0, len(others), _BLOCK):
-        block = _directions(others[at : at + _BLOCK])
+        block = directions(others[at : at + _BLOCK])
         row, column = np.nonzero(short @ block.astype(np.float32).T >= highest[:, None] - _SLACK)
         np.maximum.at(exact, row, np.einsum("ij,ij->i", unit[row], block[column]))
     return exact
 
 
-def _directions(vectors: Features) -> Features:
+def directions(vectors: Features) -> Features:
+    """Vectors of length one; zero vectors stay zero, and so are similar to nothing."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    directions: Features = vectors / np.where(norms > 0, norms, 1.0)
-    return directions
+    unit: Features = vectors / np.where(norms > 0, norms, 1.0)
+    return unit
