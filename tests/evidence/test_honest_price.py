@@ -6,7 +6,9 @@ import pytest
 from datamarket_gym import Submission, Utility, UtilityOracle, mechanism
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.evidence.threshold import price as module
-from datamarket_gym.evidence.threshold.choice import LEAST, LabelledVectors, choose_threshold
+from datamarket_gym.evidence.threshold.choice import FEWEST, LEAST, LabelledVectors, choose_threshold
+from datamarket_gym.evidence.threshold.crowding import directions, highest_cosines
+from datamarket_gym.evidence.threshold.near_copies import stranger_level
 from datamarket_gym.evidence.threshold.price import DEALS, GRID, LIMIT, PROVIDERS, honest_price
 from datamarket_gym.learners.knn import NearestNeighbourGame
 
@@ -78,13 +80,37 @@ def test_where_nobody_earns_anything_no_threshold_is_taken():
     assert "at every threshold" in found.why
 
 
-def test_a_hundred_rows_are_the_least():
+def test_below_a_hundred_rows_near_copies_alone_are_tied():
     few = choose_threshold(LabelledVectors(VECTORS[: LEAST - 1], LABEL[: LEAST - 1]), VECTORS)
-    assert (few.theta, few.evidence) == (None, "lineage@none")
+    assert few.price is None
+    assert few.theta == few.lowest >= few.near_copies
     assert "99 different validation rows are too few" in few.why
     twice = np.r_[np.arange(LEAST - 1), 0]  # the same row again is no other row
-    assert choose_threshold(LabelledVectors(VECTORS[twice], LABEL[twice]), None).theta is None
-    assert choose_threshold(LabelledVectors(VECTORS[:LEAST], LABEL[:LEAST]), None).theta is not None
+    again = choose_threshold(LabelledVectors(VECTORS[twice], LABEL[twice]), VECTORS)
+    assert (again.price, again.theta) == (None, few.theta)
+    assert choose_threshold(LabelledVectors(VECTORS[:LEAST], LABEL[:LEAST]), None).price is not None
+    copies = np.r_[VECTORS, VECTORS]  # copies are no crowd, more different units are
+    assert choose_threshold(LabelledVectors(VECTORS[:50], LABEL[:50]), copies).theta == (
+        choose_threshold(LabelledVectors(VECTORS[:50], LABEL[:50]), VECTORS).theta
+    )
+
+
+def test_below_twenty_rows_nothing_is_asked():
+    few = choose_threshold(LabelledVectors(VECTORS[: FEWEST - 1], LABEL[: FEWEST - 1]), VECTORS)
+    assert (few.theta, few.evidence) == (None, "lineage@none")
+    assert choose_threshold(LabelledVectors(VECTORS[:FEWEST], LABEL[:FEWEST]), VECTORS).theta is not None
+
+
+@pytest.mark.parametrize("dims", [6, 24])
+def test_the_law_of_a_few_foresees_the_nearest_of_many(dims):
+    """Fitted on 200 directions, held against the nearest of 4,000: which share is as near as the level says?"""
+    rng = np.random.default_rng(dims)
+    many, asked = (directions(rng.normal(size=(4000, dims))) for _ in range(2))
+    near = highest_cosines(asked, many)
+    fitted = [directions(rng.normal(size=(200, dims))) for _ in range(10)]
+    for share in (0.5, 0.1, 0.02):
+        levels = [stranger_level(few, share, times=20) for few in fitted]
+        assert share / 2 < float((near >= np.mean(levels)).mean()) < 2 * share
 
 
 def test_identical_rows_and_their_order_decide_nothing():

@@ -7,23 +7,13 @@ knows some and submits them is paid for knowing them. A unit is taken for a leak
 - it shares half of its word pairs with the row, where both have texts (exact Jaccard similarity), or
 - its cosine with the row, by features or by embeddings, reaches the level of near copies.
 
-The label does not count: a copied row under another label is a copied row. The level lies half-way between
-two cosines, and not below the second:
-
-- copies: p10 of the cosine of a validation row with a copy of it under noise of 0.02 of a median vector, the
-  near-duplicate level of the admissibility check;
-- strangers: what one honest unit in two thousand reaches with its nearest validation row. Where units are
-  that alike anyway (images, digits) copies lie below it, and it alone is the level. It is measured on
-  the rows, which nobody but the operator chooses: how near is each to the nearest *other* row? Among points
-  of d dimensions 1 - cosine to the nearest has a Weibull law, P(1 - cosine < x) = 1 - exp(-(x / s)^(d / 2)); s and
-  d are fitted to the median and the 10th percentile, so that a few duplicates among the rows lift nothing.
-
+The label does not count: a copied row under another label is a copied row. The level (`threshold.near_copies`) is
+measured on the rows, which nobody but the operator chooses, and takes one honest unit in two thousand for a copy.
 No submission moves the level, so a unit is a leak or not whatever else is submitted.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,20 +30,16 @@ from datamarket_gym.evidence.layers.content import ExactHash
 from datamarket_gym.evidence.layers.minhash import ngrams
 from datamarket_gym.evidence.threshold.choice import LabelledVectors
 from datamarket_gym.evidence.threshold.crowding import directions
-from datamarket_gym.evidence.threshold.floors import variant_similarities, variants_for
+from datamarket_gym.evidence.threshold.near_copies import copy_level
 from datamarket_gym.units.submission import Submission, Text
-from datamarket_gym.world.attacks.attack import ATTACKS
-from datamarket_gym.world.data.embeddings import Embeddings
 
 HIT = 5e-4
 """Share of honest units that the level takes for copies; near duplicates that data sets hold come on top."""
 JACCARD, _WORDS = 0.5, 2
 _TOLD = 5  # leaks that a sentence lists
-_SEED = 0  # of the noise by which the level is measured: the level is a function of the rows alone
 _LEAST = 20  # rows below which nothing is said of near copies
 _SAMPLE = 2000  # validation rows that the level is measured on
 _BLOCK = 8192
-_EQUAL = 1e-12  # directions closer than this are one
 _SLACK = 1e-4  # float32 products within this of the level are decided in float64
 
 
@@ -180,26 +166,7 @@ def near_copy_level(rows: Features) -> float | None:
     pool = pool[np.linalg.norm(pool, axis=1) > 0][:_SAMPLE]
     if len(pool) < _LEAST:
         return None
-    some = Embeddings(pool)
-    noisy = ATTACKS.create(variants_for(some))
-    near = float(np.quantile(variant_similarities(some, noisy, np.arange(len(pool)), _SEED), 0.10))
-    strangers = _strangers(directions(pool))
-    return max(strangers, (strangers + near) / 2)
-
-
-def _strangers(unit: Features) -> float:
-    """The cosine with the nearest other row that a share HIT of rows reaches, by the law of the others."""
-    highest: Values = np.empty(len(unit))
-    for at in range(0, len(unit), _BLOCK):
-        block = unit[at : at + _BLOCK] @ unit.T
-        block[np.arange(len(block)), at + np.arange(len(block))] = -1.0
-        highest[at : at + _BLOCK] = block.max(axis=1)
-    middle, near = np.log(np.maximum(1.0 - np.quantile(highest, [0.5, 0.9]), _EQUAL))
-    if near == math.log(_EQUAL):  # one row in ten has an equal: no direction tells a copy
-        return 1.0
-    at_half, at_tenth, at_hit = (math.log(-math.log1p(-share)) for share in (0.5, 0.1, HIT))
-    slope = (middle - near) / (at_half - at_tenth)  # 2 / d
-    return 1.0 - math.exp(middle - slope * (at_half - at_hit))
+    return copy_level(pool, HIT)
 
 
 Found = tuple[Codes, Codes, Values]

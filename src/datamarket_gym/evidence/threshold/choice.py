@@ -2,8 +2,10 @@
 
 The price (`price`) asks what lineage would do to the *honest*. It is therefore measured on the validation rows,
 which are the operator's own: measured on the submissions, a few copies would look like honest units that are
-alike, and whoever submits copies could switch the evidence off. Where the validation rows have no embeddings, or are
-fewer than 100, identical units alone are tied. A second floor comes from the size of the submission (`crowding`).
+alike, and whoever submits copies could switch the evidence off. A second floor comes from the size of the submission
+(`crowding`). Fewer than 100 rows are too few for a price: then near copies alone are tied, which are closer than all
+but one honest unit in a hundred come to their nearest stranger (`near_copies`). Where the rows have no embeddings, or
+are fewer than 20, identical units alone are tied.
 
 This is the policy behind ``lineage@auto``, for everybody who settles it: `Mechanism.pay`, experiments, audits,
 paydays and ``datamarket theta``. A threshold is a function of content: neither names nor the order of rows nor
@@ -27,11 +29,17 @@ from datamarket_gym.core.content import keyed_generator, unit_keys
 from datamarket_gym.core.registry import written
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.threshold.crowding import ALLOWED, crowd_sample, floor_among
+from datamarket_gym.evidence.threshold.near_copies import copy_level
 from datamarket_gym.evidence.threshold.price import LIMIT, PROVIDERS, HonestPrice, honest_price
 from datamarket_gym.world.data.embeddings import Embeddings
 
 LEAST = 100
 """Validation rows below which the price is not asked: one row in twenty must be more than three."""
+FEWEST = 20
+"""Rows below which nothing is asked."""
+_STRANGERS = (
+    0.01  # honest units that may have a stranger as close as the threshold, where the price is not asked
+)
 
 _POOL = 20_000  # rows that are looked at
 
@@ -46,6 +54,7 @@ class Threshold(BaseModel):
     why: str
     price: HonestPrice | None = None
     crowding: float | None = None
+    near_copies: float | None = None
 
     @property
     def layer_theta(self) -> float | str:
@@ -55,9 +64,10 @@ class Threshold(BaseModel):
     @property
     def floor(self) -> float | None:
         """The lowest threshold that may be used here; None where none may."""
-        if self.price is None or self.price.theta is None:
+        if self.price is not None and self.price.theta is None:
             return None
-        return max(self.price.theta, -1.0 if self.crowding is None else self.crowding)
+        known = [self.near_copies, self.crowding, None if self.price is None else self.price.theta]
+        return max((floor for floor in known if floor is not None), default=None)
 
     @property
     def lowest(self) -> float | None:
@@ -113,11 +123,16 @@ def choose_threshold(
             why="the validation rows have no embeddings to measure a threshold on; give them those that the units have"
         )
     measured = _measured(validation)
-    if measured.price is None:
+    if len(measured.crowd) < FEWEST:
         return Threshold(why=measured.why)
-    crowding = None if submitted is None else floor_among(measured.crowd, submitted)
-    found = Threshold(why=measured.why, price=measured.price, crowding=crowding)
-    if found.floor is None or found.lowest is None:
+    if measured.price is None:
+        units = len(measured.crowd) if submitted is None else _distinct(submitted)
+        level = copy_level(measured.crowd, _STRANGERS, units / len(measured.crowd))
+        found = Threshold(why=measured.why, near_copies=level)
+    else:
+        crowding = None if submitted is None else floor_among(measured.crowd, submitted)
+        found = Threshold(why=measured.why, price=measured.price, crowding=crowding)
+    if found.floor is None or found.lowest is None or found.lowest > 1:
         return found
     theta = found.lowest if wanted == AUTO else float(wanted)
     if not found.admits(theta):
@@ -127,9 +142,18 @@ def choose_threshold(
     return found.model_copy(update={"theta": theta, "why": why, "evidence": written(Lineage(theta))})
 
 
+def _distinct(vectors: Features) -> int:
+    """How many different units there are; copies are no crowd."""
+    return len(np.unique(unit_keys(vectors, np.zeros(len(vectors), dtype=np.int64))))
+
+
 def _floor_words(found: Threshold) -> str:
     price = found.price
-    assert price is not None
+    if price is None:
+        return (
+            f"{found.why}, so that near copies alone are tied, which are closer than {1 - _STRANGERS:.0%} of honest "
+            "units come to their nearest stranger"
+        )
     assert price.theta is not None
     words = (
         f"among {price.rows:,} validation rows, dealt to {PROVIDERS} pretend providers, lineage at {price.theta:g} "
@@ -156,10 +180,10 @@ def _measured(honest: LabelledVectors) -> _Measured:
     assert pool.label is not None
     if len(pool.vectors) < LEAST:
         why = (
-            f"{len(pool.vectors)} different validation rows are too few to measure a threshold on; "
+            f"{len(pool.vectors)} different validation rows are too few to measure an honest price on; "
             f"{LEAST} are needed"
         )
-        return _Measured(None, why, np.empty((0, 0)))
+        return _Measured(None, why, pool.vectors)
     price = honest_price(pool.vectors, pool.label)
     why = (
         f"at every threshold lineage would move more than {LIMIT:.0%} of honest pay, measured on "
