@@ -8,7 +8,9 @@ copies of everybody's units, c spreads of noise; gains are ratios of means over 
 validation rows that have a submitted unit as near as theta; at the theta of the honest price alone, and at the
 one that crowding lifts.
 
-Usage: python benchmarks/honest_price.py [--sizes] [--seeds N]
+``--rows N``: the same price and thefts where theta is settled on N validation rows alone (pay is by all of them).
+
+Usage: python benchmarks/honest_price.py [--sizes] [--rows N] [--seeds N]
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from datamarket_gym import Payments, Utility, create, mechanism
+from datamarket_gym import (
+    Payments,
+    Submission,
+    SubmittedProfile,
+    Utility,
+    UtilityOracle,
+    create,
+    mechanism,
+)
 from datamarket_gym.evidence.threshold.crowding import highest_cosines
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.pipeline import settle
@@ -77,12 +87,54 @@ def five_domains(seeds: int) -> None:
         )
 
 
+def theft(market: ProviderMarket, spreads: float) -> SubmittedProfile:
+    """Provider 0 steals from everybody."""
+    attack = create("attack", THEFT.format(spreads * spread(market.state)))
+    return attack.apply(0, market.state)
+
+
 def stolen(market: ProviderMarket, spreads: float) -> float:
     """What provider 0 is paid after stealing from everybody."""
-    attack = create("attack", THEFT.format(spreads * spread(market.state)))
-    profile = attack.apply(0, market.state)
+    profile = theft(market, spreads)
     paid = mechanism("recommended").pay(profile.submission, market.utility_oracle(KNN))
     return paid.total(profile.identities_of("provider_0"))
+
+
+def few_rows(rows: int, seeds: int) -> None:
+    """Price and thefts where validation rows are few."""
+    print(
+        "| market | theta (lowest to highest) | honest price: mean | worst seed | theft at .1, .3, .6 spreads |"
+    )
+    print("|---|---|---|---|---|")
+    for task, providers, per_provider in MARKETS[1::2]:
+        thetas, prices, before, after = [], [], [], []
+        for seed in range(seeds):
+            market = drawn(task, providers, per_provider, 300 + seed)
+            oracle, submission = market.utility_oracle(KNN), market.honest.submission
+            some = np.random.default_rng(seed).permutation(len(oracle.label))[:rows]
+            small = UtilityOracle(oracle.features[some], oracle.label[some], KNN)
+
+            def paid(
+                units: Submission, by: UtilityOracle = oracle, few: UtilityOracle = small
+            ) -> Payments:
+                evidence = settle(mechanism("recommended"), units, few)[0].evidence
+                return mechanism(f"recommended/{evidence}").pay(units, by)
+
+            honest = paid(submission)
+            found = settle(mechanism("recommended"), submission, small)[1]
+            thetas.append(1.0 if found is None or found.theta is None else found.theta)
+            prices.append(moved(mechanism("recommended/lineage@none").pay(submission, oracle), honest))
+            before.append(honest.total(["provider_0"]))
+            thefts = [theft(market, c) for c in (0.1, 0.3, 0.6)]
+            after.append([paid(p.submission).total(p.identities_of("provider_0")) for p in thefts])
+        gains = np.mean(after, axis=0) / np.mean(before)
+        print(
+            f"| {task} {providers} x {per_provider} | {np.mean(thetas):.2f} ({min(thetas):.2f} to {max(thetas):.2f}) "
+            f"| {np.mean(prices):.2%} | {max(prices):.2%} | "
+            + ", ".join(f"{g:.3f}" for g in gains)
+            + " |",
+            flush=True,
+        )
 
 
 def sizes(seeds: int) -> None:
@@ -125,8 +177,11 @@ if __name__ == "__main__":
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("--sizes", action="store_true", help="grow the markets instead")
     asked.add_argument("--seeds", type=int, default=0, help="markets each; 20, or 3 with --sizes")
+    asked.add_argument("--rows", type=int, default=0, help="settle on so few validation rows instead")
     given = asked.parse_args()
     if given.sizes:
         sizes(given.seeds or 3)
+    elif given.rows:
+        few_rows(given.rows, given.seeds or 10)
     else:
         five_domains(given.seeds or 20)
