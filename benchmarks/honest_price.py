@@ -10,7 +10,7 @@ one that crowding lifts.
 
 ``--rows N``: the same price and thefts where theta is settled on N validation rows alone (pay is by all of them).
 
-Usage: python benchmarks/honest_price.py [--sizes] [--rows N] [--seeds N]
+Usage: python benchmarks/honest_price.py [--sizes] [--rows N] [--task NAME] [--seeds N]
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def drawn(task: str, providers: int, per_provider: int, seed: int) -> ProviderMa
     return ProviderMarket.from_task(create("task", written), FIRST_SEED + seed)
 
 
-def five_domains(seeds: int) -> None:
+def five_domains(seeds: int, task_named: str) -> None:
     """Thetas, prices and thefts."""
     print("| market | theta (lowest to highest) | honest price: mean | worst seed | over 1 % |", end="")
     print(
@@ -67,7 +67,7 @@ def five_domains(seeds: int) -> None:
         + "---|" * len(NOISE)
     )
     recommended, identical = mechanism("recommended"), mechanism("recommended/lineage@none")
-    for task, providers, per_provider in MARKETS:
+    for task, providers, per_provider in (m for m in MARKETS if m[0].startswith(task_named)):
         thetas, prices, before, after = [], [], [], []
         for seed in range(seeds):
             market = drawn(task, providers, per_provider, seed)
@@ -178,10 +178,11 @@ if __name__ == "__main__":
     asked.add_argument("--sizes", action="store_true", help="grow the markets instead")
     asked.add_argument("--seeds", type=int, default=0, help="markets each; 20, or 3 with --sizes")
     asked.add_argument("--rows", type=int, default=0, help="settle on so few validation rows instead")
+    asked.add_argument("--task", default="", help="one domain alone")
     given = asked.parse_args()
     if given.sizes:
         sizes(given.seeds or 3)
     elif given.rows:
         few_rows(given.rows, given.seeds or 10)
     else:
-        five_domains(given.seeds or 20)
+        five_domains(given.seeds or 20, given.task)
