@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from datamarket_gym.lab import ExperimentSpec
     from datamarket_gym.learners.base import Learner as Learner
     from datamarket_gym.learners.base import Scorer as Scorer
+    from datamarket_gym.learners.oracle import ReferenceRows as ReferenceRows
     from datamarket_gym.learners.oracle import Utility as Utility
     from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
     from datamarket_gym.pipeline import Allocation as Allocation
@@ -122,6 +123,7 @@ _EXPORTS = {
     "Payments": "pipeline",
     "ProviderMarket": "world.market",
     "QuotientGame": "pipeline",
+    "ReferenceRows": "learners.oracle",
     "Representative": "pipeline",
     "Scorer": "learners.base",
     "Semivalue": "games.semivalue",

@@ -14,7 +14,7 @@ from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.redteam import AuditReport, Loss, Trial, audit, market_state, read_validation
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
-from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.units.io import read_submission, read_validation_embedding
 
@@ -33,13 +33,22 @@ def audit_and_show(
     seed: int,
     out: Path,
     jobs: int,
+    reference: Path | None,
 ) -> None:
     """Audit a submission, then print the findings and where the files are."""
     require_two_files(submission, validation)
+    if reference is not None:
+        require_two_files(submission, reference, "reference")
     features, label = read_validation(validation)
     state = market_state(read_submission(submission), features, label, seed)
     oracle = UtilityOracle(
-        features, label, Utility(*utility), embedding=read_validation_embedding(validation)
+        features,
+        label,
+        Utility(*utility),
+        embedding=read_validation_embedding(validation),
+        reference=None
+        if reference is None
+        else ReferenceRows(*read_validation(reference), read_validation_embedding(reference)),
     )
     chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
     with shown_on_stderr() as progress, told_once():  # the report has it

@@ -43,12 +43,13 @@ def run_and_show(
     flags: dict[str, Any],
     overrides: Path | None,
     carry_from: Path | None,
+    reference: Path | None,
 ) -> None:
     """Run a payout and print the payments."""
     import pyarrow.parquet as pq
 
     spec = payout_spec(config, flags)
-    places = Places(submissions, validation, overrides, carry_from)
+    places = Places(submissions, validation, overrides, carry_from, reference)
     with told_at_the_end() as told, shown_on_stderr() as progress:
         manifest = pay(places, spec, out, progress)
     rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
@@ -102,10 +103,16 @@ def _print_warnings(console: Console, warnings: list[StandingWarning]) -> None:
             console.print(f"  and {more:,} more", highlight=False, markup=False)
 
 
-def show_checks(run: Path, recompute: bool, submissions: Path | None, validation: Path | None) -> bool:
+def show_checks(
+    run: Path,
+    recompute: bool,
+    submissions: Path | None,
+    validation: Path | None,
+    reference: Path | None,
+) -> bool:
     """Verify a run and print what was found; whether all of it is good."""
     with shown_on_stderr(in_logs=False) as progress:
-        checks = verify(run, recompute, submissions, validation, progress)
+        checks = verify(run, recompute, submissions, validation, progress, reference)
     return _print_checks(checks)
 
 
@@ -146,11 +153,16 @@ def show_ledger(run: Path) -> None:
 
 
 def show_explanation(
-    run: Path, identity: str, as_json: bool, submissions: Path | None, validation: Path | None
+    run: Path,
+    identity: str,
+    as_json: bool,
+    submissions: Path | None,
+    validation: Path | None,
+    reference: Path | None,
 ) -> None:
     """Explain a payment and print it."""
     with shown_on_stderr(in_logs=False) as progress:
-        found = explain(run, identity, submissions, validation, progress)
+        found = explain(run, identity, submissions, validation, progress, reference)
     if as_json:
         Console().print_json(json.dumps(asdict(found)))
         return

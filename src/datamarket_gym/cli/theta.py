@@ -52,8 +52,9 @@ def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None
 
 
 def recommended(asked: Question) -> Threshold:
-    """The threshold that `recommended` takes where these are the validation rows."""
-    pool = _pool(asked.embeddings)
+    """The threshold that `recommended` takes where these, all of them, are the validation or reference rows."""
+    named = asked.embeddings in DOMAINS
+    pool = _pool(asked.embeddings) if named else load_embeddings(Path(asked.embeddings))
     if pool.label is None:
         return Threshold(
             why="these embeddings have no labels, and the honest price is a share of pay; add labels"
@@ -72,9 +73,9 @@ def _pool(embeddings: str) -> Embeddings:
 def _policy_words(policy: Threshold) -> str:
     why = f"{policy.why[:1].upper()}{policy.why[1:]}."
     if policy.theta is None:
-        return f"`recommended` ties identical units alone, where these are the validation rows. {why}"
+        return f"`recommended` ties identical units alone, where these are the validation or reference rows. {why}"
     return (
-        f"`recommended` takes theta {policy.theta:g}, where these are the validation rows. {why} "
+        f"`recommended` takes theta {policy.theta:g}, where these are the validation or reference rows. {why} "
         "A large submission lifts it where units lie closer."
     )
 

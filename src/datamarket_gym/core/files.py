@@ -46,17 +46,21 @@ def remove_leftovers(folder: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def require_two_files(submissions: Path, validation: Path) -> None:
-    """Refuse one file, or two copies of it, as submissions and as validation rows."""
-    same = submissions.exists() and validation.exists() and submissions.samefile(validation)
-    if not same and submissions.is_file() and validation.is_file():
-        same = submissions.stat().st_size == validation.stat().st_size and sha256(submissions) == sha256(
-            validation
-        )
+_ON_THEMSELVES = {
+    "validation": "units that are valued on themselves are worth what they are not",
+    "reference": "whoever submits copies would decide what counts as one",
+}
+
+
+def require_two_files(submissions: Path, held: Path, whose: str = "validation") -> None:
+    """Refuse one file, or two copies of it, as submissions and as validation (or reference) rows."""
+    same = submissions.exists() and held.exists() and submissions.samefile(held)
+    if not same and submissions.is_file() and held.is_file():
+        same = submissions.stat().st_size == held.stat().st_size and sha256(submissions) == sha256(held)
     if same:
         raise SubmissionError(
-            f"{str(submissions)!r} and {str(validation)!r} are the same data, as submissions and as validation rows; "
-            "units that are valued on themselves are worth what they are not: give rows that nobody submitted"
+            f"{str(submissions)!r} and {str(held)!r} are the same data, as submissions and as {whose} rows; "
+            f"{_ON_THEMSELVES[whose]}: give rows that nobody submitted"
         )
 
 

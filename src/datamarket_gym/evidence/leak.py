@@ -45,11 +45,12 @@ _SLACK = 1e-4  # float32 products within this of the level are decided in float6
 
 @dataclass(frozen=True, eq=False)
 class HeldRows:
-    """The operator's validation rows, as far as units can be compared with them."""
+    """The operator's validation rows (or ``whose`` rows), as far as units can be compared with them."""
 
     features: Features
     embedding: Features | None = None
     text: Sequence[str | None] | None = None
+    whose: str = "validation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ def _spaces(submission: Submission, held: HeldRows) -> Iterator[tuple[Features, 
             continue
         if ours.shape[1] != theirs.shape[1]:
             raise SubmissionError(
-                f"column {name!r} has {ours.shape[1]} numbers per unit but the validation rows have "
+                f"column {name!r} has {ours.shape[1]} numbers per unit but the {held.whose} rows have "
                 f"{theirs.shape[1]}; use the same encoder for both"
             )
         yield ours, theirs, name

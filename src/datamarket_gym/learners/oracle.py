@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,13 +39,34 @@ class Utility:
         LEARNERS.create(self.learner)
 
 
+@dataclass(frozen=True, eq=False)
+class ReferenceRows:
+    """Honest units that similarity thresholds are measured on in the stead of the validation rows.
+
+    No utility needs them, and nobody is paid for them. ``embedding`` and ``text`` are as submissions have them.
+    """
+
+    features: Features
+    label: NDArray[Any]
+    embedding: Features | None = None
+    text: Sequence[str | None] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", np.asarray(self.features, dtype=np.float64))
+        object.__setattr__(self, "label", np.asarray(self.label))
+        if self.embedding is not None:
+            object.__setattr__(self, "embedding", np.asarray(self.embedding, dtype=np.float64))
+        _require_rows("reference", self.features, self.label, self.embedding)
+
+
 class UtilityOracle:
     """Values training rows for any clustering of one or many profiles, remembering every fit.
 
     The memo is keyed by the multiset of training rows, so all mechanisms on one profile (and the
     untouched coalitions of attacked profiles) share their fits. With ``memo`` it is kept in a file
     and shared with other processes. ``embedding`` are the validation rows' own, for submissions that bring
-    embeddings beside their features: no utility needs them, the check of a similarity threshold does.
+    embeddings beside their features: no utility needs them, the check of a similarity threshold does. It is made on
+    ``reference`` rows instead, where they are given.
     """
 
     def __init__(
@@ -56,6 +78,7 @@ class UtilityOracle:
         learner: Learner | None = None,
         memo: str | Path | None = None,
         embedding: Features | None = None,
+        reference: ReferenceRows | None = None,
     ) -> None:
         self.utility = utility or Utility()
         self.learner: Learner = learner or LEARNERS.create(self.utility.learner)
@@ -63,16 +86,8 @@ class UtilityOracle:
         self.features = np.array(validation_features, dtype=np.float64, order="C")
         self.label = np.array(validation_label)
         self.embedding = None if embedding is None else np.array(embedding, dtype=np.float64)
-        if self.features.ndim != 2 or self.label.shape != (len(self.features),) or not len(self.label):
-            raise SubmissionError(
-                f"validation features have shape {self.features.shape} and labels {self.label.shape}; "
-                "give at least one row of features, and one label for each row"
-            )
-        if self.embedding is not None and len(self.embedding) != len(self.label):
-            raise SubmissionError(
-                f"there are {len(self.embedding)} validation embeddings for {len(self.label)} validation rows; "
-                "give one for each row"
-            )
+        self.reference = reference
+        _require_rows("validation", self.features, self.label, self.embedding)
         self.classes = np.unique(self.label)
         self.memo, self._secret = CoalitionMemo(), secrets.token_bytes(16)
         if memo is not None:
@@ -108,6 +123,7 @@ class UtilityOracle:
             Utility(self.utility.learner, empty),
             learner=self.learner,
             embedding=self.embedding,
+            reference=self.reference,
         )
         other.memo, other._secret = self.memo, self._secret
         return other
@@ -137,6 +153,22 @@ class UtilityOracle:
 
     def __repr__(self) -> str:
         return f"UtilityOracle({written(self.learner)}, empty={self.utility.empty!r})"
+
+
+def _require_rows(
+    whose: str, features: Features, label: NDArray[Any], embedding: Features | None
+) -> None:
+    """Refuse rows that have no features, or not one label and one embedding each."""
+    if features.ndim != 2 or label.shape != (len(features),) or not len(label):
+        raise SubmissionError(
+            f"{whose} features have shape {features.shape} and labels {label.shape}; "
+            "give at least one row of features, and one label for each row"
+        )
+    if embedding is not None and len(embedding) != len(label):
+        raise SubmissionError(
+            f"there are {len(embedding)} {whose} embeddings for {len(label)} {whose} rows; "
+            "give one for each row"
+        )
 
 
 def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> None:

@@ -17,13 +17,14 @@ from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
+from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.outputs import describe, leaked_units
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results, in_cents
 from datamarket_gym.payout.spec import checked_spec
-from datamarket_gym.payout.stages import FinishedRun, Payday, Work, utility_oracle
+from datamarket_gym.payout.stages import FinishedRun, Payday, Places, Work
 from datamarket_gym.payout.verify import places_of
 from datamarket_gym.pipeline.payments import among
 
@@ -59,11 +60,12 @@ def explain(
     submissions: Path | None = None,
     validation: Path | None = None,
     progress: Progress | None = None,
+    reference: Path | None = None,
 ) -> Explanation:
     """Explain one identity's payment of a finished run; needs the run's inputs."""
     progress = progress or SILENT
     progress.stage("reading the run and its inputs")
-    payday, results = _results(folder, submissions, validation)
+    payday, results = _results(folder, places_of(folder, submissions, validation, reference))
     inputs, shares = results.inputs, results.payments.shares
     if identity not in inputs.identities:
         near = get_close_matches(identity, inputs.identities, n=3)
@@ -97,10 +99,10 @@ def explain(
     )
 
 
-def _results(folder: Path, submissions: Path | None, validation: Path | None) -> tuple[Payday, Results]:
+def _results(folder: Path, places: Places) -> tuple[Payday, Results]:
     """The results of a run, from its records and inputs."""
     manifest = read_manifest(folder)
-    payday = Payday.read(places_of(folder, submissions, validation), checked_spec(manifest["spec"]))
+    payday = Payday.read(places, checked_spec(manifest["spec"]))
     if payday.run != manifest["run"]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"

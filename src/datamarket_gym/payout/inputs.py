@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.files import require_two_files
 from datamarket_gym.evidence.leak import HeldRows, Leaks
+from datamarket_gym.learners.oracle import ReferenceRows, UtilityOracle
+from datamarket_gym.payout.intervals import validation_groups
 from datamarket_gym.payout.names import require_writable
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import (
@@ -25,8 +28,8 @@ from datamarket_gym.payout.submitted import (
     Optional,
     Rows,
     file_hash,
+    read_held,
     read_submitted,
-    read_validation,
 )
 from datamarket_gym.units.submission import Submission, Text
 
@@ -52,6 +55,9 @@ class Inputs:
     files: FileHashes
     skipped: dict[str, list[str]]  # files in folders that were not read, by whose folder it is
     validation_text: list[str] | None = None
+    reference: ReferenceRows | None = (
+        None  # what thresholds are measured on, where it is not the validation rows
+    )
     aside: frozenset[str] = frozenset()  # names of units that were set aside
 
     @property
@@ -93,22 +99,46 @@ class Inputs:
 
 
 def read_inputs(
-    submissions: Path, validation: Path, spec: PayoutSpec, more: dict[str, Path] | None = None
+    submissions: Path,
+    validation: Path,
+    spec: PayoutSpec,
+    more: dict[str, Path] | None = None,
+    reference: Path | None = None,
 ) -> Inputs:
     """Read and check everything; ``more`` names further files whose hashes belong to the run."""
     files: FileHashes = {}
     require_two_files(submissions, validation)
+    if reference is not None:
+        require_two_files(submissions, reference, "reference")
     rows = read_submitted(submissions, spec, files)
-    held = read_validation(validation, spec, files)
+    held = read_held(validation, spec, files)
+    sample = None if reference is None else read_held(reference, spec, files, "reference")
     for role, path in (more or {}).items():
         files[role] = file_hash(path)
-    return _assembled(rows, held, files)
+    return _assembled(rows, held, sample, files)
 
 
-def _assembled(rows: Rows, held: Held, files: FileHashes) -> Inputs:
+def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
+    """The utility on the validation rows, which are put in order of their groups and content."""
+    features, label = inputs.validation_features, inputs.validation_label
+    group = validation_groups(features, label, spec.seed)
+    order = np.lexsort((unit_keys(features, label), group))
+    embedding = inputs.validation_embedding
+    return UtilityOracle(
+        features[order],
+        label[order],
+        spec.utility,
+        embedding=None if embedding is None else embedding[order],
+        reference=inputs.reference,
+    )
+
+
+def _assembled(rows: Rows, held: Held, sample: Held | None, files: FileHashes) -> Inputs:
     require_writable("id", rows.ids)
     require_writable("identity", rows.identity)
-    _require_alike(rows, held)
+    _require_alike(rows, held, "validation")
+    if sample is not None:
+        _require_alike(rows, sample, "reference")
     seen: dict[str, int] = {}
     for row, name in enumerate(rows.ids):
         if seen.setdefault(name, row) != row:
@@ -131,7 +161,12 @@ def _assembled(rows: Rows, held: Held, files: FileHashes) -> Inputs:
         submission, rows.ids, identities, held.features, held.label,
         held.features if rows.embedding is None else held.embedding, rows.links,
         rows.time is not None, _derived(rows), files,
-        {"submissions": list(rows.skipped), "validation": list(held.skipped)}, held.text,
+        {
+            "submissions": list(rows.skipped), "validation": list(held.skipped),
+            **({} if sample is None else {"reference": list(sample.skipped)}),
+        },
+        held.text,
+        None if sample is None else ReferenceRows(sample.features, sample.label, sample.embedding, sample.text),
     )  # fmt: skip
 
 
@@ -139,8 +174,8 @@ def _number(place: int) -> str:
     return f"{place:09d}"
 
 
-def _require_alike(rows: Rows, held: Held) -> None:
-    """Refuse validation rows whose numbers are not those of the submissions."""
+def _require_alike(rows: Rows, held: Held, whose: str) -> None:
+    """Refuse rows whose numbers are not those of the submissions."""
     for what, theirs, ours in (
         ("features", rows.features, held.features),
         ("embedding", rows.embedding, held.embedding),
@@ -148,14 +183,14 @@ def _require_alike(rows: Rows, held: Held) -> None:
         if theirs is not None and ours is not None and theirs.shape[1] != ours.shape[1]:
             raise SubmissionError(
                 f"{what!r} has {theirs.shape[1]} numbers per unit in the submissions and {ours.shape[1]} in the "
-                "validation rows; give both the same"
+                f"{whose} rows; give both the same"
             )
     if min(len(rows.columns), len(held.columns)) > 1 and rows.columns != held.columns:
         theirs_only, ours_only = next(
             (a, b) for a, b in zip(rows.columns, held.columns, strict=True) if a != b
         )
         raise SubmissionError(
-            f"the features of the submissions are {theirs_only!r} where those of the validation rows are "
+            f"the features of the submissions are {theirs_only!r} where those of the {whose} rows are "
             f"{ours_only!r}; give both tables the same columns"
         )
 

@@ -42,7 +42,11 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
         features, label = inputs.validation_features[held], inputs.validation_label[held]
         embedding = inputs.validation_embedding
         utility = UtilityOracle(
-            features, label, spec.utility, embedding=None if embedding is None else embedding[held]
+            features,
+            label,
+            spec.utility,
+            embedding=None if embedding is None else embedding[held],
+            reference=inputs.reference,
         )
         market = market_state(submission, features, label, spec.seed)
         with told_once():  # the run tells of its whole market

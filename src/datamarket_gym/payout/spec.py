@@ -47,8 +47,10 @@ class Files(Document):
     features: str | None = None
     embedding: str | None = None
     validation_features: str | None = None
+    reference_features: str | None = None
     images: str | None = None
     validation_images: str | None = None
+    reference_images: str | None = None
 
 
 class LinkageRule(Document):

@@ -12,19 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
-from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import json_text, read_json, sha256
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Format, Run
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.evidence.leak import Leaks, find_leaks
-from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
+from datamarket_gym.learners.oracle import require_learnable
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.evidence import known_ties, payees
-from datamarket_gym.payout.inputs import Inputs, read_inputs
+from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
 from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import visible
@@ -53,6 +50,7 @@ class Places:
     validation: Path
     overrides: Path | None = None
     carry_from: Path | None = None
+    reference: Path | None = None
 
     def as_dict(self) -> dict[str, str]:
         """Absolute paths by role, for the ledger."""
@@ -88,7 +86,11 @@ class Payday:
         edge_table = None if spec.linkage.edges is None else Path(spec.linkage.edges)
         more = {"edges": edge_table, "overrides": places.overrides}
         inputs = read_inputs(
-            places.submissions, places.validation, spec, {k: v for k, v in more.items() if v is not None}
+            places.submissions,
+            places.validation,
+            spec,
+            {k: v for k, v in more.items() if v is not None},
+            places.reference,
         )
         run = run_id(spec, inputs.files, overrides, opening)
         return cls(spec, inputs, overrides, opening, edge_table, run)
@@ -210,17 +212,3 @@ class Work:
     def _kept(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
         """A stage's record; made, and kept, where it is not there yet."""
         return self.run.output(f"records/{name}.npz", record_format(kind), make)
-
-
-def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
-    """The utility on the validation rows, which are put in order of their groups and content."""
-    features, label = inputs.validation_features, inputs.validation_label
-    group = validation_groups(features, label, spec.seed)
-    order = np.lexsort((unit_keys(features, label), group))
-    embedding = inputs.validation_embedding
-    return UtilityOracle(
-        features[order],
-        label[order],
-        spec.utility,
-        embedding=None if embedding is None else embedding[order],
-    )

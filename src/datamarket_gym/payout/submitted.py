@@ -116,7 +116,7 @@ class Rows:
 
 @dataclass
 class Held:
-    """The columns of the validation rows."""
+    """The columns of the validation rows, or of the reference rows."""
 
     features: Features
     label: NDArray[Any]
@@ -175,31 +175,30 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
     )
 
 
-def read_validation(path: Path, spec: PayoutSpec, files: FileHashes) -> Held:
-    """The validation rows, likewise."""
+def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "validation") -> Held:
+    """The validation rows, or the reference rows, likewise."""
     if path.is_dir():
         tree, skipped = image_tree(path, 1)
         names, labels = (list(part) for part in zip(*tree, strict=True))
-        seen = _images(path, names, names, spec, files, "validation", skipped)
+        seen = _images(path, names, names, spec, files, whose, skipped)
         return Held(seen, np.array(labels), None, skipped=skipped)
     table, columns = Table.open(path), spec.columns
-    files["validation"] = file_hash(path)
+    files[whose] = file_hash(path)
+    features_file = getattr(spec.files, f"{whose}_features")
     table.require("label", columns.label)
     content = [c for c in (columns.text, columns.image) if c is not None]
     for name in content:
         table.require("content", name)
-    matrices = {} if spec.files.validation_features else _matrices(table, spec, ("features",))
+    matrices = {} if features_file else _matrices(table, spec, ("features",))
     if embedded := table.matrix_columns(spec.columns.embedding or "embedding"):
         matrices["embedding"] = embedded
     single, dense = table.read(content, [columns.label], matrices)
     label = single[columns.label].values()
     features = dense.get("features")
     if features is None:
-        rows = [f"validation row {i}" for i in range(len(label))]
-        folder = spec.files.validation_images or spec.files.images
-        features = _features(
-            spec, single, rows, files, "validation", spec.files.validation_features, folder
-        )
+        rows = [f"{whose} row {i}" for i in range(len(label))]
+        folder = getattr(spec.files, f"{whose}_images") or spec.files.images
+        features = _features(spec, single, rows, files, whose, features_file, folder)
     columns_read = tuple(matrices.get("features", ()))
     text = None if columns.text is None else single[columns.text].strings()
     return Held(features, label, dense.get("embedding"), columns_read, text)

@@ -9,15 +9,16 @@ import numpy as np
 from pydantic import Field
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
+from datamarket_gym.evidence.threshold.choice import Threshold
 from datamarket_gym.evidence.threshold.floors import (
     UnitVectors,
     same_class_similarities,
     variant_similarities,
     variants_for,
 )
-from datamarket_gym.payout.inputs import Inputs
+from datamarket_gym.payout.inputs import Inputs, utility_oracle
 from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.pipeline.settle import honest_rows, judged_threshold
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
 
@@ -34,14 +35,13 @@ class DrawnThreshold(Threshold):
 
 def choose_evidence(inputs: Inputs, spec: PayoutSpec) -> DrawnThreshold:
     """Lineage at a threshold that the honest price and the crowd admit."""
-    held = None
-    if inputs.validation_embedding is not None:
-        held = LabelledVectors(inputs.validation_embedding, inputs.validation_label)
-    found = choose_threshold(held, inputs.submission.vectors, spec.theta)
+    utility = utility_oracle(inputs, spec)
+    found = judged_threshold(inputs.submission, utility, spec.theta)
     drawn = DrawnThreshold.model_validate(found.model_dump())
-    if held is None or found.price is None:
+    honest = honest_rows(inputs.submission, utility)
+    if honest is None or found.price is None:
         return drawn
-    return drawn.model_copy(update=_pictures(held.pool(), spec.seed))
+    return drawn.model_copy(update=_pictures(honest.pool(), spec.seed))
 
 
 def _pictures(pool: Embeddings, seed: int) -> dict[str, list[float]]:

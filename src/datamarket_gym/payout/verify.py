@@ -43,6 +43,7 @@ def verify(
     submissions: Path | None = None,
     validation: Path | None = None,
     progress: Progress | None = None,
+    reference: Path | None = None,
 ) -> list[Check]:
     """All checks of a run; the inputs are looked for where they were, unless named."""
     manifest = read_manifest(folder)
@@ -57,7 +58,7 @@ def verify(
     if all(check.good for check in checks):
         checks += _sums(folder, manifest)
     if recompute and record is not None:
-        places = _places(record, submissions, validation)
+        places = _places(record, submissions, validation, reference)
         checks += _recomputed(folder, manifest, places, progress)
     return checks
 
@@ -109,20 +110,27 @@ def _sums(folder: Path, manifest: dict[str, Any]) -> list[Check]:
     ]
 
 
-def _places(record: ledger.Record, submissions: Path | None, validation: Path | None) -> Places:
+def _places(
+    record: ledger.Record, submissions: Path | None, validation: Path | None, reference: Path | None
+) -> Places:
     known = {role: Path(path) for role, path in record.places.items()}
     return Places(
         submissions or known["submissions"], validation or known["validation"],
-        known.get("overrides"), known.get("carry_from"),
+        known.get("overrides"), known.get("carry_from"), reference or known.get("reference"),
     )  # fmt: skip
 
 
-def places_of(folder: Path, submissions: Path | None = None, validation: Path | None = None) -> Places:
+def places_of(
+    folder: Path,
+    submissions: Path | None = None,
+    validation: Path | None = None,
+    reference: Path | None = None,
+) -> Places:
     """Where a run's inputs are."""
     record = ledger.read_record(folder)
     if record is None:
         raise DataMarketError(f"the ledger in {str(folder)!r} holds no run; run pay first")
-    return _places(record, submissions, validation)
+    return _places(record, submissions, validation, reference)
 
 
 def _recomputed(

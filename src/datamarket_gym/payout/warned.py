@@ -200,7 +200,7 @@ def _skipped(results: Results) -> StandingWarning | None:
         "skipped_files",
         f"{counted(len(items), 'file')} in the folders {'was' if len(items) == 1 else 'were'} not read",
         "Their endings are none of an image, or they do not lie where images must (identity/label/image, for "
-        "validation rows label/image). Whoever submitted them is not paid for them: convert or move them and pay "
-        "again, or make sure that they are no submissions.",
+        "validation and reference rows label/image). Whoever submitted them is not paid for them: convert or move "
+        "them and pay again, or make sure that they are no submissions.",
         items,
     )

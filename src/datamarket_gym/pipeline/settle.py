@@ -1,9 +1,9 @@
 """Before the stages, settle: what a mechanism leaves open until submissions have closed.
 
 That is the threshold of evidence that leaves it open (``lineage@auto``), and the text that units of equal time draw
-lots under. One policy (`evidence.threshold.choice`) for whoever pays. It looks at the operator's validation rows, which
-the utility holds, and at the submission, so the same mechanism may settle on another threshold when more
-units are submitted. Evidence that names its threshold is used as it is.
+lots under. One policy (`evidence.threshold.choice`) for whoever pays. It looks at the operator's validation rows, or
+at the reference rows that the utility holds in their stead, and at the submission, so the same mechanism may settle
+on another threshold when more units are submitted. Evidence that names its threshold is used as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import written
+from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence.graph import LAYERS
+from datamarket_gym.evidence.leak import HeldRows, find_leaks
 from datamarket_gym.evidence.lineage import AUTO, Lineage
 from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -49,21 +51,40 @@ def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
     return mechanism if mechanism.beacon else mechanism.model_copy(update={"beacon": utility.secret})
 
 
-def judged_threshold(submission: Submission, utility: UtilityOracle) -> Threshold:
+def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str = AUTO) -> Threshold:
     """What the checks say about a submission, whatever threshold the mechanism uses."""
-    held = utility.features if submission.embedding is None else utility.embedding
-    validation = None
-    if held is not None:
-        _require_width(submission, held.shape[1])
-        validation = LabelledVectors(held, utility.label)
-    return choose_threshold(validation, submission.vectors)
+    reference = utility.reference
+    honest = honest_rows(submission, utility)
+    if reference is None:
+        return choose_threshold(honest, submission.vectors, wanted)
+    # Reference rows need not be secret: who submits them again may be paid, but must not make a crowd of them.
+    rows = HeldRows(reference.features, reference.embedding, reference.text, "reference")
+    known = find_leaks(submission, rows)
+    strangers = submission.vectors[known.others(len(submission))]
+    found = choose_threshold(honest, strangers, wanted, "reference")
+    if not len(known) or found.floor is None:
+        return found
+    aside = f"{counted(len(known), 'unit')} that equal reference rows, or nearly, have no say in it"
+    return found.model_copy(update={"why": f"{found.why}; {aside}"})
 
 
-def _require_width(submission: Submission, width: int) -> None:
+def honest_rows(submission: Submission, utility: UtilityOracle) -> LabelledVectors | None:
+    """The vectors that thresholds are measured on, of reference rows or else of validation rows; None without any."""
+    whose, rows = (
+        ("validation", utility) if utility.reference is None else ("reference", utility.reference)
+    )
+    held = rows.features if submission.embedding is None else rows.embedding
+    if held is None:
+        return None
+    _require_width(submission, held.shape[1], whose)
+    return LabelledVectors(held, rows.label)
+
+
+def _require_width(submission: Submission, width: int, whose: str) -> None:
     ours = submission.vectors.shape[1]
     if ours != width:
         what = "features" if submission.embedding is None else "embedding"
         raise SubmissionError(
-            f"column {what!r} has {ours} numbers per unit but the validation rows have {width}; "
+            f"column {what!r} has {ours} numbers per unit but the {whose} rows have {width}; "
             "use the same encoder for both"
         )

@@ -19,6 +19,12 @@ def command(
     validation: Annotated[
         Path, typer.Option(help="Validation rows (features and label), on which value is measured.")
     ],
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Other honest units (likewise) on which `recommended` measures its threshold in their stead."
+        ),
+    ] = None,
     mechanism: Annotated[
         str, typer.Option(help="The mechanism that would pay, such as quotient_shapley/cosine@0.95.")
     ] = "recommended",
@@ -60,4 +66,5 @@ def command(
         seed,
         out or Path("runs") / "audit",
         jobs or available_cores(),
+        reference,
     )

@@ -36,6 +36,13 @@ def command(
             help="Similarity threshold: auto, none, or a number, which may cost the honest at most 1 %."
         ),
     ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Other honest units with labels, laid out as the validation rows, on which that cost is measured "
+            "in their stead: for fewer than 500 validation rows. Nobody is paid for them, nothing is scored on them."
+        ),
+    ] = None,
     id_: Annotated[_Text, typer.Option("--id", help="Column with unit ids.")] = None,
     identity: Annotated[_Text, typer.Option(help="Column with identities.")] = None,
     label: Annotated[_Text, typer.Option(help="Column with labels, in both tables.")] = None,
@@ -99,6 +106,9 @@ def command(
     validation_features_file: Annotated[
         _Text, typer.Option(help="Features of the validation rows, likewise.")
     ] = None,
+    reference_features_file: Annotated[
+        _Text, typer.Option(help="Features of the reference rows, likewise.")
+    ] = None,
     link: Annotated[
         list[str] | None,
         typer.Option(
@@ -158,8 +168,9 @@ def command(
         "columns.features": features, "columns.embedding": embedding, "columns.time": time,
         "columns.trusted_source": trusted_source, "columns.text": text, "columns.image": image,
         "files.images": images, "files.features": features_file, "files.embedding": embedding_file,
-        "files.validation_features": validation_features_file, "linkage.keys": link,
+        "files.validation_features": validation_features_file,
+        "files.reference_features": reference_features_file, "linkage.keys": link,
         "linkage.fuzzy": link_fuzzy, "linkage.confirm": confirm,
         "linkage.edges": edges, "linkage.between": edges_between,
     }  # fmt: skip
-    run_and_show(submissions, validation, out, config, flags, overrides, carry_from)
+    run_and_show(submissions, validation, out, config, flags, overrides, carry_from, reference)

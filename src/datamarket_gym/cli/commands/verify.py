@@ -17,9 +17,10 @@ def command(
         Path | None, typer.Option(help="Where the submissions are now, if they were moved.")
     ] = None,
     validation: Annotated[Path | None, typer.Option(help="The same for the validation rows.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="The same for the reference rows.")] = None,
 ) -> None:
     """Check the hashes and sums of a payout run; exit code 1 where something does not agree."""
     from datamarket_gym.cli.payout import show_checks
 
-    if not show_checks(run, recompute, submissions, validation):
+    if not show_checks(run, recompute, submissions, validation, reference):
         raise typer.Exit(1)

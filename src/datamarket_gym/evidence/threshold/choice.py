@@ -1,11 +1,11 @@
 """Which threshold lineage takes: the lowest whose honest price is at most 1 %, lifted where units are crowded.
 
-The price (`price`) asks what lineage would do to the *honest*. It is therefore measured on the validation rows,
-which are the operator's own: measured on the submissions, a few copies would look like honest units that are
-alike, and whoever submits copies could switch the evidence off. A second floor comes from the size of the submission
-(`crowding`). Fewer than 100 rows are too few for a price: then near copies alone are tied, which are closer than all
-but one honest unit in a hundred come to their nearest stranger (`near_copies`). Where the rows have no embeddings, or
-are fewer than 20, identical units alone are tied.
+The price (`price`) asks what lineage would do to the *honest*. It is therefore measured on the operator's own rows,
+the validation rows or a reference sample in their stead: measured on the submissions, a few copies would look like
+honest units that are alike, and whoever submits copies could switch the evidence off. A second floor comes from the
+size of the submission (`crowding`). Fewer than 100 rows are too few for a price: then near copies alone are tied, which
+are closer than all but one honest unit in a hundred come to their nearest stranger (`near_copies`). Where the rows have
+no embeddings, or are fewer than 20, identical units alone are tied.
 
 This is the policy behind ``lineage@auto``, for everybody who settles it: `Mechanism.pay`, experiments, audits,
 paydays and ``datamarket theta``. A threshold is a function of content: neither names nor the order of rows nor
@@ -18,7 +18,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +34,18 @@ from datamarket_gym.evidence.threshold.price import LIMIT, PROVIDERS, HonestPric
 from datamarket_gym.world.data.embeddings import Embeddings
 
 LEAST = 100
-"""Validation rows below which the price is not asked: one row in twenty must be more than three."""
+"""Rows below which the price is not asked: one row in twenty must be more than three."""
 FEWEST = 20
 """Rows below which nothing is asked."""
 _STRANGERS = (
     0.01  # honest units that may have a stranger as close as the threshold, where the price is not asked
 )
 
+Sample = Literal["validation", "reference"]
+"""Whose rows a threshold is measured on."""
+
 _POOL = 20_000  # rows that are looked at
+_ELSEWHERE = {"validation": " (or a reference sample of other honest units)", "reference": ""}
 
 
 class Threshold(BaseModel):
@@ -55,6 +59,7 @@ class Threshold(BaseModel):
     price: HonestPrice | None = None
     crowding: float | None = None
     near_copies: float | None = None
+    measured_on: Sample = "validation"
 
     @property
     def layer_theta(self) -> float | str:
@@ -108,30 +113,37 @@ class LabelledVectors:
 
 
 def choose_threshold(
-    validation: LabelledVectors | None, submitted: Features | None, wanted: str = AUTO
+    honest: LabelledVectors | None,
+    submitted: Features | None,
+    wanted: str = AUTO,
+    measured_on: Sample = "validation",
 ) -> Threshold:
     """Lineage at the lowest threshold that the honest price admits, and the crowd.
 
-    ``validation`` are the operator's own units, None where they have no embeddings; ``submitted`` are the vectors
-    of a submission, None where there is none yet. ``wanted`` is ``auto``, ``none`` or a number, which the same
-    rule must admit.
+    ``honest`` are the operator's own units, None where they have no embeddings, and ``measured_on`` what they are
+    called; ``submitted`` are the vectors of a submission, None where there is none yet. ``wanted`` is ``auto``,
+    ``none`` or a number, which the same rule must admit.
     """
     if wanted == NONE:
         return Threshold(why="similarity was switched off")
-    if validation is None:
-        return Threshold(
-            why="the validation rows have no embeddings to measure a threshold on; give them those that the units have"
+    if honest is None:
+        why = (
+            f"the {measured_on} rows have no embeddings to measure a threshold on; "
+            "give them those that the units have"
         )
-    measured = _measured(validation)
+        return Threshold(why=why, measured_on=measured_on)
+    measured = _measured(honest, measured_on)
     if len(measured.crowd) < FEWEST:
-        return Threshold(why=measured.why)
+        return Threshold(why=measured.why, measured_on=measured_on)
     if measured.price is None:
         units = len(measured.crowd) if submitted is None else _distinct(submitted)
         level = copy_level(measured.crowd, _STRANGERS, units / len(measured.crowd))
-        found = Threshold(why=measured.why, near_copies=level)
+        found = Threshold(why=measured.why, near_copies=level, measured_on=measured_on)
     else:
         crowding = None if submitted is None else floor_among(measured.crowd, submitted)
-        found = Threshold(why=measured.why, price=measured.price, crowding=crowding)
+        found = Threshold(
+            why=measured.why, price=measured.price, crowding=crowding, measured_on=measured_on
+        )
     if found.floor is None or found.lowest is None or found.lowest > 1:
         return found
     theta = found.lowest if wanted == AUTO else float(wanted)
@@ -156,17 +168,18 @@ def _floor_words(found: Threshold) -> str:
         )
     assert price.theta is not None
     words = (
-        f"among {price.rows:,} validation rows, dealt to {PROVIDERS} pretend providers, lineage at {price.theta:g} "
-        f"moves {price.at(price.theta):.1%} of honest pay, at most {LIMIT:.0%} being allowed"
+        f"among {price.rows:,} {found.measured_on} rows, dealt to {PROVIDERS} pretend providers, lineage at "
+        f"{price.theta:g} moves {price.at(price.theta):.1%} of honest pay, at most {LIMIT:.0%} being allowed"
     )
     if found.crowding is not None and found.crowding > price.theta:
-        words += f", and {ALLOWED:.0%} of the validation rows have a submitted unit at {found.crowding:.2f} or closer"
+        near = f"have a submitted unit at {found.crowding:.2f} or closer"
+        words += f", and {ALLOWED:.0%} of the {found.measured_on} rows {near}"
     return words
 
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """The honest price on validation rows, or why there is none, and the rows that crowding asks."""
+    """The honest price, or why there is none, and the rows that crowding asks."""
 
     price: HonestPrice | None
     why: str
@@ -174,19 +187,19 @@ class _Measured:
 
 
 @lru_cache(maxsize=8)
-def _measured(honest: LabelledVectors) -> _Measured:
-    """Remembered: audits and experiments pay thousands of times on the same validation rows."""
+def _measured(honest: LabelledVectors, measured_on: Sample) -> _Measured:
+    """Remembered: audits and experiments pay thousands of times on the same rows."""
     pool = honest.pool()
     assert pool.label is not None
     if len(pool.vectors) < LEAST:
         why = (
-            f"{len(pool.vectors)} different validation rows are too few to measure an honest price on; "
-            f"{LEAST} are needed"
+            f"{len(pool.vectors)} different {measured_on} rows are too few to measure an honest price on; "
+            f"{LEAST} are needed{_ELSEWHERE[measured_on]}"
         )
         return _Measured(None, why, pool.vectors)
     price = honest_price(pool.vectors, pool.label)
     why = (
         f"at every threshold lineage would move more than {LIMIT:.0%} of honest pay, measured on "
-        f"{len(pool.vectors):,} validation rows; embed units by an encoder that tells them apart"
+        f"{len(pool.vectors):,} {measured_on} rows; embed units by an encoder that tells them apart"
     )
     return _Measured(price, why, crowd_sample(pool.vectors))

@@ -302,14 +302,18 @@ def _digest(context: Context) -> str:
         repr(submission.times.tolist()),
     ]
     digest = hashlib.sha256("|".join(parts).encode())
-    utility = context.utility
+    utility, reference = context.utility, context.utility.reference
     for array in (
         submission.vectors,
         utility.features,
         utility.embedding,
         context.state.leaked_features,
+        None if reference is None else reference.features,
+        None if reference is None else reference.embedding,
     ):
         digest.update(b"" if array is None else array.tobytes())
+    if reference is not None:
+        digest.update(repr((reference.label.tolist(), reference.text)).encode())
     digest.update(b"".join(submission.keys.tolist()) + repr(context.utility.label.tolist()).encode())
     return digest.hexdigest()
 

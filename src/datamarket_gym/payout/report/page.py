@@ -183,6 +183,7 @@ def _check(threshold: Threshold) -> Row | None:
         "price": "" if price.theta is None else f"{price.at(price.theta):.2%}",
         "crowding": None if threshold.crowding is None else f"{threshold.crowding:.2f}",
         "crowd": f"{ALLOWED:.0%}",
+        "measured_on": threshold.measured_on,
         "used": "no threshold" if threshold.theta is None else f"theta {threshold.theta:g}",
     }
 
