@@ -21,7 +21,11 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.results import Results
 
-ATTACKS = "sybil_split_k,exact_dup_2x_sybils,near_duplicate_2x_sybils,copycat,synthetic_laundering,junk_padding"
+ATTACKS = (
+    "sybil_split_k,exact_dup_2x_sybils,near_duplicate_2x_sybils,copycat,synthetic_laundering,junk_padding,"
+    "bridge,leak_stuffing,own_source,squat*knows=leak*"
+)
+"""What is tried: copies and padding, then what is aimed at the evidence; nothing that needs a forged clock."""
 _PLAYERS, _IDENTITIES, _UNITS, _VALIDATION = 2, 8, 50, 200
 
 

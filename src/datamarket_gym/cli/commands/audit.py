@@ -37,7 +37,8 @@ def command(
         typer.Option(help="How many providers to try, drawn at random; all if left out.", min=1),
     ] = None,
     attacks: Annotated[
-        str | None, typer.Option(help="Only attacks of these names (comma-separated, * allowed).")
+        str | None,
+        typer.Option(help="Only attacks of these names, or written so (comma-separated, * allowed)."),
     ] = None,
     stop_at: Annotated[float, typer.Option(help="A gain up to this counts as stopped.", min=1.0)] = 1.05,
     seed: Annotated[int, typer.Option(help="Seed of the attackers' randomness.", min=0)] = 0,

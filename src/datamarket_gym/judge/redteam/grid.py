@@ -58,22 +58,29 @@ _GRID: dict[str, tuple[str, ...]] = {
 
 
 def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
-    """Every attack to try, written out; ``only`` keeps names that match comma-separated patterns."""
+    """Every attack to try, written out; ``only`` keeps those that match comma-separated patterns.
+
+    A pattern is matched with the name (``squat``) and with the attack as it is written (``squat*knows=leak*``).
+    """
     scale = spread(state)
     found: dict[str, None] = {}
     for name, component in components("attack").items():
-        if only is not None and not any(fnmatch(name, pattern) for pattern in only.split(",")):
-            continue
         for parameters in _GRID.get(name, ("",)):
             if not parameters and not _has_defaults(component):
                 continue
             for noise in NOISE if "{noise}" in parameters else (0.0,):
                 sizes = {"noise": noise, "little": NOISE[0], "half": 0.5}
                 text = parameters.format(**{k: repr(round(v * scale, 6)) for k, v in sizes.items()})
-                found[written(ATTACKS.create(f"{name}({text})" if text else name))] = None
+                attack = written(ATTACKS.create(f"{name}({text})" if text else name))
+                if only is None or _matches(only, name, attack):
+                    found[attack] = None
     if not found:
         raise ParameterError("attacks", only, "no attack of the library matches; see: list attack")
     return list(found)
+
+
+def _matches(only: str, name: str, attack: str) -> bool:
+    return any(fnmatch(name, each) or fnmatch(attack, each) for each in only.split(","))
 
 
 def family(attack: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.threshold.crowding import ALLOWED
 from datamarket_gym.evidence.threshold.price import LIMIT
-from datamarket_gym.judge.redteam import AuditReport
+from datamarket_gym.judge.redteam import AuditReport, Loss
+from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
@@ -216,7 +217,7 @@ def _thousands(text: str) -> str:
 
 
 def red_team_section(found: AuditReport, results: Results) -> Row:
-    """The worst of each attack with its certificate, and the sentence above them."""
+    """The worst of each attack, what another loses by it, its certificate, and the sentences above them."""
 
     def name(code: str) -> str:
         return visible(results.inputs.identities[int(code)])
@@ -231,7 +232,8 @@ def red_team_section(found: AuditReport, results: Results) -> Row:
         pays = trial.gain is not None and trial.gain > found.stop_at
         rows.append(
             {
-                "attack": family(trial.attack), "tried": finding.tried, "pays": pays,
+                "attack": f"{family(trial.attack)}{assuming(trial)}", "tried": finding.tried, "pays": pays,
+                "loss": _loss(finding.loss, name),
                 "gain": "undefined" if trial.gain is None else f"{trial.gain:.3f}",
                 "provider": name(trial.provider), "written": trial.attack,
                 "remedy": f"stopped by {', '.join(stopping)}" if stopping and pays else "",
@@ -253,8 +255,28 @@ def red_team_section(found: AuditReport, results: Results) -> Row:
         words += f"The worst, {family(worst.attack)}, multiplied a cheat's pay by {worst.gain:.2f}."
     else:
         words += f"None multiplied a cheat's pay by more than {found.stop_at:g}."
+    if found.harms:
+        harm = found.harms[0]
+        loss = _loss(harm.loss, name)
+        words += f" By {harm.family}, {loss['victim']} lost {loss['size']} of its honest share ({loss['untied']})."
+    else:
+        words += (
+            f" By none did evidence cost anybody else more than {STOP_LOSS:.0%} of the honest share."
+        )
     words += (
         " The certificates say what the theorems guarantee about the worst of each; "
         "they speak of these manipulations only."
     )
     return {"words": words, "rows": rows}
+
+
+def _loss(loss: Loss, name: Callable[[str], str]) -> Row:
+    """What another provider lost most by an attack; ``harmful`` where evidence adds to it."""
+    lost, harmful = loss.trial.victim_loss, loss.by_evidence > STOP_LOSS
+    some = loss.trial.victim is not None and lost is not None and lost > STOP_LOSS
+    return {
+        "size": "undefined" if lost is None else f"{lost:.0%}",
+        "harmful": harmful,
+        "victim": name(str(loss.trial.victim)) if some else "",
+        "untied": "" if loss.untied is None else f"{loss.untied:.0%} if nothing were tied",
+    }
