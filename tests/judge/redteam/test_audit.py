@@ -13,6 +13,7 @@ import pytest
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import components, create
+from datamarket_gym.judge.metrics import pot_shares, provider_totals
 from datamarket_gym.judge.redteam import attack_grid, audit, market_state, read_validation
 from datamarket_gym.judge.redteam import audit as audit_function
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, AuditReport
@@ -82,6 +83,33 @@ def test_an_attack_that_gains_nothing_and_destroys_a_victim_is_found_and_told(ma
         None,
     )
     assert "loses" not in split.words(report.stop_at)
+
+
+def test_evidence_that_spares_the_victim_is_named_where_evidence_did_the_harm(market):
+    """A bridge is no unit's copy: identical units alone, or true sources, leave the victim its pay."""
+    report = run(market, COMPONENTS, only=RUIN)
+    (harm,) = report.harms
+    assert {"exact copies", "trusted sources"} <= set(harm.loss.spared_by)
+    assert f"Spared by: {', '.join(harm.loss.spared_by)}." in harm.words(report.stop_at)
+    lost = harm.loss.trial
+    state, utility = market.state, market.utility_oracle(KNN)
+    attacked = create("attack", lost.attack).apply(lost.provider, state)
+    other = mechanism("recommended/exact_hash")  # paid anew
+    before, after = (
+        pot_shares(provider_totals(other.pay(p.submission, utility), p))
+        for p in (state.honest, attacked)
+    )
+    assert 1 - after[lost.victim] / before[lost.victim] <= harm.loss.untied + STOP_LOSS
+    split = next(f for f in report.findings if f.family == "sybil_split_k")
+    assert split.loss.spared_by is None
+    nothing = harm.loss.model_copy(update={"spared_by": []})
+    assert nothing.words.endswith("No other evidence that was tried and may be used spares it.")
+
+
+def test_attacks_are_chosen_by_name_or_as_they_are_written(market):
+    known = attack_grid(market.state, "squat*knows=leak*,sybil_split_k@2")
+    assert set(known) == {"squat(victim=all, points=20, knows=leak)", "sybil_split_k@2"}
+    assert len(attack_grid(market.state, "squat")) == 3
 
 
 def test_the_trial_that_harms_most_is_told_beside_the_one_that_gains_most(market):

@@ -30,7 +30,7 @@ from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.judge.guarantees import Paid
 from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
-from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, harm_of, pot_shares, provider_totals
+from datamarket_gym.judge.metrics import clearly_paid, harm_of
 from datamarket_gym.judge.redteam.findings import (
     STOP_AT,
     STOP_LOSS,
@@ -41,7 +41,7 @@ from datamarket_gym.judge.redteam.findings import (
 )
 from datamarket_gym.judge.redteam.grid import attack_grid, family
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
-from datamarket_gym.judge.redteam.remedies import try_remedies
+from datamarket_gym.judge.redteam.remedies import share_lost, spared_by, try_remedies
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
@@ -242,7 +242,7 @@ def _explain(context: Context, worst: Trial, harmful: Trial, tried: int, all_tri
                 context.stop_at,
                 context.threshold,
             )
-        loss = Loss(trial=harmful, untied=_untied(context, harmful))
+        loss = _spared(context, Loss(trial=harmful, untied=_untied(context, harmful)))
     return Finding(
         family=family(worst.attack),
         worst=worst,
@@ -264,11 +264,22 @@ def _untied(context: Context, harmful: Trial) -> float | None:
         return None
     without = m.model_copy(update={"evidence": "none"})
     profile = context.attacked(harmful.provider, harmful.attack)
-    before, after = (
-        pot_shares(provider_totals(paid_by(without, p, context.utility).payments, p))[harmful.victim]
-        for p in (context.state.honest, profile)
+    honest = context.state.honest
+    before, after = (paid_by(without, p, context.utility).payments for p in (honest, profile))
+    return share_lost(harmful.victim, honest, before, profile, after)
+
+
+def _spared(context: Context, loss: Loss) -> Loss:
+    """The loss with the evidence under which it is gone, where evidence adds to it and is ours to change."""
+    m, trial = context.mechanism, loss.trial
+    if not isinstance(m, Mechanism) or trial.victim is None or loss.by_evidence <= STOP_LOSS:
+        return loss
+    profile = context.attacked(trial.provider, trial.attack)
+    allowed = (loss.untied or 0.0) + STOP_LOSS
+    spared = spared_by(
+        m, context.state.honest, profile, context.utility, trial.victim, allowed, context.threshold
     )
-    return max(0.0, 1.0 - after / before) if before > ROUNDING else None
+    return loss.model_copy(update={"spared_by": spared})
 
 
 def _worst(trials: list[Trial]) -> list[tuple[Trial, Trial, int]]:

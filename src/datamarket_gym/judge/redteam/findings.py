@@ -56,10 +56,13 @@ class Loss(Document):
 
     ``untied`` is what the same provider loses by the same attack where the mechanism ties nothing: by
     competition alone. None where that is not known: nobody loses much, or the evidence is not ours to change.
+    ``spared_by`` is other evidence that may be used and under which it loses no more than that; None where that
+    was not asked, because evidence costs it little or is not ours to change.
     """
 
     trial: Trial
     untied: float | None = None
+    spared_by: list[str] | None = None
 
     @property
     def by_evidence(self) -> float:
@@ -73,8 +76,16 @@ class Loss(Document):
         alone = "" if self.untied is None else f"; {self.untied:.0%} if nothing were tied"
         return (
             f"{trial.victim} loses {trial.victim_loss:.0%} of its honest share{alone} "
-            f"(by {trial.provider}, {trial.attack}{assuming(trial)})."
+            f"(by {trial.provider}, {trial.attack}{assuming(trial)}).{self._spared}"
         )
+
+    @property
+    def _spared(self) -> str:
+        if self.spared_by is None:
+            return ""
+        if not self.spared_by:
+            return " No other evidence that was tried and may be used spares it."
+        return f" Spared by: {', '.join(self.spared_by)}."
 
 
 class Finding(Document):

@@ -1,16 +1,19 @@
-"""What evidence would have stopped an attack: the same attack again under other evidence layers."""
+"""What evidence would have stopped an attack, or spared its victim: the same attack again under other layers."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence import Threshold
-from datamarket_gym.judge.metrics import clearly_paid
+from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, pot_shares, provider_totals
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.pipeline.settle import judged_threshold, settle
 from datamarket_gym.units.truth import SubmittedProfile
 
@@ -72,6 +75,74 @@ def try_remedies(
     """
     found = []
     provider = str(attacked.attacker)
+    for tried in _tried(mechanism, honest, attacked, utility, threshold):
+        pay = tried.before.total([provider])
+        clear = clearly_paid(pay, tried.before.grand_value, len(honest.submission.identities))
+        gain = tried.after.total(attacked.identities_of(provider)) / pay if clear else None
+        found.append(
+            Remedy(
+                title=tried.title,
+                evidence=tried.evidence,
+                gain=gain,
+                moved=_moved(reference, tried.before),
+                stops=gain is not None and gain <= stop_at,
+                admissible=tried.admissible,
+            )
+        )
+    return found
+
+
+def spared_by(
+    mechanism: Mechanism,
+    honest: SubmittedProfile,
+    attacked: SubmittedProfile,
+    utility: UtilityOracle,
+    victim: str,
+    allowed: float,
+    threshold: Threshold | None = None,
+) -> list[str]:
+    """The alternatives that may be used under which the victim loses at most ``allowed`` of its honest share."""
+    spared = []
+    for tried in _tried(mechanism, honest, attacked, utility, threshold):
+        if tried.admissible:
+            lost = share_lost(victim, honest, tried.before, attacked, tried.after)
+            spared += [tried.title] if lost is not None and lost <= allowed else []
+    return spared
+
+
+def share_lost(
+    victim: str,
+    honest: SubmittedProfile,
+    before: PaidTotals,
+    attacked: SubmittedProfile,
+    after: PaidTotals,
+) -> float | None:
+    """The part of its honest share of the pot that a provider loses; None where it has none."""
+    was, now = (
+        pot_shares(provider_totals(paid, profile))[victim]
+        for paid, profile in ((before, honest), (after, attacked))
+    )
+    return max(0.0, 1.0 - now / was) if was > ROUNDING else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """What an alternative pays for both profiles, and whether it may be used."""
+
+    title: str
+    evidence: str
+    before: Payments
+    after: Payments
+    admissible: bool
+
+
+def _tried(
+    mechanism: Mechanism,
+    honest: SubmittedProfile,
+    attacked: SubmittedProfile,
+    utility: UtilityOracle,
+    threshold: Threshold | None,
+) -> Iterator[_Tried]:
     judged = threshold or judged_threshold(honest.submission, utility)
     refused = {_similarity(t) for t in _thetas(judged) if not judged.admits(t)}
     settled, _ = settle(mechanism, honest.submission, utility)
@@ -81,20 +152,7 @@ def try_remedies(
             after = other.pay(attacked.submission, utility, attacked.truth)
         except DataMarketError as error:
             raise DataMarketError(f"trying {title} ({other.evidence}) as a remedy: {error}") from error
-        pay = before.total([provider])
-        clear = clearly_paid(pay, before.grand_value, len(honest.submission.identities))
-        gain = after.total(attacked.identities_of(provider)) / pay if clear else None
-        found.append(
-            Remedy(
-                title=title,
-                evidence=other.evidence,
-                gain=gain,
-                moved=_moved(reference, before),
-                stops=gain is not None and gain <= stop_at,
-                admissible=title not in refused,
-            )
-        )
-    return found
+        yield _Tried(title, other.evidence, before, after, title not in refused)
 
 
 def _thetas(judged: Threshold) -> list[float]:

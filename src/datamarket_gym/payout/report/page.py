@@ -279,4 +279,5 @@ def _loss(loss: Loss, name: Callable[[str], str]) -> Row:
         "harmful": harmful,
         "victim": name(str(loss.trial.victim)) if some else "",
         "untied": "" if loss.untied is None else f"{loss.untied:.0%} if nothing were tied",
+        "spared": f"spared by {', '.join(loss.spared_by)}" if loss.spared_by else "",
     }

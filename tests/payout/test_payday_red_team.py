@@ -1,0 +1,69 @@
+"""The red team of a payday: what is aimed at the evidence is tried, and the report says who loses by it."""
+
+import pytest
+from payout_files import run, units, validation
+
+from datamarket_gym.judge.redteam.findings import Loss
+from datamarket_gym.judge.redteam.grid import family
+from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.red_team import read_red_team
+from datamarket_gym.payout.report.page import red_team_section, write_report
+from datamarket_gym.payout.spec import checked_spec
+from datamarket_gym.payout.stages import FinishedRun, Payday, Work
+from datamarket_gym.payout.verify import places_of
+
+AIMED = {"bridge", "leak_stuffing", "own_source", "squat"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("red_team")
+    return run(place, units(120, copies=0), validation(120), theta="auto", audit=True)
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    manifest = read_manifest(folder)
+    day = Payday.read(places_of(folder), checked_spec(manifest["spec"]))
+    return Work(day, FinishedRun(folder, manifest["outputs"])).results()
+
+
+def test_attacks_on_the_evidence_are_among_those_tried(folder):
+    found, _ = read_red_team(folder / "audit.json")
+    tried = {family(trial.attack) for trial in found.trials}
+    assert tried >= AIMED | {"sybil_split_k", "copycat"}
+    squats = [trial for trial in found.trials if family(trial.attack) == "squat"]
+    assert squats
+    assert all("knows=leak" in trial.attack for trial in squats)
+    assert not any(trial.assumes for trial in found.trials)  # no clock is forged, nobody saw the future
+
+
+def test_the_report_says_what_a_victim_loses_by_each_attack(folder, results):
+    found, _ = read_red_team(folder / "audit.json")
+    rows = {row["attack"]: row for row in red_team_section(found, results)["rows"]}
+    for finding in found.findings:
+        lost = finding.loss.trial.victim_loss
+        said = rows[finding.family]["loss"]
+        assert said["size"] == ("undefined" if lost is None else f"{lost:.0%}")
+        assert said["harmful"] == (finding.loss.by_evidence > 0.02)
+    assert "most a victim loses" in (folder / "report.html").read_text()
+
+
+def test_a_victim_of_evidence_is_named_above_the_table(folder, results, tmp_path):
+    found, _ = read_red_team(folder / "audit.json")
+    calm = red_team_section(found.model_copy(update={"findings": []}), results)["words"]
+    assert "By none did evidence cost anybody else more than 2%" in calm
+    first = found.findings[0]
+    trial = first.worst.model_copy(update={"victim": "000000002", "victim_loss": 0.87})
+    loss = Loss(trial=trial, untied=0.04, spared_by=["exact copies"])
+    ruined = found.model_copy(update={"findings": [first.model_copy(update={"loss": loss})]})
+    said = red_team_section(ruined, results)
+    assert (
+        f"By {first.family}, seller 2 lost 87% of its honest share (4% if nothing were tied)"
+        in said["words"]
+    )
+    (tmp_path / "audit.json").write_text(ruined.model_dump_json())
+    write_report(results, [], "0" * 64, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert '<span class="bad">87%</span> of <bdi>seller 2</bdi>' in page
+    assert "4% if nothing were tied; spared by exact copies" in page
