@@ -61,7 +61,7 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
                 providers=_PLAYERS,
                 only=ATTACKS,
                 out=state,
-                threshold=None if results.threshold.price is None else results.threshold,
+                threshold=results.threshold if results.threshold.measured else None,
             )
     except RunError:
         raise

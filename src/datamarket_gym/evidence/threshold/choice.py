@@ -67,6 +67,11 @@ class Threshold(BaseModel):
         return NONE if self.theta is None else self.theta
 
     @property
+    def measured(self) -> bool:
+        """Whether anything was measured that says which thresholds may be used."""
+        return self.price is not None or self.near_copies is not None
+
+    @property
     def floor(self) -> float | None:
         """The lowest threshold that may be used here; None where none may."""
         if self.price is not None and self.price.theta is None:
