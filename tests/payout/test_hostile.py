@@ -188,6 +188,22 @@ def test_data_that_teach_nothing_are_not_divided_by(tmp_path):
         run(tmp_path, columns, held)
 
 
+def test_whoever_stops_a_payday_is_named(tmp_path):
+    """Mislabelled units that outweigh all others: the error says whose they are."""
+    columns, rng = units(copies=0), np.random.default_rng(3)
+    label = np.arange(200) % 3
+    bad = 2.0 * np.eye(3, 6)[label] + rng.normal(0, 0.3, (200, 6))
+    columns = {
+        "id": [*columns["id"], *(f"bad {i}" for i in range(200))],
+        "identity": [*columns["identity"], *["saboteur"] * 200],
+        "label": np.concatenate([columns["label"], (label + 1) % 3]),
+        "time": np.arange(260.0),
+        "features": np.vstack([columns["features"], bad]),
+    }
+    with pytest.raises(DataMarketError, match="furthest below zero: 'saboteur'; look at their units first"):
+        run(tmp_path, columns)
+
+
 def test_errors_are_one_line_on_the_command_line(tmp_path):
     places = write(tmp_path / "in")
     done = subprocess.run(
