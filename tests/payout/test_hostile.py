@@ -170,7 +170,10 @@ def test_images_outside_their_folder_are_refused(tmp_path):
     ("change", "match"),
     [
         ({"features": np.full((66, 6), np.nan)}, "features"),
-        ({"features": np.eye(66, 6, -60) * 1e200 + 1.0}, "'features' of unit 'u60' .row 60. has 1e\\+200 as entry 0; remove"),
+        (
+            {"features": np.eye(66, 6, -60) * 1e200 + 1.0},
+            "'features' of unit 'u60' .row 60. has 1e\\+200 as entry 0; remove",
+        ),
         ({"features": np.zeros((66, 4))}, "same encoder|features"),
         ({"label": np.zeros(66, dtype=int)}, "single class"),
         ({"id": ["same"] * 66}, "appears in rows 0 and 1"),
@@ -200,7 +203,9 @@ def test_whoever_stops_a_payday_is_named(tmp_path):
         "time": np.arange(260.0),
         "features": np.vstack([columns["features"], bad]),
     }
-    with pytest.raises(DataMarketError, match="furthest below zero: 'saboteur'; look at their units first"):
+    with pytest.raises(
+        DataMarketError, match="furthest below zero: 'saboteur'; look at their units first"
+    ):
         run(tmp_path, columns)
 
 

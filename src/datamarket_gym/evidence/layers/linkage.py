@@ -84,7 +84,9 @@ def confirmations(
     for code, cell in set(zip(owner.tolist(), said, strict=True)):
         text = "" if cell is None else str(cell)
         parts = {part.strip() for part in text.split(";")}
-        read = [{place[name] for name in some if place.get(name, code) != code} for some in ({text}, parts)]
+        read = [
+            {place[name] for name in some if place.get(name, code) != code} for some in ({text}, parts)
+        ]
         found = {(code, other) for other in read[0] | read[1]}
         (unclear if read[0] and read[1] - read[0] else pairs).update(found)
     both = np.array(sorted((a, b) for a, b in pairs if a < b and (b, a) in pairs), dtype=np.int64)
