@@ -119,7 +119,7 @@ def test_supplied_edges_tie_identities_or_units(tmp_path):
 
 
 def test_a_split_unit_keeps_its_copies(tmp_path):
-    """A unit that was taken for a copy is untied from what it seemed to descend from; its own copies stay its copies."""
+    """A unit that was taken for a copy is untied from what it seemed to copy; its own copies stay."""
     rng = np.random.default_rng(4)
     columns = units(copies=0)
     victim = columns["features"][40:44]

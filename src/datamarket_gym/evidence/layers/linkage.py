@@ -80,7 +80,8 @@ def confirmations(
     themselves what somebody's list says would be confirmed by it.
     """
     place = {name: i for i, name in enumerate(names)}
-    pairs, unclear = set(), set()
+    pairs: set[tuple[int, int]] = set()
+    unclear: set[tuple[int, int]] = set()
     for code, cell in set(zip(owner.tolist(), said, strict=True)):
         text = "" if cell is None else str(cell)
         parts = {part.strip() for part in text.split(";")}
