@@ -121,7 +121,15 @@ def test_the_level_does_not_depend_on_the_order_of_rows_and_a_few_duplicates_do_
     assert near_copy_level(rows[::-1]) == level
     doubled = np.vstack([rows, rows[:3] + 1e-9])  # equal directions, other contents
     assert near_copy_level(doubled) < level + 0.05
-    assert near_copy_level(np.vstack([rows, rows + 1e-9])) == 1.0
+    assert near_copy_level(np.vstack([rows, rows + 1e-9])) is None
+
+
+def test_where_directions_repeat_equal_features_alone_count(rows):
+    """Prices and counts share directions with one another: a parallel unit is no copy."""
+    held = np.vstack([rows, 2.0 * rows])
+    assert found(units(np.vstack([3.0 * rows[:2], rows[2:3]])), HeldRows(held)) == [(2, 2, "identical")]
+    one = np.arange(1.0, 61.0)[:, None]
+    assert found(units(one + 0.5), HeldRows(one)) == []
 
 
 def test_no_honest_unit_of_synthetic_markets_is_hit():

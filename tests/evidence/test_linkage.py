@@ -65,11 +65,22 @@ def test_with_confirm_a_key_ties_those_who_name_each_other():
 
 
 def test_confirmations_are_mutual_and_names_may_hold_the_separator():
-    names = ["a", "a; b", "b", "c"]
-    said = ["a; b", "a", None, "a;b; nobody;c"]
+    names = ["a", "x; y", "b", "c"]
+    said = ["x; y", "a", None, "a;b; nobody;c"]
     both, alone = confirmations(names, np.arange(4), said)
     assert list(zip(both.left.tolist(), both.right.tolist(), strict=True)) == [(0, 1)]
     assert alone == [(3, 0), (3, 2)]
+
+
+@pytest.mark.parametrize("cheat", ["b; c", " b"])
+def test_a_name_like_somebodys_list_is_not_confirmed_by_it(cheat):
+    """a, b and c name one another; a cheat who is called what a's cell says is a claim, as is what is unclear now."""
+    names = ["a", "b", "c", cheat]
+    said = [cheat, "a;c", "a;b", "a"]
+    both, alone = confirmations(names, np.arange(4), said)
+    tied = set(zip(both.left.tolist(), both.right.tolist(), strict=True))
+    assert tied == {(1, 2)}
+    assert {(0, 3), (3, 0)} <= set(alone)
 
 
 @pytest.mark.parametrize("keys", ["", "device+", "device+time:soon", "device+time:-1"])

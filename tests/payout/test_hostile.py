@@ -170,6 +170,10 @@ def test_images_outside_their_folder_are_refused(tmp_path):
     ("change", "match"),
     [
         ({"features": np.full((66, 6), np.nan)}, "features"),
+        (
+            {"features": np.eye(66, 6, -60) * 1e200 + 1.0},
+            "'features' of unit 'u60' .row 60. has 1e.200 as entry 0",
+        ),
         ({"features": np.zeros((66, 4))}, "same encoder|features"),
         ({"label": np.zeros(66, dtype=int)}, "single class"),
         ({"id": ["same"] * 66}, "appears in rows 0 and 1"),
@@ -185,6 +189,24 @@ def test_data_that_teach_nothing_are_not_divided_by(tmp_path):
     columns["label"] = (columns["label"] + 1) % 3
     with pytest.raises(DataMarketError, match="nothing to divide by"):
         run(tmp_path, columns, held)
+
+
+def test_whoever_stops_a_payday_is_named(tmp_path):
+    """Mislabelled units that outweigh all others: the error says whose they are."""
+    columns, rng = units(copies=0), np.random.default_rng(3)
+    label = np.arange(200) % 3
+    bad = 2.0 * np.eye(3, 6)[label] + rng.normal(0, 0.3, (200, 6))
+    columns = {
+        "id": [*columns["id"], *(f"bad {i}" for i in range(200))],
+        "identity": [*columns["identity"], *["saboteur"] * 200],
+        "label": np.concatenate([columns["label"], (label + 1) % 3]),
+        "time": np.arange(260.0),
+        "features": np.vstack([columns["features"], bad]),
+    }
+    with pytest.raises(
+        DataMarketError, match="furthest below zero: 'saboteur'; look at their units first"
+    ):
+        run(tmp_path, columns)
 
 
 def test_errors_are_one_line_on_the_command_line(tmp_path):

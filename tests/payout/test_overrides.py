@@ -1,10 +1,12 @@
 """Overrides and supplied ties: signed off, listed, and doing what they say."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from payout_files import cents, payments, run, units
+from payout_files import cents, payments, run, units, validation
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components
@@ -114,3 +116,43 @@ def test_supplied_edges_tie_identities_or_units(tmp_path):
     pq.write_table(pa.table({"id_l": ["u0"], "id_r": ["u1"], "probability": [1.7]}), pairs)
     with pytest.raises(DataMarketError, match="row 0"):
         run(tmp_path / "bad", linkage={"edges": str(pairs)})
+
+
+def test_a_split_unit_keeps_its_copies(tmp_path):
+    """A unit that was taken for a copy is untied from what it seemed to copy; its own copies stay."""
+    rng = np.random.default_rng(4)
+    columns = units(copies=0)
+    victim = columns["features"][40:44]
+    later = [victim + rng.normal(0, 1e-6, victim.shape), victim]
+    columns = {
+        "id": [*columns["id"], *(f"copy {i}" for i in range(8))],
+        "identity": [*columns["identity"], *["thief"] * 8],
+        "label": np.concatenate([columns["label"], np.tile(columns["label"][40:44], 2)]),
+        "time": np.arange(68.0),
+        "features": np.vstack([columns["features"], *later]),
+    }
+    columns["features"][10:14] = victim + rng.normal(
+        0, 1e-3, victim.shape
+    )  # which the victim seems to copy
+    held = validation(n=120)
+    plain = run(tmp_path / "plain", columns, held, theta="0.999")
+    named = [f"u{i}" for i in range(40, 44)]
+    file = written(tmp_path / "o.toml", f"[[split]]\nunits = {json.dumps(named)}\n{SIGNED}")
+    split = run(tmp_path / "split", columns, held, overrides=file, theta="0.999")
+    roots = {}
+    for row in pq.read_table(split / "clusters.parquet").to_pylist():
+        roots.setdefault(row["cluster"], []).append(row["unit"])
+    tied = sorted(sorted(group) for group in roots.values() if len(group) > 1)
+    assert tied == [[f"copy {i}", f"copy {i + 4}", f"u{40 + i}"] for i in range(4)]
+    assert cents(plain)["thief"] == cents(split)["thief"] == 0
+
+
+def test_a_split_of_the_earliest_says_what_to_name_instead(tmp_path):
+    columns = units()
+    row = pq.read_table(run(tmp_path / "plain", columns) / "evidence.parquet").to_pylist()[0]
+    first, second = sorted((row["left"], row["right"]), key=lambda name: columns["id"].index(name))
+    file = written(tmp_path / "o.toml", f'[[split]]\nunits = ["{first}"]\n{SIGNED}')
+    with pytest.raises(
+        DataMarketError, match=f"{first!r}, which descends from no other .* such as {second!r}"
+    ):
+        run(tmp_path / "split", columns, overrides=file)

@@ -174,3 +174,8 @@ def test_a_blank_beacon_is_an_error_and_not_a_run_without_one(blank):
     """Somebody announced a text, and the variable that should hold it was empty."""
     with pytest.raises(ParameterError, match="give the text that was announced, or leave it out"):
         spec(beacon=blank)
+
+
+def test_a_beacon_that_no_file_can_hold_is_an_error_in_words():
+    with pytest.raises(ParameterError, match="cannot be read"):
+        spec(beacon="round \udcff")

@@ -21,3 +21,6 @@ Codes: TypeAlias = NDArray[np.int64]
 
 Keys: TypeAlias = NDArray[np.bytes_]
 """Shape (r,), dtype S64: a sha256 in hexadecimal per unit or per player."""
+
+LARGEST = 1e150
+"""The largest number that a feature may be: squares of larger ones overflow."""

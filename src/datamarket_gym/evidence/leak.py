@@ -150,7 +150,7 @@ def _spaces(submission: Submission, held: HeldRows) -> Iterator[tuple[Features, 
 class _Known:
     """What is worked out once for validation rows: from which cosine on a unit is a copy, and directions."""
 
-    level: float | None  # None for too few rows
+    level: float | None  # None where no direction tells a copy
     directions: Features
 
 
@@ -161,7 +161,10 @@ def _known(rows: LabelledVectors) -> _Known:
 
 
 def near_copy_level(rows: Features) -> float | None:
-    """The cosine from which on a unit counts as a copy of a validation row; None for too few rows."""
+    """The cosine from which on a unit counts as a copy of a validation row.
+
+    None where no direction tells a copy: for too few rows, or where one in ten has an equal among the others.
+    """
     # Each content once, in its order: the order of rows does not matter.
     pool = LabelledVectors(rows, np.zeros(len(rows), dtype=np.int64)).pool().vectors
     pool = pool[np.linalg.norm(pool, axis=1) > 0][:_SAMPLE]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.arrays import LARGEST, CoalitionMatrix, Codes, Features, Values
 from datamarket_gym.core.registry import Kind
 
 if TYPE_CHECKING:
@@ -80,9 +80,6 @@ class Learner(ABC):
 LEARNERS: Kind[Learner] = Kind("learner", Learner)
 
 
-_LARGEST = 1e150  # squares of larger numbers overflow
-
-
 def check_rows(rows: TrainingRows, validation: ValidationRows) -> None:
     """Refuse tables of unequal shape, numbers that are not finite and codes out of range."""
     _check_table("training", rows.features, len(rows.label))
@@ -122,13 +119,13 @@ def _check_table(name: str, features: Features, n_labels: int) -> None:
     if not features.shape[1]:
         raise SubmissionError(f"{name} rows have no features; pass at least one number for each row")
     peak = np.maximum(features.max(axis=1), -features.min(axis=1))  # NaN where a row has one
-    good = peak <= _LARGEST
+    good = peak <= LARGEST
     if not good.all():
         row = int((~good).argmax())
-        column = int((~(np.abs(features[row]) <= _LARGEST)).argmax())
+        column = int((~(np.abs(features[row]) <= LARGEST)).argmax())
         raise SubmissionError(
             f"{name} row {row}: feature {column} is {features[row, column]}; drop the row or put "
-            f"a finite number there (at most {_LARGEST:g} in size)"
+            f"a finite number there (at most {LARGEST:g} in size)"
         )
 
 

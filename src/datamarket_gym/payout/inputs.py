@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.arrays import LARGEST, Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.files import require_two_files
@@ -139,6 +139,8 @@ def _assembled(rows: Rows, held: Held, sample: Held | None, files: FileHashes) -
     _require_alike(rows, held, "validation")
     if sample is not None:
         _require_alike(rows, sample, "reference")
+    for what, matrix in (("features", rows.features), ("embedding", rows.embedding)):
+        _require_size(what, matrix, rows.ids)
     seen: dict[str, int] = {}
     for row, name in enumerate(rows.ids):
         if seen.setdefault(name, row) != row:
@@ -193,6 +195,17 @@ def _require_alike(rows: Rows, held: Held, whose: str) -> None:
             f"the features of the submissions are {theirs_only!r} where those of the {whose} rows are "
             f"{ours_only!r}; give both tables the same columns"
         )
+
+
+def _require_size(what: str, matrix: Features | None, ids: list[str]) -> None:
+    """Refuse numbers so large that distances to them overflow, by the name of the unit."""
+    if matrix is None or max(matrix.max(), -matrix.min()) <= LARGEST:
+        return
+    row, entry = np.argwhere(np.abs(matrix) > LARGEST)[0].tolist()
+    raise SubmissionError(
+        f"{what!r} of unit {ids[row]!r} (row {row}) has {matrix[row, entry]:g} as entry {entry}; remove the unit or "
+        f"fill in a number of at most {LARGEST:g} in size"
+    )
 
 
 def _derived(rows: Rows) -> int:

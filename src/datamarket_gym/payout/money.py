@@ -24,11 +24,13 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.payout.names import visible
 
 _DIGITS = {"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3} | dict.fromkeys(
     ("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"),
     0,
 )  # fmt: skip
+_NAMED = 3  # in an error
 _MOST = 10**15  # minor units; beyond it an amount is surely a mistake
 
 
@@ -99,7 +101,8 @@ def divide(
     if total <= 0:
         raise DataMarketError(
             "the scores do not add up to anything above zero, so there is nothing to divide by: on these "
-            "validation rows the data teach no more than chance; check labels and validation rows"
+            f"validation rows the data teach no more than chance; {_to_look_at(weight, names)}check labels and "
+            "validation rows"
         )
     due = [Fraction(amount * w, total) for w in weight]
     due = [e + o for e, o in zip(due, opening or [0] * len(due), strict=True)]
@@ -120,6 +123,15 @@ def divide(
     entitled = largest_remainder(amount + sum(opening or []), due, order)
     balance = [e - p for e, p in zip(entitled, paid, strict=True)]
     return Division(paid, entitled, balance, exact)
+
+
+def _to_look_at(weight: Sequence[int], names: Sequence[str]) -> str:
+    """Who takes most away, where others bring something: a few mislabelled units must not stop a payday unseen."""
+    harm = sorted((w, name) for w, name in zip(weight, names, strict=True) if w < 0)[:_NAMED]
+    if not harm or max(weight) <= 0:
+        return ""
+    told = ", ".join(repr(visible(name)) for _, name in harm)
+    return f"furthest below zero: {told}; look at their units first and pay without those that are wrong, or "
 
 
 def largest_remainder(amount: int, exact: Sequence[Fraction], order: Sequence[int]) -> list[int]:

@@ -15,7 +15,9 @@ A TOML file::
     date = 2026-05-31
 
 ``units`` unties or ties units (evidence), ``identities`` unties or ties payees (linkage). A split
-cuts every tie between the listed ones and all others, and between the listed ones themselves.
+cuts every tie between the listed ones and all others, and between the listed ones themselves. Of ties by descent it
+cuts those by which a listed unit descends from another, and not those of units that descend from it: its copies stay
+its copies, or whoever copied it would be paid for being caught.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components, star
+
+DESCENT = ("exact_hash", "lineage", "trusted source")
+"""The reasons of `evidence.lineage`, whose ties have a direction."""
 
 
 class Override(BaseModel):
@@ -86,17 +91,43 @@ def read_overrides(path: Path | None) -> list[Override]:
     return out
 
 
-def overridden(edges: Edges, overrides: Sequence[Override], ids: Sequence[str], kind: str) -> Edges:
-    """Edges after the overrides of a kind (``units`` or ``identities``): first splits, then joins."""
+def overridden(
+    edges: Edges, overrides: Sequence[Override], ids: Sequence[str], kind: str, rank: Codes | None = None
+) -> Edges:
+    """Edges after the overrides of a kind (``units`` or ``identities``): first splits, then joins.
+
+    ``rank`` is the seniority of units: of two that are tied by descent the later descends from the earlier.
+    """
     place = {name: i for i, name in enumerate(ids)}
     for each in (o for o in overrides if o.action == "split"):
-        edges = _without(edges, _places(getattr(each, kind), place, kind), len(ids))
+        apart = _places(getattr(each, kind), place, kind)
+        descent = np.isin(edges.reason, DESCENT if rank is not None else ())
+        other = _without(edges.where(~descent), apart, len(ids))
+        edges = edges.where(descent)
+        if rank is not None and len(edges):
+            edges = _undescended(edges, apart, rank, ids)
+        edges = Edges.concat([edges, other])
     joined = [edges]
     for each in (o for o in overrides if o.action == "join"):
         tied = _places(getattr(each, kind), place, kind)
         if len(tied):
             joined.append(Edges.of(np.repeat(tied[:1], len(tied) - 1), tied[1:], "override"))
     return Edges.concat(joined)
+
+
+def _undescended(edges: Edges, apart: Codes, rank: Codes, ids: Sequence[str]) -> Edges:
+    """Ties by descent without those of the listed units to what they descend from; twins descend from each other."""
+    later, earlier = rank[edges.left] >= rank[edges.right], rank[edges.left] <= rank[edges.right]
+    cut = (later & np.isin(edges.left, apart)) | (earlier & np.isin(edges.right, apart))
+    untied = np.isin(apart, np.concatenate([edges.left[cut], edges.right[cut]]))
+    for unit in apart[~untied].tolist():
+        below = np.concatenate([edges.right[edges.left == unit], edges.left[edges.right == unit]])
+        if len(below):
+            raise DataMarketError(
+                f"an override splits {ids[unit]!r}, which descends from no other unit, so nothing would be untied; "
+                f"name what descends from it instead, such as {ids[below[0]]!r}"
+            )
+    return edges.where(~cut)
 
 
 def _without(edges: Edges, apart: Codes, n: int) -> Edges:

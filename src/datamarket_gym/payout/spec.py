@@ -110,6 +110,10 @@ class PayoutSpec(Document):
                 value,
                 "give the text that was announced, or leave it out: the validation rows then decide",
             )
+        if value is not None and not value.isprintable():
+            raise ParameterError(
+                "beacon", ascii(value), "it holds characters that cannot be read; announce plain text"
+            )
         return value
 
     @field_validator("opens", "closes", mode="before")

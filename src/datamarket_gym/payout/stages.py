@@ -18,6 +18,7 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Format, Run
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.evidence.leak import Leaks, find_leaks
+from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.learners.oracle import require_learnable
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.evidence import known_ties, payees
@@ -180,7 +181,8 @@ class Work:
 
         ties = self._kept("ties", Clusters, tied)
         overrides = [o.without(day.inputs.aside) for o in day.overrides]
-        edges = overridden(ties.edges, overrides, day.inputs.ids, "units")
+        rank = seniority_ranks(submission, mechanism.lot)
+        edges = overridden(ties.edges, overrides, day.inputs.ids, "units", rank)
         return clusters_by(submission, edges, ties.granularity, mechanism.lot)
 
     def paid(self, mechanism: Mechanism, clusters: Clusters, prefix: str, *, groups: bool) -> Payments:

@@ -18,6 +18,10 @@ COMMON = 20
 CLEARLY = 10
 """Pay counts as clear from a tenth of an equal share on, as in `judge.metrics.clearly_paid`."""
 
+ODD, FEW = 1.25, 0.01
+"""Lengths of units are odd beyond this factor of those of all validation rows, and told where this share of units is,
+beyond the 2 in rows + 1 that lie outside by chance."""
+
 
 def warnings_of(results: Results) -> list[StandingWarning]:
     """All warnings of a run, in the order in which they are shown."""
@@ -26,6 +30,8 @@ def warnings_of(results: Results) -> list[StandingWarning]:
         _joined,
         _loses_half,
         _collapse,
+        _balances,
+        _lengths,
         _claims,
         _common_keys,
         _look_alikes,
@@ -127,6 +133,53 @@ def _collapse(results: Results) -> StandingWarning | None:
         f"One tree holds {found.largest:,} of {found.units:,} different units",
         f"{found.words}.",
         count=found.largest,
+    )
+
+
+def _balances(results: Results) -> StandingWarning | None:
+    """Balances of a size that would decide the runs to come: scores below zero almost cancel those above."""
+    balance, names = results.division.balance, results.names
+    owed = sum(each for each in balance if each > 0)
+    if 2 * owed <= results.spec.minor:
+        return None
+    text, currency = results.spec.money.text, results.spec.currency
+    below = sorted((each, name) for each, name in zip(balance, names, strict=True) if each < 0)
+    return StandingWarning.of(
+        "large_balances",
+        f"{currency} {text(owed)} would be carried to the next run",
+        "Scores below zero almost cancel those above, so everybody is entitled to much more than there is. A run "
+        "that takes these balances up (--carry-from) pays by them, and next to nothing for what is new in it. Look at "
+        "the units of those below zero: they may be mislabelled so as to do this. Pay again without them, or with "
+        "--negative zero.",
+        [f"“{visible(name)}”: {currency} {text(each)}" for each, name in below],
+    )
+
+
+def _lengths(results: Results) -> StandingWarning | None:
+    """Units shorter or longer than any validation row is: no encoder made both."""
+    inputs = results.inputs
+    ours, held = (
+        np.linalg.norm(each, axis=1) for each in (inputs.submission.features, inputs.validation_features)
+    )
+    low, high = held.min(), held.max()
+    odd = np.flatnonzero((ours < low / ODD) | (ours > high * ODD))
+    if len(odd) <= (FEW + 2 / (len(held) + 1)) * len(ours):
+        return None
+    whose, count = np.unique(inputs.owner[odd], return_counts=True)
+    order = np.lexsort((whose, -count))
+    return StandingWarning.of(
+        "odd_lengths",
+        f"{counted(len(odd), 'unit')} of {counted(len(whose), 'identity', 'identities')} are shorter or longer than "
+        f"all validation rows ({low:.3g} to {high:.3g})",
+        "Nearest neighbours go by distance, so whoever shortens their vectors comes nearer to every validation row "
+        "and is paid for it; evidence goes by direction and sees nothing. Embed what was submitted yourself (--text, "
+        "--images), or bring these units to the length of the others, and pay again.",
+        [
+            f"“{visible(inputs.identities[whose[i]])}”: {counted(int(count[i]), 'unit')}, in the median "
+            f"{np.median(ours[odd][inputs.owner[odd] == whose[i]]):.3g} long"
+            for i in order
+        ],
+        len(odd),
     )
 
 

@@ -25,6 +25,8 @@ NAMES = (
     "loses_half",
     "joined_identities",
     "collapse",
+    "large_balances",
+    "odd_lengths",
     "claims",
     "common_keys",
     "look_alikes",

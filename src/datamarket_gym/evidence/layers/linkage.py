@@ -75,18 +75,24 @@ def confirmations(
 ) -> tuple[Edges, list[tuple[int, int]]]:
     """Ties between identities that name each other, and the pairs (who, whom) of which one alone does.
 
-    ``said[i]`` is the cell of a unit of identity ``owner[i]``. A name that nobody has says nothing.
+    ``said[i]`` is the cell of a unit of identity ``owner[i]``. A name that nobody has says nothing. A cell that can be
+    read in two ways, as one name that holds the separator and as several, ties nobody: otherwise whoever calls
+    themselves what somebody's list says would be confirmed by it.
     """
     place = {name: i for i, name in enumerate(names)}
-    pairs = set()
+    pairs: set[tuple[int, int]] = set()
+    unclear: set[tuple[int, int]] = set()
     for code, cell in set(zip(owner.tolist(), said, strict=True)):
         text = "" if cell is None else str(cell)
-        for name in [text] if text in place else [part.strip() for part in text.split(";")]:
-            if place.get(name, code) != code:
-                pairs.add((code, place[name]))
+        parts = {part.strip() for part in text.split(";")}
+        read = [
+            {place[name] for name in some if place.get(name, code) != code} for some in ({text}, parts)
+        ]
+        found = {(code, other) for other in read[0] | read[1]}
+        (unclear if read[0] and read[1] - read[0] else pairs).update(found)
     both = np.array(sorted((a, b) for a, b in pairs if a < b and (b, a) in pairs), dtype=np.int64)
     both = both.reshape(-1, 2)
-    alone = sorted((a, b) for a, b in pairs if (b, a) not in pairs)
+    alone = sorted({(a, b) for a, b in pairs if (b, a) not in pairs} | (unclear - pairs))
     return Edges.of(both[:, 0], both[:, 1], "both confirm"), alone
 
 

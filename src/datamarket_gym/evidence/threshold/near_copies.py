@@ -30,20 +30,28 @@ _BLOCK = 8192
 _EQUAL = 1e-12  # directions closer than this are one
 
 
-def copy_level(rows: Features, share: float, times: float = 1.0) -> float:
-    """The level of near copies by different rows: a ``share`` of units is that near to one of ``times`` as many."""
+def copy_level(rows: Features, share: float, times: float = 1.0) -> float | None:
+    """The level of near copies by different rows: a ``share`` of units is that near to one of ``times`` as many.
+
+    None where one row in ten has an equal direction among the others: no direction then tells a copy.
+    """
     some = Embeddings(rows)
     noisy = ATTACKS.create(variants_for(some))
     copies = variant_similarities(some, noisy, np.arange(len(rows)), _SEED)
     strangers = stranger_level(directions(rows), share, times)
+    if strangers is None:
+        return None
     return max(strangers, (strangers + float(np.quantile(copies, 0.10))) / 2)
 
 
-def stranger_level(unit: Features, share: float, times: float = 1.0) -> float:
-    """The cosine with its nearest stranger that a ``share`` of units reach, of ``times`` as many others as rows."""
+def stranger_level(unit: Features, share: float, times: float = 1.0) -> float | None:
+    """The cosine with its nearest stranger that a ``share`` of units reach, of ``times`` as many others as rows.
+
+    None where one row in ten has an equal direction among the others.
+    """
     middle, near = np.log(np.maximum(1.0 - np.quantile(_nearest_others(unit), [0.5, 0.9]), _EQUAL))
-    if near == math.log(_EQUAL):  # one row in ten has an equal: no direction tells a copy
-        return 1.0
+    if near == math.log(_EQUAL):
+        return None
     at_half, at_tenth, at_share = (math.log(-math.log1p(-part)) for part in (0.5, 0.1, share))
     slope = (middle - near) / (at_half - at_tenth)  # 2 / d
     return 1.0 - math.exp(middle - slope * (at_half - at_share + math.log(times)))
