@@ -115,7 +115,11 @@ def test_the_past_is_immune(seed, theta, future, block):
 def test_nobody_who_comes_later_is_paid_for_the_past(seed, times):
     """The theorem through `Mechanism.pay`: of each past unit the same identities own the same shares, ==."""
     market = ProviderMarket.from_task(
-        "synthetic(n_providers=4, per_provider=30)", seed=seed, learner="knn", utility="chance", times=times
+        "synthetic(n_providers=4, per_provider=30)",
+        seed=seed,
+        learner="knn",
+        utility="chance",
+        times=times,
     )
     past, oracle = market.honest.submission, market.utility_oracle()
     m = mechanism("recommended/lineage@0.85", beacon="a round")
@@ -134,14 +138,22 @@ def test_nobody_who_comes_later_is_paid_for_the_past(seed, times):
         paid = m.pay(some, oracle)
         owners = {cluster: set() for cluster in range(paid.clusters.n_clusters)}
         for cluster, who, share in zip(
-            paid.shares.cluster.tolist(), paid.shares.identity.tolist(), paid.shares.share.tolist(), strict=True
+            paid.shares.cluster.tolist(),
+            paid.shares.identity.tolist(),
+            paid.shares.share.tolist(),
+            strict=True,
         ):
             owners[cluster] |= {(some.identities[who], share)} if share else set()
-        return {unit: owners[c] for unit, c in zip(some.id.tolist(), paid.clusters.label.tolist(), strict=True)}
+        return {
+            unit: owners[c]
+            for unit, c in zip(some.id.tolist(), paid.clusters.label.tolist(), strict=True)
+        }
 
     before, after = shares(past), shares(everything)
     assert {unit: after[unit] for unit in before} == before
-    assert any(after[unit] == after[old] for unit in later.id.tolist() for old in before)  # some were tied
+    assert any(
+        after[unit] == after[old] for unit in later.id.tolist() for old in before
+    )  # some were tied
 
 
 def test_components_are_not_immune_to_a_bridge():

@@ -51,17 +51,19 @@ def units(features, embedding=None):
     )
 
 
-def test_validation_embeddings_of_another_width_are_refused_by_the_column():
+@pytest.mark.parametrize("leak_check", ["drop", "off"])
+def test_validation_embeddings_of_another_width_are_refused_by_the_column(leak_check):
     rng = np.random.default_rng(0)
     rows, label = rng.normal(size=(60, 8)), np.arange(60) % 2
     utility = UtilityOracle(rows, label, Utility("knn@3"), embedding=rng.normal(size=(60, 16)))
     submitted = units(rng.normal(size=(30, 8)), rng.normal(size=(30, 12)))
     with pytest.raises(SubmissionError, match=r"'embedding' has 12 numbers .* validation rows have 16"):
-        mechanism("recommended").pay(submitted, utility)
+        mechanism("recommended", leak_check=leak_check).pay(submitted, utility)
 
 
-def test_validation_features_of_another_width_are_refused_by_the_column():
+@pytest.mark.parametrize("leak_check", ["drop", "off"])
+def test_validation_features_of_another_width_are_refused_by_the_column(leak_check):
     rng = np.random.default_rng(0)
     utility = UtilityOracle(rng.normal(size=(60, 8)), np.arange(60) % 2, Utility("knn@3"))
     with pytest.raises(SubmissionError, match=r"'features' has 5 numbers .* validation rows have 8"):
-        mechanism("recommended").pay(units(rng.normal(size=(30, 5))), utility)
+        mechanism("recommended", leak_check=leak_check).pay(units(rng.normal(size=(30, 5))), utility)

@@ -208,6 +208,8 @@ def test_trees_count_payees_not_names(tmp_path):
     assert found(apart)["joined_identities"].count == 2
     assert "2 trees of tied units join 5 payees or more" in found(apart)["joined_identities"].title
     assert "owned by “seller 0”" in found(apart)["joined_identities"].items[0]
+    once = run(tmp_path / "once", market(names, shared=1))
+    assert found(once)["joined_identities"].title == "1 tree of tied units joins 5 payees or more"
     four = run(tmp_path / "four", market(names[:4], shared=2))
     assert "join 4 payees or more" in found(four)["joined_identities"].title  # all there are
     two = run(tmp_path / "two", market(names[:2], shared=2))
