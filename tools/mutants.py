@@ -54,8 +54,8 @@ AREAS = {
     ),
     "evidence": (
         "evidence/graph* evidence/lineage* evidence/order* evidence/dates* evidence/leak* evidence/threshold/*",
-        "meaning/test_evidence* meaning/test_threshold* evidence/test_* pipeline/test_set_aside* pipeline/test_undated* "
-        "payout/test_one_policy* payout/test_threshold*",
+        "meaning/test_evidence* meaning/test_threshold* evidence/test_* pipeline/test_set_aside* "
+        "pipeline/test_undated* payout/test_one_policy* payout/test_threshold*",
     ),
     "metrics": (
         "judge/metrics*",
