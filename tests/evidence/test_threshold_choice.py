@@ -6,7 +6,7 @@ import pytest
 from datamarket_gym import Submission, Utility, UtilityOracle, mechanism
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.evidence.threshold.choice import Threshold
-from datamarket_gym.evidence.threshold.price import HonestPrice
+from datamarket_gym.evidence.threshold.price import GRID, HonestPrice
 
 
 def price(theta):
@@ -34,6 +34,7 @@ def test_where_nothing_was_measured_no_threshold_is_admitted():
 
 def test_the_lowest_is_the_floor_rounded_up_to_hundredths():
     floors = [(0.74, None, 0.74), (0.74, 0.7401, 0.75), (0.58, 0.57, 0.58), (0.8, 0.999, 1.0)]
+    floors += [(theta, None, theta) for theta in GRID.tolist()]  # 100 * 0.55 is more than 55
     for lowest, crowding, theta in floors:
         found = Threshold(why="as said", price=price(lowest), crowding=crowding)
         assert found.lowest == theta
