@@ -84,6 +84,20 @@ def test_every_area_has_modules_and_tests(tools):
         assert mutants.matching(root / "tests", tests), f"{area} has no tests"
 
 
+def test_judgements_are_of_lines_that_are_there(tools):
+    """A module that was renamed loses its judgements without a word."""
+    mutants = tools[0]
+    texts = {}
+    for path in mutants.matching(TOOLS.parent / mutants.PACKAGE, "*"):
+        lines = {
+            " ".join(line.split("#")[0].split())
+            for line in path.read_text(encoding="utf-8").splitlines()
+        }
+        texts.setdefault(path.name, set()).update(lines)
+    for name, line, _ in mutants.equivalent():
+        assert line in texts.get(name, set()), f"{name} has no line {line!r}"
+
+
 def test_the_sample_depends_on_the_seed_alone(tools):
     both = ["metrics", "payout/money"]
     first, again, other = (

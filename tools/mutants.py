@@ -53,10 +53,18 @@ AREAS = {
         "learners/test_logistic*",
     ),
     "evidence": (
-        "evidence/graph* evidence/threshold/*",
-        "meaning/test_evidence* meaning/test_threshold* evidence/test_* payout/test_one_policy* payout/test_threshold*",
+        "evidence/graph* evidence/lineage* evidence/order* evidence/dates* evidence/leak* evidence/threshold/*",
+        "meaning/test_evidence* meaning/test_threshold* evidence/test_* pipeline/test_set_aside* "
+        "pipeline/test_undated* payout/test_one_policy* payout/test_threshold*",
     ),
-    "metrics": ("judge/metrics*", "meaning/test_metrics* judge/test_metrics* judge/test_clear*"),
+    "metrics": (
+        "judge/metrics*",
+        "meaning/test_metrics* judge/test_metrics* judge/test_clear* judge/test_harm*",
+    ),
+    "warnings": (
+        "payout/warn* payout/clock* payout/lots* payout/confusables*",
+        "payout/test_warnings* payout/test_clock* payout/test_sources* payout/test_confusables* payout/test_names*",
+    ),
 }
 
 

@@ -59,6 +59,25 @@ def test_the_price_is_a_mean_over_deals_of_rows_drawn_by_content_alone():
     assert np.std(drawn) > 0
 
 
+def test_three_standard_errors_over_the_deals_count(monkeypatch):
+    """Half of the deals cost x, half nothing: mean x / 2, standard error x / (2 sqrt(19)), their bound 0.844 x."""
+    made = iter(range(DEALS))
+
+    class Half:
+        def __init__(self, *_):
+            self.dear = next(made) % 2
+
+        def price(self, theta):
+            return self.dear * (0.0118 if theta >= 0.8 else 0.0119)
+
+    monkeypatch.setattr(module, "_Deal", Half)
+    found = honest_price(VECTORS, LABEL)
+    assert found.thetas[0] == 1.0
+    assert found.theta == 0.8
+    assert found.prices[-1] == pytest.approx(0.0119 / 2)
+    assert found.errors[-1] == pytest.approx(0.0119 / 2 / np.sqrt(19), abs=1e-6)
+
+
 def test_a_dip_below_a_dear_threshold_is_not_taken(monkeypatch):
     def priced(self, theta):
         return 0.02 if theta == 0.8 else 0.0

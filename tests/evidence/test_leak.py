@@ -62,6 +62,14 @@ def test_a_row_under_small_noise_or_scaled_is_found(rows, noise):
     assert found(units(moved), HeldRows(rows)) == [(i, i, "features") for i in range(40)]
 
 
+def test_of_several_rows_that_a_unit_is_like_the_nearest_is_named(rows):
+    near = rows[5] + 0.1 * rows[6]
+    held = np.vstack([rows, near, near])
+    leaks = find_leaks(units(np.vstack([1.0001 * near + 1e-4, rows[5] + 1e-4])), HeldRows(held))
+    assert leaks.row.tolist() == [120, 5]  # of rows equally near the first
+    assert leaks.likeness.min() > 0.9999
+
+
 def test_far_noise_is_not_found(rows):
     moved = rows + np.random.default_rng(2).normal(0, 1.5, rows.shape)
     assert found(units(moved), HeldRows(rows)) == []

@@ -6,7 +6,7 @@ import pytest
 from datamarket_gym import Submission, Utility, UtilityOracle, mechanism
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.evidence.threshold.choice import Threshold
-from datamarket_gym.evidence.threshold.price import HonestPrice
+from datamarket_gym.evidence.threshold.price import GRID, HonestPrice
 
 
 def price(theta):
@@ -34,6 +34,7 @@ def test_where_nothing_was_measured_no_threshold_is_admitted():
 
 def test_the_lowest_is_the_floor_rounded_up_to_hundredths():
     floors = [(0.74, None, 0.74), (0.74, 0.7401, 0.75), (0.58, 0.57, 0.58), (0.8, 0.999, 1.0)]
+    floors += [(theta, None, theta) for theta in GRID.tolist()]  # 100 * 0.55 is more than 55
     for lowest, crowding, theta in floors:
         found = Threshold(why="as said", price=price(lowest), crowding=crowding)
         assert found.lowest == theta
@@ -51,17 +52,19 @@ def units(features, embedding=None):
     )
 
 
-def test_validation_embeddings_of_another_width_are_refused_by_the_column():
+@pytest.mark.parametrize("leak_check", ["drop", "off"])
+def test_validation_embeddings_of_another_width_are_refused_by_the_column(leak_check):
     rng = np.random.default_rng(0)
     rows, label = rng.normal(size=(60, 8)), np.arange(60) % 2
     utility = UtilityOracle(rows, label, Utility("knn@3"), embedding=rng.normal(size=(60, 16)))
     submitted = units(rng.normal(size=(30, 8)), rng.normal(size=(30, 12)))
     with pytest.raises(SubmissionError, match=r"'embedding' has 12 numbers .* validation rows have 16"):
-        mechanism("recommended").pay(submitted, utility)
+        mechanism("recommended", leak_check=leak_check).pay(submitted, utility)
 
 
-def test_validation_features_of_another_width_are_refused_by_the_column():
+@pytest.mark.parametrize("leak_check", ["drop", "off"])
+def test_validation_features_of_another_width_are_refused_by_the_column(leak_check):
     rng = np.random.default_rng(0)
     utility = UtilityOracle(rng.normal(size=(60, 8)), np.arange(60) % 2, Utility("knn@3"))
     with pytest.raises(SubmissionError, match=r"'features' has 5 numbers .* validation rows have 8"):
-        mechanism("recommended").pay(units(rng.normal(size=(30, 5))), utility)
+        mechanism("recommended", leak_check=leak_check).pay(units(rng.normal(size=(30, 5))), utility)

@@ -1,9 +1,12 @@
-"""The pages on the paper's interface and on watermarks say what runs, and the measured rates are there."""
+"""The pages on the paper's interface, lineage, paydays and watermarks say what runs, and measured rates are there."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from datamarket_gym.payout.overrides import read_overrides
+from datamarket_gym.payout.spec import payout_spec
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -48,3 +51,21 @@ def test_the_watermark_page_runs_and_holds_measured_rates():
     unmarked = re.findall(r"a mark read in (\d+) of (\d+) unmarked", page)
     assert len(unmarked) == 4
     assert len(re.findall(r"^\| unchanged \|", page, re.MULTILINE)) == 2
+
+
+def test_the_lineage_page_runs():
+    """Every edge is a unit and its parent: as many trees as units without one."""
+    scope = run_page("lineage.md")
+    clusters, honest = scope["clusters"], len(scope["market"].honest.submission)
+    assert clusters.n_clusters + len(clusters.edges) == len(scope["submission"])
+    assert (clusters.n_clusters, len(clusters.edges)) == (honest, 20)
+
+
+def test_the_settings_and_overrides_of_the_payout_page_are_read(tmp_path):
+    page = (DOCS / "payout.md").read_text(encoding="utf-8")
+    settings, overrides = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    for name, text in (("payout.toml", settings), ("overrides.toml", overrides)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = payout_spec(tmp_path / "payout.toml", {})
+    assert (found.opens, found.linkage.confirm) == ("2026-05-01", "same_as")
+    assert [signed.by for signed in read_overrides(tmp_path / "overrides.toml")] == ["R. Okafor"] * 2

@@ -6,8 +6,9 @@ import pytest
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import predict_theta
+from datamarket_gym.evidence.threshold import crowding
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, chaining_floors
-from datamarket_gym.evidence.threshold.crowding import floor_among, highest_cosines
+from datamarket_gym.evidence.threshold.crowding import directions, floor_among, highest_cosines
 from datamarket_gym.evidence.threshold.floors import Merges, variant_similarities
 from datamarket_gym.world.data import Embeddings
 
@@ -111,9 +112,20 @@ def test_the_simulated_markets_are_averaged():
 def test_crowding_takes_at_most_one_honest_unit_in_twenty_for_a_copy():
     rng = np.random.default_rng(2)
     honest, submitted = rng.normal(size=(1000, 6)), rng.normal(size=(40, 6))
-    directions = honest / np.linalg.norm(honest, axis=1, keepdims=True)
-    nearest = np.sort(highest_cosines(directions, submitted))
-    floor = floor_among(directions, submitted)
+    unit = directions(honest)
+    nearest = np.sort(highest_cosines(unit, submitted))
+    floor = floor_among(unit, submitted)
     assert (nearest >= floor).sum() == 50
     just_below = nearest[nearest < floor][-1]
     assert (nearest >= just_below).mean() > 0.05  # the smallest such threshold
+
+
+def test_nearest_units_are_those_of_all_blocks_and_zeros_are_near_nobody(monkeypatch):
+    rng = np.random.default_rng(4)
+    unit, submitted = directions(rng.normal(size=(50, 6))), rng.normal(size=(70, 6))
+    by_hand = (unit @ directions(submitted).T).max(axis=1)
+    assert highest_cosines(unit, submitted) == pytest.approx(by_hand, abs=1e-12)
+    monkeypatch.setattr(crowding, "_BLOCK", 8)
+    assert highest_cosines(unit, submitted) == pytest.approx(by_hand, abs=1e-12)
+    with_zeros = np.vstack([np.zeros((3, 6)), submitted])
+    assert highest_cosines(unit, with_zeros) == pytest.approx(np.maximum(by_hand, 0.0), abs=1e-12)

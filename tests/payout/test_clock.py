@@ -69,6 +69,22 @@ def test_times_equal_across_names_are_counted_and_those_of_one_name_are_not(tmp_
     assert found.title == "2 of 60 units carry the same time as a unit of somebody else"
 
 
+def test_up_to_one_unit_in_a_hundred_may_share_its_time(tmp_path):
+    for n, told_of in ((200, []), (199, ["equal_times"])):
+        columns = units(n=n, identities=4, copies=0)
+        time = np.arange(float(n))
+        time[1] = time[0]
+        assert [w.name for w in told(tmp_path / str(n), {**columns, "time": time})] == told_of
+
+
+def test_the_first_and_the_last_moment_are_of_the_market(tmp_path):
+    time = START + np.arange(66.0)
+    market = {"opens": str(START), "closes": str(START + 65.0)}
+    assert told(tmp_path / "in", dated(time), **market) == []
+    late, early = told(tmp_path / "out", dated(np.r_[time[0] - 1, time[1:-1], time[-1] + 1]), **market)
+    assert (late.items, early.items) == (("“u65” of “thief”",), ("“u0” of “seller 0”",))
+
+
 def test_times_outside_the_market_are_counted(tmp_path):
     time = START + DAY * np.linspace(0.0, 29.9, 66)
     time[:3] -= DAY
@@ -114,6 +130,8 @@ def test_later_than_now_is_told_now_and_changes_no_byte(tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureTimesWarning)
         late = run(tmp_path / "late", dated(time))
+        monkeypatch.setattr(run_module.time, "time", lambda: START - DAY)
+        run(tmp_path / "closes", dated(time), closes="2026-05-02")  # the operator said when it ends
     assert outputs(early) == outputs(late)
 
 

@@ -1,6 +1,7 @@
 """Sources count where they were earlier and never outrank the clock; lots are drawn under the beacon."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -8,9 +9,11 @@ import pytest
 from payout_files import cents, outputs, payments, run, spec, units, write
 from typer.testing import CliRunner
 
+from datamarket_gym import Submission
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.lots import drawn_clusters
 from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.payout.verify import verify
 
@@ -148,6 +151,24 @@ def test_explain_and_the_report_name_the_beacon(drawn):
             f"under {under}." in said
         )
         assert f"draw lots under {under}" in page(drawn[beacon])
+
+
+def test_a_lot_decides_between_units_of_two_names_that_are_as_early_and_differ():
+    """Tree 0: it does. Tree 1: twins, which share. Tree 2: of one name, or later, so that the clock decides."""
+    submission = Submission(
+        id=np.array(list("abcdefgh")),
+        identity=np.array(["ann", "bob", "ann", "bob", "ann", "ann", "bob", "bob"]),
+        features=np.array([[1.0], [2.0], [3.0], [3.0], [5.0], [6.0], [7.0], [8.0]]),
+        label=np.zeros(8, dtype=int),
+        time=np.array([0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 4.0]),
+    )
+    label = np.array([0, 0, 1, 1, 2, 2, 2, 3])
+    for lot in ("one", "two", "three"):  # whoever wins
+        results = SimpleNamespace(
+            inputs=SimpleNamespace(submission=submission, owner=submission.identity_codes),
+            payments=SimpleNamespace(clusters=SimpleNamespace(label=label, lot=lot)),
+        )
+        assert drawn_clusters(results).tolist() == [0]
 
 
 def test_recomputing_uses_the_beacon(drawn):

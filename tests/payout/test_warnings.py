@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from datamarket_gym.payout import ledger
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import verify
+from datamarket_gym.payout.warned import _joined, _loses_half
 from datamarket_gym.payout.warnings import (
     MOST_ITEMS,
     NAMES,
@@ -202,12 +204,61 @@ def test_who_loses_more_than_half_is_compared_with_a_run_without_evidence(folder
     assert all(2 * float(r["payment"]) >= float(r["without_evidence"]) for r in others)
 
 
+def test_half_of_a_clear_payment_is_the_bar_and_payees_are_netted():
+    """Of 100,000 cents among five payees, 2,000 are a tenth of an equal share: up to that nothing was clear."""
+    paid = [49_999, 50_000, 0, 0, 20, 10]
+    without = [100_000, 100_000, 2_000, 2_001, 100, 3_000]
+    results = SimpleNamespace(
+        inputs=SimpleNamespace(
+            identities=["less", "half", "unclear", "clear", "one of two", "two of two"]
+        ),
+        payees=SimpleNamespace(group=np.array([0, 1, 2, 3, 4, 4])),
+        division=SimpleNamespace(paid=paid),
+        without_evidence=without,
+        spec=spec(),
+    )
+    assert results.spec.minor == 100_000
+    warning = _loses_half(results)
+    assert warning.count == 3
+    assert warning.items == (
+        "“less”: EUR 499.99 instead of 1000.00",
+        "“one of two”: EUR 0.30 instead of 31.00",
+        "“clear”: EUR 0.00 instead of 20.01",
+    )  # the largest loss first
+
+
+def test_the_tree_of_most_payees_leads():
+    """Six payees in tree 7, five in tree 3, four in tree 1, which are not many."""
+    label = np.repeat([0, 1, 2], [6, 4, 5])
+    owner = np.concatenate([np.arange(6), np.arange(4), np.arange(5)])
+    results = SimpleNamespace(
+        inputs=SimpleNamespace(identities=list("abcdef"), owner=owner),
+        payees=SimpleNamespace(group=np.arange(6)),
+        payments=SimpleNamespace(
+            clusters=SimpleNamespace(label=label, n_clusters=3),
+            scores=SimpleNamespace(number=np.array([7, 1, 3])),
+            shares=SimpleNamespace(
+                cluster=np.array([0, 1, 2]), identity=np.array([1, 0, 4]), share=np.ones(3)
+            ),
+        ),
+    )
+    warning = _joined(results)
+    assert warning.count == 2
+    assert warning.words.endswith("The largest joins 6 payees.")
+    assert warning.items == (
+        "tree 7: 6 units of 6 payees, owned by “b”",
+        "tree 3: 5 units of 5 payees, owned by “e”",
+    )
+
+
 def test_trees_count_payees_not_names(tmp_path):
     names = [f"seller {i}" for i in range(6)]
     apart = run(tmp_path / "apart", market(names, shared=2))
     assert found(apart)["joined_identities"].count == 2
     assert "2 trees of tied units join 5 payees or more" in found(apart)["joined_identities"].title
     assert "owned by “seller 0”" in found(apart)["joined_identities"].items[0]
+    once = run(tmp_path / "once", market(names, shared=1))
+    assert found(once)["joined_identities"].title == "1 tree of tied units joins 5 payees or more"
     four = run(tmp_path / "four", market(names[:4], shared=2))
     assert "join 4 payees or more" in found(four)["joined_identities"].title  # all there are
     two = run(tmp_path / "two", market(names[:2], shared=2))

@@ -114,6 +114,20 @@ def test_given_ties_are_those_of_the_units_that_play(market, utility, stuffed):
         paid = RECOMMENDED.pay(stuffed, utility, clusters=everything)
     assert len(paid.clusters.label) == len(stuffed) - 6
     assert paid.total(["stranger"]) == 0.0
+    similar = EvidenceGraph.build(stuffed, "cosine@0.5")
+    with pytest.warns(LeakedRowsWarning):
+        playing = RECOMMENDED.pay(stuffed, utility, clusters=similar).clusters
+
+    def pairs(clusters, submission):
+        ids, edges = submission.id, clusters.edges
+        return list(zip(ids[edges.left].tolist(), ids[edges.right].tolist(), strict=True))
+
+    found = pairs(playing, playing.submission)
+    ours = [pair for pair in pairs(similar, stuffed) if not any(u.startswith("leaked") for u in pair)]
+    assert found == ours
+    assert len(pairs(similar, stuffed)) > len(ours) > 0
+    first = playing.submission.id[0]
+    assert any(first == left for left, _ in found)
 
 
 @pytest.mark.filterwarnings("ignore::datamarket_gym.core.errors.LeakedRowsWarning")

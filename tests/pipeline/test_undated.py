@@ -36,14 +36,19 @@ def test_paying_the_earliest_without_times_warns(market, undated):
     assert len(caught) == 1
     assert caught[0].message.mechanism == "recommended"
     assert caught[0].filename == __file__
+    have = "carry no times" if undated.time is None else "all carry the same time"
+    assert f"the units {have}, so nobody was first" in str(caught[0].message)
 
 
 def test_where_times_decide_nothing_nobody_is_warned(market, undated):
     oracle, dated = market.utility_oracle(KNN), market.honest.submission
     alone = replace(undated, identity=np.full(len(undated), "me"))
+    two_moments = replace(dated, time=np.arange(float(len(dated))) // (len(dated) / 2))
+    assert len(set(two_moments.time)) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error", UndatedMarketWarning)
         mechanism("recommended", **EXACT).pay(dated, oracle)
+        mechanism("recommended", **EXACT).pay(two_moments, oracle)
         mechanism("recommended", **EXACT).pay(alone, oracle)
         mechanism("shapley").pay(undated, oracle)  # names play
         mechanism("quotient_shapley/exact_hash").pay(undated, oracle)  # tied names share equally

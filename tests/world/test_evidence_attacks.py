@@ -161,6 +161,9 @@ def test_bridges_lie_in_the_embedding_where_that_is_what_is_compared(market):
     profile = create("attack", "bridge").apply(0, state)
     found = moved_embeddings(profile, state).submission
     assert (found.embedding == profile.submission.embedding).all()
+    added = found.features[~np.isin(found.id, honest.id)]
+    assert len(added) > 0
+    assert not (added[:, None] == honest.features[None]).all(axis=2).any()
     label = EvidenceGraph.build(found, "cosine@0.9").label
     assert len(set(label[found.identity == "provider_1"])) == 1
 

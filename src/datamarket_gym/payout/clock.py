@@ -64,7 +64,8 @@ def _order(inputs: Inputs) -> StandingWarning | None:
             name,
             f"Nobody was first: the {n:,} units {have}",
             "Copies cannot be told from originals: k copies of a unit take k / (k + 1) of its pay, whatever the rule. "
-            "Name the column that says when you received each unit (--time), or pay only people you trust.",
+            "Name the column that says when you received each unit (--time; a folder has none: list its images in a "
+            "table), or pay only people you trust.",
             np.arange(n),
         )
     when = np.unique(submission.times, return_inverse=True)[1]

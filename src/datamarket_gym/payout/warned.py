@@ -76,7 +76,7 @@ def _joined(results: Results) -> StandingWarning | None:
     ]
     return StandingWarning.of(
         "joined_identities",
-        f"{counted(len(many), 'tree')} of tied units join {limit} payees or more",
+        f"{counted(len(many), 'tree of tied units joins', 'trees of tied units join')} {limit} payees or more",
         f"Copies are seldom shared by so many. Units that differ may have been taken for one another, or somebody "
         f"placed units early so as to own what others submit later: of each tree its earliest unit alone is paid. "
         f"Open them in the report (What matched what); untie honest units with --overrides. The largest joins "

@@ -28,12 +28,14 @@ def command(
     ] = None,
     negative: Annotated[
         _Text,
-        typer.Option(help="Scores below zero: carry (to the next run) or zero (count as nothing)."),
+        typer.Option(
+            help="Scores below zero: carry (to the next run; if left out) or zero (count as nothing)."
+        ),
     ] = None,
     theta: Annotated[
         _Text,
         typer.Option(
-            help="Similarity threshold: auto, none, or a number, which may cost the honest at most 1 %."
+            help="Similarity threshold: auto (if left out), none, or a number, which may cost the honest at most 1 %."
         ),
     ] = None,
     reference: Annotated[
@@ -147,7 +149,8 @@ def command(
     leak_check: Annotated[
         _Text,
         typer.Option(
-            help="Units that are validation rows, or nearly: drop (they earn nothing), error, or off."
+            help="Units that are validation rows, or nearly: drop (they earn nothing; if left out), error, or off "
+            "(they are paid)."
         ),
     ] = None,
     audit: Annotated[
