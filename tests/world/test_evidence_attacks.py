@@ -18,6 +18,7 @@ from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import mechanism
 from datamarket_gym.units import Submission
+from datamarket_gym.world.attacks.placing import directions
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 
@@ -302,6 +303,20 @@ def test_squatters_come_first_and_their_honest_victims_seem_to_be_copies(market,
     guesses = attacked(market, "squat(victim=2, points=50, how=guesses)")
     theirs = market.honest.submission.take(market.honest.submission.identity == "provider_2")
     assert set(guesses.submission.keys[added(market, guesses)]) == set(theirs.keys)
+
+
+def test_squatters_lie_at_mean_directions_of_groups_under_one_name(market):
+    rng = np.random.default_rng(0)
+    ends = np.array([[3.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+    units = np.repeat(ends, 20, axis=0) + 0.1 * rng.normal(size=(40, 3))
+    centres = np.array(
+        [[1.0, 0.4, 0.4], [0.4, 1.0, -0.4], [0.0, 0.0, -1.0]]
+    )  # the last has no unit near it
+    found = directions(units, centres)
+    length = np.linalg.norm(units, axis=1).mean()
+    assert found == pytest.approx(length * np.array([[1, 0, 0], [0, 1, 0], [0, 0, -1]]), abs=0.1)
+    squat = attacked(market, "squat").submission
+    assert set(squat.identity) == set(market.honest.submission.identity)
 
 
 def test_squatters_without_foresight_use_nothing_of_the_others(market):
