@@ -63,6 +63,16 @@ def test_shadow_units_score_higher_within_the_budget(market, own):
     assert set(besides.truth.owner[besides.submission.identity == "provider_0"]) == {"provider_0"}
 
 
+def test_a_small_shadow_moves_straight_up_the_gradient(market, own):
+    mine, label = own.honest.features[own.rows], own.honest.label[own.rows]
+    profile = attacked(market, "shadow(budget=0.01)")
+    moved = profile.submission.features[profile.submission.identity == "provider_0"] - mine
+    slope = _Proxy.train(own).score(mine, label)[1]
+    cosine = (moved * slope).sum(axis=1) / np.linalg.norm(moved, axis=1) / np.linalg.norm(slope, axis=1)
+    assert cosine.min() > 0.99
+    assert np.linalg.norm(moved, axis=1) == pytest.approx(reach(own, 0.01))
+
+
 def test_outliers_go_toward_the_loneliest_leaked_rows(market, own):
     profile = attacked(market, "outlier(budget=1e9, ratio=0.25)")  # no budget: they arrive
     made = profile.submission.features[-3:]
