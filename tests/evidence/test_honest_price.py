@@ -142,3 +142,10 @@ def test_closed_forms_of_many_validation_rows_are_those_of_each():
     agrees = RNG.integers(0, 2, (6, 40)).astype(float)
     game = NearestNeighbourGame.of(np.full(40, 1 / 40), 5)
     assert game.values(agrees, 0.3).tolist() == [game.values(row, 0.3).tolist() for row in agrees]
+
+
+def test_few_rows_that_share_directions_tie_identical_units_alone():
+    """A table of one column: all units are parallel, and none is a copy for that."""
+    one = np.arange(1.0, LEAST)[:, None]
+    found = choose_threshold(LabelledVectors(one, np.arange(LEAST - 1) % 2), one + 0.5)
+    assert (found.theta, found.evidence) == (None, "lineage@none")
