@@ -338,3 +338,19 @@ def test_the_library_is_on_the_page_of_the_plug_point():
     text = page.read_text(encoding="utf-8")
     ours = {n for n, c in components("attack").items() if c.__module__.startswith("datamarket_gym.")}
     assert [name for name in sorted(ours) if f"`{name}`" not in text] == []
+
+
+def test_turned_copies_have_the_cosine_and_the_length_of_their_originals(market):
+    honest = market.honest.submission
+    profile = create("attack", "turn@0.6").apply(0, market.state)
+    units = profile.submission
+    copies = np.flatnonzero(~np.isin(units.id, honest.id))
+    place = {unit: row for row, unit in enumerate(honest.id.tolist())}
+    original = honest.features[[place[unit] for unit in profile.truth.source[copies].tolist()]]
+    lengths = np.linalg.norm(original, axis=1)
+    assert len(copies) == len(honest) - (honest.identity == "provider_0").sum()
+    assert np.linalg.norm(units.features[copies], axis=1) == pytest.approx(lengths)
+    assert (units.features[copies] * original).sum(axis=1) == pytest.approx(0.6 * lengths**2)
+    assert set(units.identity[copies].tolist()) == {"provider_0"}
+    with pytest.raises(ParameterError, match="cosine"):
+        create("attack", "turn@1.5")

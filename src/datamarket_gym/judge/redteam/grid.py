@@ -42,6 +42,7 @@ _GRID: dict[str, tuple[str, ...]] = {
     "backdate": ("victim=all",),
     "grind_ties": ("victim=all, sigma={little}",),
     "own_source": ("victim=all",),
+    "turn": tuple(f"cosine={c}" for c in (0.9, 0.8, 0.7, 0.6)),
     "leak_stuffing": ("sigma=0.0", "sigma={half}"),
     "squat": (
         "victim=all, points=3",

@@ -9,6 +9,7 @@ from datamarket_gym.world.attacks import (
     inflation,
     placing,
     replication,
+    turning,
     variants,
 )
 from datamarket_gym.world.attacks.attack import Attack, Block, Own
@@ -25,5 +26,6 @@ __all__ = [
     "inflation",
     "placing",
     "replication",
+    "turning",
     "variants",
 ]
