@@ -111,3 +111,21 @@ def test_the_commands_write_the_page_and_refuse_empty_folders(runs, tmp_path):
     for words in (["results", str(tmp_path / "none")], ["figures", str(tmp_path / "none")]):
         failed = CliRunner().invoke(app, words)
         assert isinstance(failed.exception, DataMarketError)
+
+
+@pytest.mark.parametrize("name", ["s10", "agnews", "imdb", "cifar10", "stl10"])
+def test_splits_and_exact_copies_gain_exactly_nothing_on_five_domains(name):
+    """Where there are times `recommended` pays 1 in every market that is published, hence no error beside it."""
+    (kept,) = [one for one in read_all(DOCS / "results") if one.spec.name == name]
+    found = {
+        (row["attack"], row["value"], row["se"])
+        for row in kept.rows
+        if (row["mechanism"], row["metric"], row["task"])
+        == ("recommended", "gain", kept.spec.tasks[0].task)
+        and (
+            row["attack"].startswith("sybil_split_")
+            or row["attack"] in ("exact_dup_2x_sybils", "copycat")
+        )
+    }
+    assert len({attack for attack, _, _ in found}) == 5
+    assert {(value, error) for _, value, error in found} == {(1.0, None)}

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import predict_theta
 from datamarket_gym.evidence.threshold import crowding
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, chaining_floors
-from datamarket_gym.evidence.threshold.crowding import directions, floor_among, highest_cosines
+from datamarket_gym.evidence.threshold.crowding import floor_among, highest_cosines
 from datamarket_gym.evidence.threshold.floors import Merges, variant_similarities
 from datamarket_gym.world.data import Embeddings
 

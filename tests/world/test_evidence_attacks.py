@@ -18,7 +18,7 @@ from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import mechanism
 from datamarket_gym.units import Submission
-from datamarket_gym.world.attacks.placing import directions
+from datamarket_gym.world.attacks.placing import mean_directions
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 
@@ -312,7 +312,7 @@ def test_squatters_lie_at_mean_directions_of_groups_under_one_name(market):
     centres = np.array(
         [[1.0, 0.4, 0.4], [0.4, 1.0, -0.4], [0.0, 0.0, -1.0]]
     )  # the last has no unit near it
-    found = directions(units, centres)
+    found = mean_directions(units, centres)
     length = np.linalg.norm(units, axis=1).mean()
     assert found == pytest.approx(length * np.array([[1, 0, 0], [0, 1, 0], [0, 0, -1]]), abs=0.1)
     squat = attacked(market, "squat").submission

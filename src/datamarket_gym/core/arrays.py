@@ -1,4 +1,4 @@
-"""Names for the arrays that travel between modules, with their shapes."""
+"""Names for the arrays that travel between modules, with their shapes, and directions of rows."""
 
 from __future__ import annotations
 
@@ -24,3 +24,10 @@ Keys: TypeAlias = NDArray[np.bytes_]
 
 LARGEST = 1e150
 """The largest number that a feature may be: squares of larger ones overflow."""
+
+
+def directions(vectors: Features) -> Features:
+    """Rows of length one; rows of zeros stay zero, and so are similar to nothing."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Features = vectors / np.where(norms > 0, norms, 1.0)
+    return unit

@@ -22,14 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence.layers.content import ExactHash
 from datamarket_gym.evidence.layers.minhash import ngrams
 from datamarket_gym.evidence.threshold.choice import LabelledVectors
-from datamarket_gym.evidence.threshold.crowding import directions
 from datamarket_gym.evidence.threshold.near_copies import copy_level
 from datamarket_gym.units.submission import Submission, Text
 

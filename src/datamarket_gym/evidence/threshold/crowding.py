@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Features, Values
+from datamarket_gym.core.arrays import Features, Values, directions
 from datamarket_gym.core.content import keyed_generator
 
 ALLOWED = 0.05
@@ -47,10 +47,3 @@ def highest_cosines(unit: Features, others: Features) -> Values:
         row, column = np.nonzero(short @ block.astype(np.float32).T >= highest[:, None] - _SLACK)
         np.maximum.at(exact, row, np.einsum("ij,ij->i", unit[row], block[column]))
     return exact
-
-
-def directions(vectors: Features) -> Features:
-    """Vectors of length one; zero vectors stay zero, and so are similar to nothing."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Features = vectors / np.where(norms > 0, norms, 1.0)
-    return unit

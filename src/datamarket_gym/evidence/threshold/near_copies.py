@@ -19,8 +19,7 @@ import math
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Features, Values
-from datamarket_gym.evidence.threshold.crowding import directions
+from datamarket_gym.core.arrays import Features, Values, directions
 from datamarket_gym.evidence.threshold.floors import variant_similarities, variants_for
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings

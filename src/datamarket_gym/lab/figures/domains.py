@@ -46,8 +46,12 @@ _BRIGHT = 2.5  # gains from here on have the brightest colour; each cell says it
 def domain(rows: Sequence[Row], geometry: Sequence[Row]) -> Any:
     """Gain against the threshold with its bounds; all mechanisms where names play; all attacks where units play."""
     rows = [row for row in rows if row.get("task") != "all"]
+    units = [
+        {**row, "series": variant(row, ["mechanism", "theta"])}
+        for row in pick(rows, "gain", granularity="unit")
+    ]
     with plotting() as plt:
-        figure = plt.figure(figsize=(14.0, 11.0))
+        figure = plt.figure(figsize=(14.0, 2.0 + 0.37 * len(distinct(units, "attack"))))
         left, right = figure.subfigures(1, 2, width_ratios=(1.1, 1.0))
         above, below = left.subfigures(2, 1, height_ratios=(1.0, 1.25))
         axis = above.subplots()
@@ -55,10 +59,6 @@ def domain(rows: Sequence[Row], geometry: Sequence[Row]) -> Any:
         above.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7)
         _matrix(below.subplots(), pick(rows, "gain", granularity="identity"))
         axis = right.subplots()
-        units = [
-            {**row, "series": variant(row, ["mechanism", "theta"])}
-            for row in pick(rows, "gain", granularity="unit")
-        ]
         dots(axis, units, "attack", "series")
         honest_line(axis, vertical=True)
         axis.set(title="units play (5-NN, counted from chance)", xlabel="gain")

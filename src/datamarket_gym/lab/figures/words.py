@@ -52,11 +52,13 @@ PARAMETERS = {
     "victims": "of up to {} others' units",
     "steal_sigma": "with noise {:.2g}",
     "names": "{} further names",
+    "cosine": "cosine {:.2g}",
 }
 """A parameter that is not as usual, or that is always said, in words."""
 
 ALWAYS = {
-    "composite": ("split", "keep", "copy", "copy_sigma", "steal", "victims", "steal_sigma", "names")
+    "composite": ("split", "keep", "copy", "copy_sigma", "steal", "victims", "steal_sigma", "names"),
+    "turn": ("cosine",),
 }
 """Parameters that are always said, unless they are 0."""
 

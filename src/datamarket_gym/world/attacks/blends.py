@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.arrays import Features, directions
 from datamarket_gym.core.errors import require_count, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
-from datamarket_gym.world.attacks.bridges import Link, links, own_block, unit_vectors
+from datamarket_gym.world.attacks.bridges import Link, links, own_block
 from datamarket_gym.world.attacks.content import content_of
 from datamarket_gym.world.encoders.store import stored
 
@@ -95,7 +95,7 @@ class _Chain:
     def gaps(self, theta: float) -> list[float]:
         """Half-way shares where two neighbours are less alike than theta, and can come closer."""
         shares = np.array(sorted(self.vector))
-        unit = unit_vectors(np.array([self.vector[at] for at in shares.tolist()]))
+        unit = directions(np.array([self.vector[at] for at in shares.tolist()]))
         width = np.diff(shares)
         apart = np.einsum("ij,ij->i", unit[1:], unit[:-1]) < theta
         wide = width * min(self.places, 2**_HALVINGS) > 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Features, Values
+from datamarket_gym.core.arrays import Features, Values, directions
 from datamarket_gym.core.errors import require_count, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
@@ -47,7 +47,7 @@ class Bridge(Attack):
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and the bridges; each derives from the end that it is nearer to."""
-        unit = unit_vectors(own.honest.vectors)
+        unit = directions(own.honest.vectors)
         step = _WITHIN * float(np.arccos(min(self.theta, 1.0)))
         starts: list[int] = []
         ends: list[int] = []
@@ -88,7 +88,7 @@ def links(own: Own, victim: int | str, first: bool) -> Iterator[Link]:
     others = np.setdiff1d(np.arange(len(own.honest)), theirs)
     hubs = own.rows if first else others
     hub = int(hubs[own.honest.times[hubs].argmin()])
-    unit = unit_vectors(own.honest.vectors)
+    unit = directions(own.honest.vectors)
     goals, tied_to = unit[theirs], np.full(len(theirs), hub)
     nearness, left = goals @ unit[hub], np.ones(len(theirs), dtype=bool)
     for _ in range(len(theirs)):
@@ -100,16 +100,10 @@ def links(own: Own, victim: int | str, first: bool) -> Iterator[Link]:
         nearness = np.maximum(nearness, closer)
 
 
-def unit_vectors(vectors: Features) -> Features:
-    """Vectors of length one; a zero vector, which has no direction, stays."""
-    norm = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(norm > 0, norm, 1.0)
-
-
 def arcs(a: Features, b: Features, share: Values) -> NDArray[np.float64]:
     """The points at a share of the way from a to b along the arc between them, lengths in proportion."""
     lengths = np.linalg.norm(a, axis=1) * (1 - share) + np.linalg.norm(b, axis=1) * share
-    one, other = unit_vectors(a), unit_vectors(b)
+    one, other = directions(a), directions(b)
     angle = np.arccos(np.clip(np.einsum("ij,ij->i", one, other), -1.0, 1.0))
     sine = np.where(np.sin(angle) > 0, np.sin(angle), 1.0)
     parts = np.stack([np.sin((1 - share) * angle), np.sin(share * angle)]) / sine

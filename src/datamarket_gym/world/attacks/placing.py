@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.arrays import Codes, Features, directions
 from datamarket_gym.core.errors import require_choice, require_count, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
-from datamarket_gym.world.attacks.bridges import unit_vectors
 
 _ROUNDS = 10  # of k-means
 
@@ -116,18 +115,18 @@ class Squat(Attack):
         first: Features = units[np.sort(rng.permutation(len(units))[:count])]
         if self.how == "guesses":
             return first
-        return directions(units, first)
+        return mean_directions(units, first)
 
 
-def directions(units: Features, centres: Features) -> Features:
+def mean_directions(units: Features, centres: Features) -> Features:
     """Spherical k-means from given centres: mean directions of groups of alike units, at the units' mean length."""
-    unit, centre = unit_vectors(units), unit_vectors(centres)
+    unit, centre = directions(units), directions(centres)
     for _ in range(_ROUNDS):
         group = (unit @ centre.T).argmax(axis=1)
         sums = np.zeros_like(centre)
         np.add.at(sums, group, unit)
         empty = np.linalg.norm(sums, axis=1) == 0
-        centre = unit_vectors(np.where(empty[:, None], centre, sums))
+        centre = directions(np.where(empty[:, None], centre, sums))
     return centre * np.linalg.norm(units, axis=1).mean()
 
 
