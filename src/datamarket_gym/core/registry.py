@@ -48,6 +48,7 @@ HOMES = {
     "evidence": "datamarket_gym.evidence",
     "representative": "datamarket_gym.pipeline",
     "learner": "datamarket_gym.learners",
+    "similarity": "datamarket_gym.learners",
     "semivalue": "datamarket_gym.semivalues",
     "estimator": "datamarket_gym.semivalues",
     "allocation": "datamarket_gym.pipeline",

@@ -71,6 +71,10 @@ class Learner(ABC):
     """Plug point ``learner``: a frozen dataclass with the learner's parameters."""
 
     has_closed_form: ClassVar[bool] = False  # whether `Scorer.closed_form` can be other than None
+    paid_from: ClassVar[str] = "chance"  # where its utility is counted from where money is divided
+    needs_classes: ClassVar[bool] = (
+        True  # whether every validation label must be submitted, and two of them
+    )
 
     @abstractmethod
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:

@@ -15,20 +15,16 @@ players changes no bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
-from datamarket_gym.core.machine import available_cores
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, content_order, distinct_features
+from datamarket_gym.learners.blocks import over_blocks, spans
 
 T = TypeVar("T")
-
-_BLOCK_CELLS = 1 << 22  # distances held by one thread: 32 MiB
-_BLOCK_ROWS = 64
 
 
 class Neighbourhood:
@@ -88,16 +84,8 @@ class Neighbourhood:
 
     def over_blocks(self, work: Callable[[int, int], T]) -> list[T]:
         """Apply ``work(start, stop)`` to blocks of validation rows on all cores, in order."""
-        from threadpoolctl import threadpool_limits
-
         n = len(self.validation_label)
-        size = max(1, min(_BLOCK_ROWS, _BLOCK_CELLS // len(self)))
-        spans = [(start, min(start + size, n)) for start in range(0, n, size)]
-        with threadpool_limits(limits=1, user_api="blas"):
-            if len(spans) == 1 or n * len(self) < _BLOCK_CELLS // 8:
-                return [work(*span) for span in spans]
-            with ThreadPoolExecutor(available_cores()) as pool:
-                return list(pool.map(lambda span: work(*span), spans))
+        return list(over_blocks(lambda span: work(*span), spans(n, len(self)), n * len(self)))
 
 
 Table = NDArray[np.int32]

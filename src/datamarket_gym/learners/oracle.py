@@ -16,19 +16,22 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import combined_key, unit_keys
-from datamarket_gym.core.errors import SubmissionError, require_choice
+from datamarket_gym.core.errors import ParameterError, SubmissionError, require_choice
 from datamarket_gym.core.registry import name_of, written
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
 from datamarket_gym.learners.base import LEARNERS, Learner, Scorer, TrainingRows, ValidationRows
 
+RECOMMENDED = "coverage"
+"""The learner of the mechanism that we recommend."""
+
 
 @dataclass(frozen=True)
 class Utility:
-    """Accuracy on the validation split, counted from U(empty).
+    """A learner's utility on the validation split, accuracy or coverage, counted from U(empty).
 
     ``empty="none"``: no data, no model, no accuracy, U(empty) = 0 (the paper). ``empty="chance"``:
-    U(empty) = 1 / classes, so that labelled noise earns nothing; the default wherever money is divided.
+    U(empty) = 1 / classes, so that labelled noise earns nothing; the default wherever money is divided by accuracy.
     """
 
     learner: str = "logistic"
@@ -36,7 +39,17 @@ class Utility:
 
     def __post_init__(self) -> None:
         require_choice("empty", self.empty, ("none", "chance"))
-        LEARNERS.create(self.learner)
+        if self.empty == "chance" and LEARNERS.create(self.learner).paid_from != "chance":
+            raise ParameterError(
+                "empty",
+                self.empty,
+                f"{self.learner} is no accuracy, no units are worth nothing: leave it out",
+            )
+
+    @classmethod
+    def paying(cls, learner: str = RECOMMENDED) -> Utility:
+        """The utility by which money is divided: accuracy over chance, coverage (the default) as it is."""
+        return cls(learner, LEARNERS.create(learner).paid_from)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +193,12 @@ def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> No
         )
 
 
-def require_learnable(label: NDArray[Any], validation_label: NDArray[Any]) -> None:
-    """Refuse submitted labels of one class, and validation labels that nobody submitted."""
+def require_learnable(label: NDArray[Any], utility: UtilityOracle) -> None:
+    """Refuse submitted labels of one class, and validation labels that nobody submitted, where a learner needs them."""
+    validation_label = utility.label
     require_same_kind(label, validation_label)
+    if not utility.learner.needs_classes:
+        return
     classes = np.unique(label)
     if len(classes) < 2:
         raise SubmissionError(

@@ -191,7 +191,7 @@ class Work:
 
         def scored() -> Scores:
             utility = utility_oracle(inputs, self.payday.spec)
-            require_learnable(canonical.label, utility.label)
+            require_learnable(canonical.label, utility)
             dealt = (
                 validation_groups(utility.features, utility.label, mechanism.seed) if groups else None
             )

@@ -146,7 +146,7 @@ class Mechanism(BaseModel):
         if len(leaks):
             warnings.warn(LeakedRowsWarning(self.name, told(leaks)), stacklevel=2)
             clusters = None if clusters is None else without_leaks(clusters, submission, leaks)
-        require_learnable(submission.label, utility.label)
+        require_learnable(submission.label, utility)
         threshold = None
         if clusters is None:
             settled, threshold = settle(self, submission, utility)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import SubmissionError
@@ -65,3 +66,19 @@ class SubmittedProfile:
         """The submitted identities that a provider controls."""
         names = self.submission.identities
         return [str(name) for name in names if self.truth.controller[str(name)] == provider]
+
+
+def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.bool_]:
+    """Which submitted units are honest ones of who submits them: the id, the features and the label unchanged.
+
+    Copies, derivatives, other people's units, relabelled and made up ones are not.
+    """
+    theirs, ours = honest.submission, profile.submission
+    owner = honest.truth.aligned(theirs).owner
+    known = {
+        (str(unit), key): str(who)
+        for unit, key, who in zip(theirs.id, theirs.keys.tolist(), owner, strict=True)
+    }
+    controller = profile.truth.controller
+    pairs = zip(ours.id, ours.keys.tolist(), ours.identity, strict=True)
+    return np.array([known.get((str(u), key)) == controller[str(n)] for u, key, n in pairs], dtype=bool)

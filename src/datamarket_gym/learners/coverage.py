@@ -1,0 +1,221 @@
+"""Coverage: how well units cover the validation rows, with semivalues in closed form.
+
+g(z, u) = max(0, s(z, u) - c) / (1 - c) where the labels of validation row z and unit u agree (or labels do not
+count), else 0, with s their similarity and c that of strangers: a quantile of the similarities between validation
+rows, at least 0. U(S) is the mean over z of the largest g(z, u), u in S. A row of weight w stands for w copies of it,
+and copies cover nothing more: weights change nothing.
+
+One validation row, players 1..N by falling g (of a player's rows the largest), g_{N+1} = 0. At a level between
+g_{i+1} and g_i the game asks whether anybody of the first i is there; a player among them decides it if no other
+of them is in S, with probability h_i = P(S misses i - 1 fixed players), so
+
+    phi_j = sum over i >= j of (g_i - g_{i+1}) h_i,      h_i = sum over s of q_s C(N-i, s) / C(N-1, s)
+
+for the law q of coalition sizes; h_i = 1/i for the Shapley value. Only players above c count for a row. What follows
+for splitting, withholding and adding is proved in docs/coverage.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+import numpy as np
+
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.errors import SubmissionError, require_in
+from datamarket_gym.core.registry import register
+from datamarket_gym.learners.base import (
+    Learner,
+    Scorer,
+    TrainingRows,
+    ValidationRows,
+    check_coalitions,
+    check_rows,
+    content_order,
+    distinct_features,
+    rows_per_player,
+)
+from datamarket_gym.learners.blocks import over_blocks, spans
+from datamarket_gym.learners.knn import MAX_PLAYERS_ANY_LAW, is_uniform
+from datamarket_gym.learners.similarity import SIMILARITIES
+
+if TYPE_CHECKING:
+    from datamarket_gym.games.semivalue import Semivalue
+
+T = TypeVar("T")
+
+_STRANGERS = 2000  # validation rows among which the similarity of strangers is measured
+
+
+@register("learner", "coverage")
+@dataclass(frozen=True)
+class Coverage(Learner):
+    """How well units cover the validation rows of their label; exact semivalues without any fit."""
+
+    quantile: float = 0.5
+    labels: bool = True
+    similarity: str = "auto"
+    has_closed_form: ClassVar[bool] = True
+    paid_from: ClassVar[str] = "none"
+    needs_classes: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        require_in("quantile", self.quantile, 0.0, 1.0)
+        SIMILARITIES.create(self.similarity)
+
+    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> CoverageScorer:
+        """Check and order the rows once."""
+        check_rows(rows, validation)
+        return CoverageScorer(self, rows, validation)
+
+    def strangers(self, validation: Features) -> float:
+        """c: the quantile of the similarities between validation rows, at least 0."""
+        n = len(validation)
+        if n > _STRANGERS:  # evenly of all, in an order that depends on content alone
+            distinct = distinct_features(validation)[0]
+            take = np.linspace(0, len(distinct) - 1, min(_STRANGERS, len(distinct))).astype(np.int64)
+            sample, n = distinct[take], len(take)
+        else:
+            sample = validation
+        if n < 2:
+            return 0.0
+        towards = SIMILARITIES.create(self.similarity).directions(sample, validation)
+        pairs = (towards @ towards.T)[np.triu_indices(n, 1)]
+        c = max(0.0, float(np.quantile(pairs, self.quantile)))
+        if c > 1.0 - 1e-9:
+            raise SubmissionError(
+                f"the validation rows all lie in one direction: the {self.quantile:g} quantile of their similarities "
+                "is 1, so coverage cannot tell rows apart; use a lower quantile, coverage(similarity=standardised), "
+                "or the learner knn"
+            )
+        return c
+
+
+@dataclass(frozen=True, eq=False)
+class _Class:
+    """The units and the validation rows of one label: similarities are asked for within it alone."""
+
+    columns: Features  # directions of the distinct units, in content order
+    column: Codes  # of each unit
+    player: Codes
+    row: Codes  # places of the validation rows
+    towards: Features  # their directions
+
+    def similarities(self, start: int, stop: int) -> Values:
+        """Of some validation rows to all units; equal units have equal ones, to the last bit."""
+        found: Values = self.towards[start:stop] @ self.columns.T
+        return found if len(self.columns) == len(self.column) else found[:, self.column]
+
+
+class CoverageScorer(Scorer):
+    """For each validation row the players that cover it, from blocks of similarities that are not kept."""
+
+    def __init__(self, learner: Coverage, rows: TrainingRows, validation: ValidationRows) -> None:
+        similarity = SIMILARITIES.create(learner.similarity)
+        self._rows_of = rows_per_player(rows)
+        self._single = bool((self._rows_of <= 1).all())
+        self._c = learner.strangers(validation.features)
+        self._n_validation = n = len(validation.label)
+        distinct, place = distinct_features(rows.features)
+        order = content_order(rows, place)
+        units = similarity.directions(distinct, validation.features)
+        towards = similarity.directions(validation.features, validation.features)
+        parts = [(order, np.arange(n))]
+        if learner.labels:
+            parts = [
+                (order[rows.label[order] == code], np.flatnonzero(validation.label == code))
+                for code in np.unique(validation.label)
+            ]
+        self._classes = []
+        for mine, row in parts:
+            known, column = np.unique(place[mine], return_inverse=True)
+            self._classes.append(_Class(units[known], column, rows.player[mine], row, towards[row]))
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        """U of each coalition."""
+        check_coalitions(coalitions, self._rows_of)
+        each = np.arange(len(coalitions))
+
+        def best(player: Codes, g: Values) -> Values:
+            inside = coalitions[:, player[::-1]]  # who covers most comes first
+            first = inside.argmax(axis=1)
+            return np.where(inside[each, first], g[::-1][first], 0.0)
+
+        total = np.zeros(len(coalitions))
+        for _, found in self._answers(best):
+            total += found
+        mean: Values = total / self._n_validation
+        return mean
+
+    def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
+        """Exact semivalues, for any law of coalition sizes."""
+        everything = np.zeros(self._n_validation, dtype=np.int64)
+        found = self.closed_form_by_group(semivalue, empty_value, everything)
+        return None if found is None else found[0]
+
+    def closed_form_by_group(
+        self, semivalue: Semivalue, empty_value: float, group: Codes
+    ) -> Values | None:
+        """The same on each group of validation rows alone."""
+        n = len(self._rows_of)
+        law = semivalue.size_law(n)
+        if n > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
+            return None
+        decides = deciding(law)
+
+        def values(player: Codes, g: Values) -> tuple[Codes, Values]:
+            # Sequential from the least on: players of equal g get equal values to the last bit.
+            return player, np.cumsum(np.diff(g, prepend=0.0) * decides[: len(g)][::-1])
+
+        total = np.zeros((int(group.max()) + 1, n))
+        for z, (player, found) in self._answers(values):
+            total[group[z], player] += found
+        mean: Values = total / np.bincount(group)[:, None]
+        return mean - law[0] * empty_value
+
+    def _answers(self, work: Callable[[Codes, Values], T]) -> Iterator[tuple[int, T]]:
+        """What ``work`` says of each covered validation row, given who covers it and how much, from the least on."""
+        blocks = [
+            (part, start, stop)
+            for part in self._classes
+            for start, stop in spans(len(part.row), len(part.column))
+            if len(part.column)
+        ]
+
+        def block(at: tuple[_Class, int, int]) -> list[tuple[int, T]]:
+            part, start, stop = at
+            rows = zip(part.row[start:stop].tolist(), part.similarities(start, stop), strict=True)
+            return [(z, work(*found)) for z, row in rows if len((found := self._covering(part, row))[0])]
+
+        cells = sum(len(part.row) * len(part.column) for part in self._classes)
+        for answers in over_blocks(block, blocks, cells):
+            yield from answers
+
+    def _covering(self, part: _Class, similarity: Values) -> tuple[Codes, Values]:
+        """The players above c for one validation row and their g, from the least on."""
+        above = np.flatnonzero(similarity > self._c)
+        player, g = part.player[above], (similarity[above] - self._c) / (1.0 - self._c)
+        order = np.argsort(g)
+        player, g = player[order], np.minimum(g[order], 1.0)
+        if self._single:
+            return player, g
+        last = len(player) - 1 - np.unique(player[::-1], return_index=True)[1]  # of each its largest
+        last.sort()
+        return player[last], g[last]
+
+
+def deciding(law: Values) -> Values:
+    """h_i, i = 1..N: the probability that a coalition of the size law misses i - 1 fixed players of N - 1."""
+    n = len(law)
+    if is_uniform(law):
+        return 1.0 / np.arange(1, n + 1)
+    size, missing = np.arange(n), law.copy()
+    out = np.zeros(n)
+    for i in range(n):
+        out[i] = missing.sum()
+        if out[i] == 0.0 or i == n - 1:  # those who are certain to meet one stay so
+            break
+        missing *= np.maximum(n - 1 - i - size, 0) / (n - 1 - i)
+    return out
