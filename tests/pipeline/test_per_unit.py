@@ -44,4 +44,5 @@ def test_a_tied_copy_earns_nothing_and_the_original_all():
     found = unit_amounts(mechanism("recommended").pay(profile.submission, oracle))
     playing = profile.submission
     copies = np.flatnonzero(np.char.find(playing.id.astype(str), "~") >= 0)
-    assert len(copies) and not set(copies) & set(found.row)
+    assert len(copies)
+    assert not set(copies) & set(found.row)
