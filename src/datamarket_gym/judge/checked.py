@@ -3,22 +3,25 @@
 The market of `judge.guarantees.deterrence`, played to its end: a name fails with probability 1 - (1 - q F / P)^m, F
 being what its units earn that are not genuine. It is paid nothing from then on, but its genuine units go on playing:
 if they left, the cheat's other names would earn what they earned, and failing would cost nothing. Its false units
-leave, all of them: the operator takes out those that were found, and what more goes can only help the cheat. The
-market is then paid, and drawn, again, until nobody fails. Names whose total is below zero are paid nothing.
+leave, all of them. (An operator takes out those that were found; the bound does not ask which of them go.) The market
+is then paid, and drawn, again, until nobody fails. Names whose total is below zero are paid nothing.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.collapse import told_once
+from datamarket_gym.judge.guarantees.deterred import GAIN, Deterrence, certified_checks
 from datamarket_gym.judge.guarantees.deterrence import Checks
+from datamarket_gym.judge.guarantees.power import Planted
+from datamarket_gym.judge.guarantees.spill import Spill
 from datamarket_gym.judge.metrics import ROUNDING
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -38,11 +41,17 @@ class NamePay:
     positive: float
     false: float
     genuine: float  # what its genuine units earn, losses counted
+    largest: float  # what the unit of it earns that earns most
 
     @property
     def due(self) -> float:
         """What is paid out: nothing below zero."""
         return max(self.total, 0.0)
+
+    @property
+    def own(self) -> float:
+        """What of it is for genuine units: nothing of a name that is paid nothing, and no more than it is paid."""
+        return min(max(self.genuine, 0.0), self.due)
 
     @property
     def drawn_false(self) -> float:
@@ -54,21 +63,43 @@ class NamePay:
         """P / T; infinite where nothing is paid."""
         return max(1.0, self.positive / self.total) if self.total > ROUNDING else math.inf
 
+    @property
+    def largest_unit(self) -> float:
+        """The part of P that one unit earns, at most."""
+        return min(self.largest / self.positive, 1.0) if self.positive > ROUNDING else 0.0
+
 
 @dataclass(frozen=True)
 class Expected:
     """A provider's expected payment, in units of the utility and as a share of a fixed pot, and what it is made of.
 
-    ``spill``: by how much its genuine units earn more than they did when honest; what bad units would have taken
-    off, parked under a name below zero, is part of it. ``false_share``: the part of its payment, before checks, that
-    is not for genuine units; ``kappa`` the largest of its names'.
+    The bound that it obeys is pay <= honest pay + drafted * gap(kappa) + spill. Name j takes part in it in the market
+    R in which all others pass, of which there is one at most on any path, reached with probability w_j(R):
+
+        drafted = sum over j, R of w_j(R) (what j is due in R)
+        spill   = sum over j, R of w_j(R) (what of that is for genuine units) - honest pay, or 0 if that is less
+
+    so that spill is what genuine units earn more than when honest: more than they did, or because bad units that would
+    have taken something off were parked under a name below zero. ``false_share``: the part of the payment, before
+    checks, that is not for genuine units. ``kappa`` and ``largest_unit`` are the largest of its names'.
     """
 
+    checks: Checks
     pay: float
     share: float
     spill: float
     false_share: float
     kappa: float
+    drafted: float
+    largest_unit: float
+
+    def deterrence(self, *, gain: float = GAIN, planted: Planted | None = None) -> Deterrence:
+        """What the checks leave to this attack by the bound, to be filed; all its names are taken for one payee."""
+        spill = Spill(known="measured", amount=self.spill)
+        return certified_checks(
+            self.checks, payments=[self.drafted], kappa=self.kappa, largest_unit=self.largest_unit, spill=spill,
+            gain=gain, planted=planted,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,46 +130,53 @@ class CheckedAttack:
 
     def expected(self, checks: Checks) -> Expected:
         """The expectation under these checks."""
-        market = self._after(frozenset())
-        pay, share = self._value(frozenset(), checks)
-        names = market.names.values()
-        due = sum(name.due for name in names)
-        # Of a name that is paid nothing nothing counts, and of any other at most what it is paid.
-        own = sum(min(max(name.genuine, 0.0), name.due) for name in names)
+        first = self._after(frozenset()).names.values()
+        due, own = sum(name.due for name in first), sum(name.own for name in first)
+        pay = share = drafted = earned = 0.0
+        kappa, largest = 1.0, 0.0
+        reached = {frozenset[str](): 1.0}  # by the names that have failed
+        while reached:
+            failed = min(reached, key=len)  # no more can come to it
+            chance = reached.pop(failed)
+            left = {name: self._after(failed).names[name] for name in self._names if name not in failed}
+            passes = {name: checks.passes(pays.drawn_false) for name, pays in left.items()}
+            for caught, likely in self._outcomes(passes):
+                if caught and len(failed | caught) < len(self._names):
+                    reached[failed | caught] = reached.get(failed | caught, 0.0) + chance * likely
+            everybody, pot = math.prod(passes.values()), self._after(failed).pot
+            paid = sum(pays.due for pays in left.values())
+            pay += chance * everybody * paid
+            share += chance * everybody * (paid / pot if pot > ROUNDING else 0.0)
+            for name, pays in left.items():
+                others = math.prod(p for other, p in passes.items() if other != name)
+                drafted += chance * others * pays.due
+                earned += chance * others * pays.own
+                if pays.due > ROUNDING:
+                    kappa, largest = max(kappa, pays.kappa), max(largest, pays.largest_unit)
         return Expected(
+            checks=checks,
             pay=pay,
             share=share,
-            spill=max(0.0, own - self.honest_pay),
+            spill=max(0.0, earned - max(self.honest_pay, 0.0)),
             false_share=1.0 - own / due if due > ROUNDING else 0.0,
-            kappa=max((name.kappa for name in names if name.due > ROUNDING), default=1.0),
+            kappa=kappa,
+            drafted=drafted,
+            largest_unit=largest,
         )
 
-    def _value(self, failed: frozenset[str], checks: Checks) -> tuple[float, float]:
-        """Expected payment and share of the pot once some names have failed."""
-        left = [name for name in self._names if name not in failed]
-        if not left:
-            return 0.0, 0.0
-        market = self._after(failed)
-        passes = {name: checks.passes(market.names[name].drawn_false) for name in left}
-        doubtful = [name for name in left if passes[name] < 1.0]
+    def _outcomes(self, passes: Mapping[str, float]) -> Iterator[tuple[frozenset[str], float]]:
+        """Which names fail, with what probability; impossible outcomes are left out."""
+        doubtful = [name for name, chance in passes.items() if chance < 1.0]
         if len(doubtful) > _MOST:
             raise DataMarketError(
                 f"{self.provider} has false units under {len(doubtful)} names; outcomes are enumerated for at most "
                 f"{_MOST}, so use fewer names"
             )
-        due = sum(market.names[name].due for name in left)
-        pay, share = 0.0, 0.0
         for fails in itertools.product((False, True), repeat=len(doubtful)):
             caught = frozenset(name for name, caught in zip(doubtful, fails, strict=True) if caught)
-            chance = math.prod(1.0 - passes[n] if n in caught else passes[n] for n in doubtful)
-            if not chance:
-                continue
-            if caught:
-                then = self._value(failed | caught, checks)
-            else:
-                then = due, due / market.pot if market.pot > ROUNDING else 0.0
-            pay, share = pay + chance * then[0], share + chance * then[1]
-        return pay, share
+            likely = math.prod(1.0 - passes[n] if n in caught else passes[n] for n in doubtful)
+            if likely:
+                yield caught, likely
 
     def _after(self, failed: frozenset[str]) -> _Market:
         """The market once some names have failed: their false units are out, and they are paid nothing."""
@@ -168,6 +206,7 @@ class CheckedAttack:
                 float(gains.sum()),
                 float(gains[~own].sum()),
                 float(amount[own].sum()),
+                float(gains.max(initial=0.0)),
             )
         others = ~np.isin(paid.identities, sorted(failed))
         return _Market(names, float(np.maximum(paid.totals[others], 0.0).sum()))

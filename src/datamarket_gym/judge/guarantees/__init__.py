@@ -19,9 +19,18 @@ from datamarket_gym.judge.guarantees.composition import (
     group_values,
     priority_values,
 )
+from datamarket_gym.judge.guarantees.deterred import Deterrence, Earned, deterrence
+from datamarket_gym.judge.guarantees.deterrence import Checks, checks_needed, deterrence_gap
 from datamarket_gym.judge.guarantees.fairness import Fairness, fairness_bound, game_distance
 from datamarket_gym.judge.guarantees.leakage import Comparison, Leakage, NoMatchingError, decompose
 from datamarket_gym.judge.guarantees.paid import Paid
+from datamarket_gym.judge.guarantees.power import (
+    Planted,
+    expected_false_alarm_cost,
+    false_alarm_probability,
+    power_bound,
+)
+from datamarket_gym.judge.guarantees.spill import Spill
 from datamarket_gym.judge.guarantees.splits import (
     SplitGain,
     best_split,
@@ -41,25 +50,35 @@ from datamarket_gym.judge.guarantees.stability import (
 
 __all__ = [
     "Certificate",
+    "Checks",
     "Comparison",
     "Condition",
+    "Deterrence",
+    "Earned",
     "Eta",
     "Fairness",
     "Leakage",
     "Neutrality",
     "NoMatchingError",
     "Paid",
+    "Planted",
     "Precedence",
+    "Spill",
     "SplitGain",
     "Stability",
     "Terms",
     "best_split",
     "certify",
+    "checks_needed",
     "cluster_precedence",
     "decompose",
+    "deterrence",
+    "deterrence_gap",
     "empirical_bernstein",
     "eta_of",
+    "expected_false_alarm_cost",
     "fairness_bound",
+    "false_alarm_probability",
     "game_distance",
     "group_values",
     "hoeffding",
@@ -67,6 +86,7 @@ __all__ = [
     "net_gain_bound",
     "neutrality",
     "normalized_bound",
+    "power_bound",
     "priority_values",
     "probabilistic_miss",
     "profitable_splits",

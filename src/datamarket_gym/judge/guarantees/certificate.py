@@ -13,6 +13,7 @@ from pydantic import model_validator
 
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.bounds import Eta
+from datamarket_gym.judge.guarantees.deterred import Deterrence
 from datamarket_gym.judge.guarantees.leakage import Comparison, Leakage
 from datamarket_gym.judge.guarantees.stability import Stability, neutrality
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -74,6 +75,9 @@ class Certificate(Document):
     rounding: float  # how far amounts may be off through the grid on which money is divided
     conditions: list[Condition]
     evidence: tuple[str, str] | None = None  # what open evidence was settled on, honest and manipulated
+    deterrence: Deterrence | None = (
+        None  # what checks leave to this manipulation, where payees are checked
+    )
 
     @property
     def gain(self) -> float:
@@ -149,7 +153,9 @@ def _check_matching(terms: Terms) -> None:
 
 def paragraph(certificate: Certificate) -> str:
     """What was tried, what it gained, what is guaranteed, and what is not."""
-    return " ".join((_measured(certificate), _guaranteed(certificate), _limits(certificate)))
+    checked = "" if certificate.deterrence is None else certificate.deterrence.words
+    parts = (_measured(certificate), _guaranteed(certificate), _limits(certificate), checked)
+    return " ".join(part for part in parts if part)
 
 
 def _measured(c: Certificate) -> str:

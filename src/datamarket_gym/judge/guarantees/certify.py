@@ -16,6 +16,7 @@ from datamarket_gym.judge.guarantees.certificate import (
     claim_of,
     neutral,
 )
+from datamarket_gym.judge.guarantees.deterred import Deterrence
 from datamarket_gym.judge.guarantees.leakage import (
     Comparison,
     Leakage,
@@ -48,13 +49,15 @@ def certify(
     comparisons: int = 1,
     value_range: float = 1.0,
     monotone: bool = False,
+    deterrence: Deterrence | None = None,
 ) -> Certificate:
     """What the theorems guarantee about the attack in ``attacked``, given the honest run.
 
     ``eta`` chooses the error bars of sampled scores (see `eta_of`). Where the manipulation was picked
     as the worst of several, say of how many by ``comparisons``: delta is divided among them. Say
     ``monotone`` only where no unit can lower the value: it narrows error bars, and it is what a bound
-    for truncated scores rests on; without it these support no claim.
+    for truncated scores rests on; without it these support no claim. ``deterrence`` is what checks leave to the
+    attack, where payees are checked (`judge.checked`); it is filed with the rest.
     """
     provider = attacked.profile.attacker
     if provider is None:
@@ -119,6 +122,7 @@ def certify(
         evidence=None
         if open_lineage(mechanism.evidence) is None
         else (honest.settled(mechanism).evidence, attacked.settled(mechanism).evidence),
+        deterrence=deterrence,
     )
 
 
@@ -128,10 +132,11 @@ def certified(
     mechanism: Mechanism | OwnMechanism,
     *,
     comparisons: int = 1,
+    deterrence: Deterrence | None = None,
 ) -> Certificate:
     """`certify`, or for a mechanism that is not of our pipeline a certificate that claims nothing."""
     if isinstance(mechanism, Mechanism) and isinstance(honest, Paid) and isinstance(attacked, Paid):
-        return certify(honest, attacked, mechanism, comparisons=comparisons)
+        return certify(honest, attacked, mechanism, comparisons=comparisons, deterrence=deterrence)
     provider = str(attacked.profile.attacker)
     why = f"{mechanism.name} is a mechanism of its own, without clusters that could be matched"
     return Certificate(
@@ -148,6 +153,7 @@ def certified(
         delta=0.0,
         rounding=0.0,
         conditions=[Condition(name="matching", held=False, why=why)],
+        deterrence=deterrence,
     )
 
 

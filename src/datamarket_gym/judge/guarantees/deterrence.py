@@ -35,13 +35,22 @@ class Checks:
         return float((1.0 - self.power * false_share) ** self.per_payee)
 
 
-def deterrence_gap(checks: Checks, kappa: float = 1.0) -> float:
+def deterrence_gap(checks: Checks, kappa: float = 1.0, *, largest_unit: float = 0.0) -> float:
     """The largest of (1 - q y / kappa)^m - (1 - y) over y in [0, 1]: gain in expectation, as a part of T.
 
     A convex function of y, which is largest at an end: 0 at y = 0, (1 - q / kappa)^m at y = 1.
+
+    That takes every draw for a look of its own. Where a unit that is drawn twice is looked at once, give the share w of
+    P of the largest unit. Two draws meet in one false unit with probability C(m, 2) w at most, and a look that is then
+    missing is worth q (1 - q) at most, which adds q (1 - q) C(m, 2) w; and whoever is drawn on what is false at all
+    passes with probability 1 - q at most, which gives 1 - q (1 - (1 - 1 / kappa)^m). The smaller of the two holds.
     """
     require_in("kappa", kappa, 1.0, math.inf)
-    return float((1.0 - checks.power / kappa) ** checks.per_payee)
+    require_in("largest_unit", largest_unit, 0.0, 1.0)
+    q, m = checks.power, checks.per_payee
+    anew = (1.0 - q / kappa) ** m
+    once = 1.0 - q * (1.0 - (1.0 - 1.0 / kappa) ** m)
+    return float(min(anew + q * (1.0 - q) * math.comb(m, 2) * largest_unit, max(anew, once)))
 
 
 def checks_needed(power: float, kappa: float = 1.0, gain: float = 0.0) -> int:
@@ -57,7 +66,7 @@ def checks_needed(power: float, kappa: float = 1.0, gain: float = 0.0) -> int:
         return 0
     if missed == 0.0:
         return 1
-    if gain == 0.0:
+    if gain == 0.0 or missed == 1.0:
         raise ParameterError(
             "gain", gain,
             f"checks of power {power:g} at kappa = {kappa:g} leave something, however many: 3 leave "

@@ -1,0 +1,270 @@
+"""Deterrence: what spot checks leave to be gained in one run, in a form that can be filed.
+
+It holds every term of the bound T gap + s of `judge.guarantees.deterrence` for all payees of a run: how many checks,
+how good they are and how that is known, the largest payment and the largest kappa, and the spill with how *that* is
+known. Reading one back from JSON checks that gap and claim follow from the terms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
+from datamarket_gym.core.screen import counted
+from datamarket_gym.core.specs import Document
+from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
+from datamarket_gym.judge.guarantees.power import Planted
+from datamarket_gym.judge.guarantees.spill import Spill
+from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.per_unit import unit_amounts
+
+GAIN = 0.02
+"""Of the largest payment: what may be left where manipulation counts as deterred."""
+
+UTILITY = "units of the utility"
+"""What amounts are counted in where no money was named."""
+
+_ROUNDING = 1e-9
+
+Examined = Literal["anew", "once"]
+"""How a unit that is drawn twice is examined: again, by somebody who does not know of the first time, or once."""
+
+
+class Deterrence(Document):
+    """What spot checks leave to be gained, in expected money, whatever the payees of a run did.
+
+    ``claim``: "deterred" where no payee can gain more than ``gain`` of the largest payment, "none" where that does not
+    follow. It holds payee by payee, so that gains add up over names: those of any set of them to at most the sum of
+    what they are paid, times the gap, and the spill.
+    """
+
+    claim: Literal["deterred", "none"]
+    per_payee: int  # m
+    power: float  # q
+    planted: Planted | None  # how q was measured; None where it is assumed
+    examined: Examined
+    payees: int  # who are paid
+    carried: int  # who earn too little to be checked, and are not paid this time
+    paid: float  # to all payees
+    payment: float  # T, the largest
+    kappa: float  # the largest
+    largest_unit: float  # of what the units of a payee earn, the part of one: the largest
+    gap: float
+    spill: Spill
+    gain: float
+    money: str
+
+    @property
+    def checks(self) -> Checks:
+        """m and q."""
+        return Checks(self.per_payee, self.power)
+
+    @property
+    def residual(self) -> float | None:
+        """T gap + s: what a payee can gain at most, in expectation; None where nothing bounds the spill."""
+        return None if self.spill.amount is None else self.payment * self.gap + self.spill.amount
+
+    @property
+    def words(self) -> str:
+        """The certificate in a paragraph of plain words."""
+        return paragraph(self)
+
+    @model_validator(mode="after")
+    def _claims_no_more_than_it_may(self) -> Deterrence:
+        try:
+            gap = _gap(self.checks, self.kappa, self.largest_unit, self.examined)
+        except DataMarketError as error:
+            raise ValueError(str(error)) from error
+        if abs(gap - self.gap) > _ROUNDING:
+            raise ValueError(f"claims a gap of {self.gap:g}, where its terms give {gap:g}")
+        if self.planted is not None and self.power > self.planted.power + _ROUNDING:
+            raise ValueError(
+                f"claims a power of {self.power:g}, where the planted fakes support {self.planted.power:g}"
+            )
+        if not 0.0 <= self.payment <= self.paid * (1.0 + _ROUNDING):
+            raise ValueError(
+                f"of payments of {self.paid:g} in all the largest cannot be {self.payment:g}"
+            )
+        if self.claim == "deterred" and _claim(self.payment, gap, self.spill, self.gain) == "none":
+            raise ValueError(
+                "claims that manipulation is deterred, which does not follow from its terms"
+            )
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Earned:
+    """What units earn: ``amount[i]`` goes to the payee ``payee[i]``; a payee is paid the sum, if that is above zero."""
+
+    payee: NDArray[Any]
+    amount: Values
+
+    @classmethod
+    def of(cls, payments: Payments, payees: Mapping[str, str] | None = None) -> Earned:
+        """The units of a payment; identities that ``payees`` does not name are payees of their own."""
+        found = unit_amounts(payments)
+        names = [str(name) for name in payments.identities]
+        whose = np.array([(payees or {}).get(name, name) for name in names])
+        return cls(whose[found.identity], found.amount)
+
+
+def deterrence(
+    payments: Payments | Earned,
+    checks: Checks,
+    *,
+    payees: Mapping[str, str] | None = None,
+    spill: Spill | None = None,
+    planted: Planted | None = None,
+    examined: Examined = "anew",
+    least: float = 0.0,
+    scale: float = 1.0,
+    money: str = UTILITY,
+    gain: float = GAIN,
+) -> Deterrence:
+    """What checks of every payee leave to be gained in a run.
+
+    ``payees`` says which identities are paid, checked and forfeit as one. ``spill`` is unknown unless given
+    (`Spill.by` says what is proved), and then nothing is claimed. ``planted`` are the fakes by which the power was
+    measured. Who earns less than ``least`` is carried. ``scale`` is what one unit of the amounts is worth in ``money``.
+    """
+    require_in("least", least, 0.0, math.inf)
+    require_in("scale", scale, 0.0, math.inf, open_low=True)
+    earned = Earned.of(payments, payees) if isinstance(payments, Payments) else payments
+    names, payee = np.unique(earned.payee, return_inverse=True)
+    amount = np.asarray(earned.amount, dtype=np.float64) * scale
+    n, gains = len(names), np.maximum(amount, 0.0)
+    total = np.bincount(payee, weights=amount, minlength=n)
+    positive = np.bincount(payee, weights=gains, minlength=n)
+    largest = np.zeros(n)
+    np.maximum.at(largest, payee, gains)
+    owed = total > _ROUNDING * positive  # what is smaller is rounding, and paid to nobody
+    paid = owed & (total >= least)
+    return certified_checks(
+        checks,
+        payments=total[paid].tolist(),
+        kappa=float((positive[paid] / total[paid]).max(initial=1.0)),
+        largest_unit=float((largest[paid] / positive[paid]).max(initial=0.0)),
+        carried=int((owed & ~paid).sum()),
+        spill=spill or Spill(),
+        planted=planted,
+        examined=examined,
+        money=money,
+        gain=gain,
+    )
+
+
+def certified_checks(
+    checks: Checks,
+    *,
+    payments: list[float],
+    kappa: float,
+    largest_unit: float,
+    spill: Spill,
+    carried: int = 0,
+    planted: Planted | None = None,
+    examined: Examined = "anew",
+    money: str = UTILITY,
+    gain: float = GAIN,
+) -> Deterrence:
+    """The most that these terms support."""
+    require_in("gain", gain, 0.0, math.inf)
+    if planted is not None and checks.power > planted.power + _ROUNDING:
+        raise ParameterError(
+            "power",
+            checks.power,
+            f"{planted.found} of {planted.planted} planted fakes found support {planted.power:.3g}; use Planted.checks",
+        )
+    payment, gap = max(payments, default=0.0), _gap(checks, kappa, largest_unit, examined)
+    return Deterrence(
+        claim=_claim(payment, gap, spill, gain),
+        per_payee=checks.per_payee,
+        power=checks.power,
+        planted=planted,
+        examined=examined,
+        payees=len(payments),
+        carried=carried,
+        paid=math.fsum(payments),
+        payment=payment,
+        kappa=kappa,
+        largest_unit=largest_unit,
+        gap=gap,
+        spill=spill,
+        gain=gain,
+        money=money,
+    )
+
+
+def _gap(checks: Checks, kappa: float, largest_unit: float, examined: Examined) -> float:
+    return deterrence_gap(checks, kappa, largest_unit=largest_unit if examined == "once" else 0.0)
+
+
+def _claim(payment: float, gap: float, spill: Spill, gain: float) -> Literal["deterred", "none"]:
+    if spill.amount is None:
+        return "none"
+    return "deterred" if payment * gap + spill.amount <= payment * gain * (1.0 + _ROUNDING) else "none"
+
+
+def paragraph(found: Deterrence) -> str:
+    """What is checked, how that is known, what is left to be gained, and what is not said."""
+    return " ".join((_what(found), _power(found), _left(found), _limits(found)))
+
+
+def _what(d: Deterrence) -> str:
+    if d.payees == 1:
+        whose = f"Of the one payee, who is paid {d.payment:.4g} {d.money},"
+    else:
+        most = f"{d.paid:.4g} {d.money} together and {d.payment:.4g} at the most"
+        whose = f"Of each of {d.payees} payees, who are paid {most},"
+    carried = (
+        f" Carried, and not paid this time: {counted(d.carried, 'payee')} with too little."
+        if d.carried
+        else ""
+    )
+    return (
+        f"{whose} {counted(d.per_payee, 'unit')} are drawn in proportion to what they earn, and checked; a unit that "
+        f"is drawn twice is examined {d.examined}. Who fails forfeits the payment.{carried}"
+    )
+
+
+def _power(d: Deterrence) -> str:
+    if d.planted is None:
+        return f"That a check of a false unit finds it out with probability {d.power:.3g} is assumed."
+    return (
+        f"A check of a false unit finds it out with probability {d.power:.3g} at least, at a confidence of "
+        f"{d.planted.confidence:g}: {d.planted.found} of {d.planted.planted} planted fakes were found."
+    )
+
+
+def _left(d: Deterrence) -> str:
+    terms = f"the gap is {d.gap:.4g} of a payment (kappa {d.kappa:.4g} at the most)"
+    if d.residual is None:
+        return (
+            f"The claim is none: {terms}, but nothing bounds the spill, which is what a manipulation adds to what "
+            "genuine units earn."
+        )
+    spill = {
+        "proved": "the spill is 0, as proved of coverage for ties that the manipulation leaves as they are",
+        "measured": f"the spill is {d.spill.amount:.4g}, as measured of one manipulation",
+        "assumed": f"the spill is taken to be {d.spill.amount:.4g}",
+    }[d.spill.known]
+    most = f"no payee gains more than {d.residual:.4g} {d.money} by manipulation in expectation"
+    if d.claim == "deterred":
+        return f"Manipulation is deterred: {most}; {terms}, and {spill}."
+    return f"The claim is none: {most}, which is over {d.gain:.2%} of the largest payment; {terms}, and {spill}."
+
+
+def _limits(d: Deterrence) -> str:
+    return (
+        "This speaks of expected money, not of any single outcome; it holds payee by payee and adds up over names, so "
+        "that all names of a person gain no more than the gap times what they are paid together, and the spill. It "
+        "needs checks that find any false unit with that probability, however it was made, draws that nobody could "
+        "foresee, and a new draw wherever others failed and the rest is paid again."
+    )
