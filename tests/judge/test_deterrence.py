@@ -75,6 +75,10 @@ def test_no_payee_gains_more_than_the_bound(seed, checks, losses, honest):
     pay = payee.total * checks.passes(payee.drawn_false)
     gap = deterrence_gap(checks, payee.positive / payee.total)
     assert pay - honest <= payee.total * gap + spill + 1e-9 * payee.positive
+    not_genuine = payee.total - min(max(payee.genuine, 0.0), payee.total)
+    assert (
+        pay - honest <= not_genuine * gap + spill + 1e-9 * payee.positive
+    )  # of false money the gap is left
     simulated = payee.paid_in_simulation(checks, 2000)
     assert abs(simulated.mean() - pay) <= 6 * payee.total * np.sqrt(0.25 / 2000) + 1e-9
     bound = honest + payee.total * gap + spill
