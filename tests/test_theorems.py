@@ -1,4 +1,8 @@
-"""The paper's theorems about mechanisms, as properties of this code."""
+"""The theorems about mechanisms, as properties of this code: the paper's, and that spot checks deter.
+
+More about checks (random payees, simulated draws, what the theorem needs) is in tests/judge/test_deterrence.py and
+test_checked_bound.py, about coverage in tests/learners.
+"""
 
 import numpy as np
 import pytest
@@ -7,6 +11,8 @@ from hypothesis import strategies as st
 
 from datamarket_gym.core.registry import create
 from datamarket_gym.games.closed_form import SplitGame, UnanimityGame
+from datamarket_gym.judge.checked import expected
+from datamarket_gym.judge.guarantees import Checks, deterrence_gap
 from datamarket_gym.judge.metrics import Metrics
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline import mechanism
@@ -156,3 +162,44 @@ def test_players_with_identical_content_are_paid_alike():
     m = mechanism("shapley", granularity="unit", estimator="permutation", samples=4)
     paid = m.pay(submission, oracle).as_dict()
     assert paid["0"] == paid["11"]
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    attack=st.sampled_from(
+        ("copycat(sigma=0.7)", "junk_padding", "synthetic_laundering", "strategic_curation@0.6",
+         "composite(split=2, copy=0.3, copy_sigma=0.8, steal=0.6, steal_sigma=0.8, victims=2, names=1)")
+    ),
+    checks=st.builds(Checks, st.integers(1, 4), st.sampled_from((0.5, 0.8, 1.0))),
+    provider=st.integers(0, 3),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_under_coverage_checks_leave_no_more_than_the_gap_of_what_is_paid(
+    seed, attack, checks, provider
+):
+    """E[payment] - honest payment <= T (1 - q)^m for given ties, over all names: nothing, where checks are perfect."""
+    market, m = tiny_market(seed), mechanism("recommended/lineage@none", leak_check="off")
+    oracle, name = market.utility_oracle(Utility.paying()), f"provider_{provider}"
+    honest = m.pay(market.honest.submission, oracle).total([name])
+    profile = create("attack", attack).apply(provider, market.state)
+    found = expected(m, profile, market.honest, oracle, name, checks)
+    assert found.spill <= 1e-12
+    assert found.pay <= honest + found.drafted * deterrence_gap(checks) + 1e-12
+    assert deterrence_gap(checks) == pytest.approx((1.0 - checks.power) ** checks.per_payee)
+
+
+def test_without_checks_or_without_coverage_manipulation_pays():
+    """The controls: theft gains where nobody looks, and curation where accuracy is paid, whoever looks."""
+    theft, curation = [], []
+    for seed in range(4):
+        market, m = tiny_market(seed), mechanism("recommended/lineage@none", leak_check="off")
+        for attack, utility, checks, gains in (
+            ("copycat(sigma=0.7)", Utility.paying(), Checks(0), theft),
+            ("strategic_curation@0.6", Utility.paying("knn@3"), Checks(9, 1.0), curation),
+        ):
+            oracle = market.utility_oracle(utility)
+            honest = m.pay(market.honest.submission, oracle).total(["provider_1"])
+            profile = create("attack", attack).apply(1, market.state)
+            gains.append(expected(m, profile, market.honest, oracle, "provider_1", checks).pay - honest)
+    assert max(theft) > 0.01
+    assert max(curation) > 0.005
