@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from scipy.stats import beta, binom
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.judge.guarantees import (
@@ -27,9 +28,7 @@ from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 
-CHECKS = st.builds(
-    Checks, st.integers(0, 6), st.floats(0.0, 1.0, exclude_min=True, allow_subnormal=False)
-)
+CHECKS = st.builds(Checks, st.integers(0, 6), st.floats(0.001, 1.0))
 SEEDS = st.integers(0, 2**32 - 1)
 NO_SPILL = Spill(known="assumed", amount=0.0)
 
@@ -145,16 +144,23 @@ def test_the_gap_is_the_largest_over_a_fine_grid(checks, kappa):
     power=st.floats(0.01, 1.0),
     kappa=st.floats(1.0, 20.0),
     gain=st.floats(1e-9, 1.0),
+    largest_unit=st.sampled_from([0.0, 0.0, 1e-3, 0.02]),
 )
 @settings(deadline=None)
-def test_so_many_checks_are_needed_and_no_fewer(power, kappa, gain):
-    m = checks_needed(power, kappa, gain)
-    assert deterrence_gap(Checks(m, power), kappa) <= gain
-    assert m == 0 or deterrence_gap(Checks(m - 1, power), kappa) > gain
+def test_so_many_checks_are_needed_and_no_fewer(power, kappa, gain, largest_unit):
+    try:
+        m = checks_needed(power, kappa, gain, largest_unit=largest_unit)
+    except ParameterError:
+        assume(largest_unit > 0.0)
+        assert deterrence_gap(Checks(2**29, power), kappa, largest_unit=largest_unit) > gain
+        return
+    assert deterrence_gap(Checks(m, power), kappa, largest_unit=largest_unit) <= gain
+    assert m == 0 or deterrence_gap(Checks(m - 1, power), kappa, largest_unit=largest_unit) > gain
 
 
 def test_a_gain_of_nothing_needs_perfect_checks():
-    assert checks_needed(1.0) == 1
+    assert checks_needed(1.0) == checks_needed(1.0, largest_unit=0.3) == 1
+    assert checks_needed(0.8, gain=1.0) == 0
     assert checks_needed(0.8, gain=0.02) == 3
     with pytest.raises(ParameterError, match=r"3 leave 0\.008"):
         checks_needed(0.8)
@@ -180,28 +186,67 @@ def test_draws_over_the_whole_pot_would_miss_many_small_names():
 # ---- what the theorem needs: each of these fails without it
 
 
-@given(seed=SEEDS, checks=CHECKS)
-@settings(max_examples=50, deadline=None)
-def test_a_unit_that_is_drawn_twice_and_examined_once(seed, checks):
+def passes_if_examined_once(share, false, checks):
+    """Exactly: each false unit is found out or not, and the payee passes if no draw falls on one that is."""
+    masses, likely = np.zeros(1), np.ones(1)
+    for mass in share[false]:
+        masses = np.concatenate([masses, masses + mass])
+        likely = np.concatenate([likely * (1 - checks.power), likely * checks.power])
+    return float(likely @ np.clip(1.0 - masses, 0.0, 1.0) ** checks.per_payee)
+
+
+@given(seed=SEEDS, checks=CHECKS, losses=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_a_unit_that_is_drawn_twice_and_examined_once(seed, checks, losses):
     """A look that is not repeated tells no more the second time; the gap for that bounds what is then gained."""
-    payee = Payee(seed, losses=False)
-    rng, times = payee.rng, 4000
-    share = payee.gains / payee.positive
-    drawn = rng.choice(len(share), size=(times, checks.per_payee), p=share)
-    seen_through = rng.random((times, len(share))) < checks.power  # one look a unit
-    caught = payee.false[drawn] & np.take_along_axis(seen_through, drawn, axis=1)
-    pay = payee.total * (~caught.any(axis=1)).mean()
-    gap = deterrence_gap(checks, largest_unit=float(share.max()))
-    noise = 6 * payee.total * np.sqrt(0.25 / times)
-    assert pay - payee.genuine <= payee.total * gap + noise
-    assert deterrence_gap(checks) <= gap <= max(1.0 - checks.power, deterrence_gap(checks)) + 1e-12
+    payee = Payee(seed, losses)
+    assume(payee.total > 1e-6)
+    assume(payee.false.sum() <= 12)
+    share, kappa = payee.gains / payee.positive, payee.positive / payee.total
+    passes = passes_if_examined_once(share, payee.false, checks)
+    gap = deterrence_gap(checks, kappa, largest_unit=float(share.max()))
+    own = min(max(payee.genuine, 0.0), payee.total)
+    assert payee.total * passes <= own + payee.total * gap + 1e-9 * payee.positive
+    assert gap >= deterrence_gap(checks, kappa) - 1e-12  # one look is no better than several
+    drawn = payee.rng.choice(len(share), size=(2000, checks.per_payee), p=share)
+    found_out = payee.rng.random((2000, len(share))) < checks.power  # one look a unit
+    caught = payee.false[drawn] & np.take_along_axis(found_out, drawn, axis=1)
+    assert abs((~caught.any(axis=1)).mean() - passes) <= 6 * np.sqrt(0.25 / 2000)
+
+
+@given(checks=CHECKS, kappa=st.floats(1.0, 4.0), w=st.floats(0.02, 1.0))
+@settings(deadline=None)
+def test_the_gap_of_single_looks_is_reached_by_as_few_false_units_as_there_can_be(checks, kappa, w):
+    """On a grid of y: false units of the largest size, and one of what is left."""
+    grid = []
+    for mass in np.linspace(0.0, 1.0 / kappa, 200):
+        n = int(mass / w)
+        found = np.arange(n + 1)
+        likely = binom.pmf(found, n, checks.power)
+        rest = mass - n * w
+        passes = [
+            likely @ np.clip(1.0 - found * w - hit * rest, 0.0, 1.0) ** checks.per_payee
+            for hit in (0, 1)
+        ]
+        grid.append((1 - checks.power) * passes[0] + checks.power * passes[1] - (1.0 - kappa * mass))
+    assert deterrence_gap(checks, kappa, largest_unit=w) >= max(grid) - 1e-9
+    assert deterrence_gap(checks, kappa, largest_unit=w) <= max(grid) + kappa / 199 + 1e-9
 
 
 def test_one_false_unit_examined_once_passes_as_often_as_one_look_does():
     """Three looks at one fake are no three looks where the second only reads the first's note."""
-    assert deterrence_gap(Checks(3, 0.8)) == pytest.approx(0.008)
-    assert deterrence_gap(Checks(3, 0.8), largest_unit=1.0) == pytest.approx(0.2)
-    assert deterrence_gap(Checks(3, 0.8), largest_unit=0.01) == pytest.approx(0.008 + 0.16 * 3 * 0.01)
+    checks = Checks(3, 0.8)
+    assert deterrence_gap(checks) == pytest.approx(0.008)
+    assert deterrence_gap(checks, largest_unit=1.0) == pytest.approx(0.2)
+    assert deterrence_gap(checks, largest_unit=0.5) == pytest.approx(0.04 + 2 * 0.16 * 0.5**3)
+    assert deterrence_gap(checks, largest_unit=0.02) == pytest.approx(
+        1244.8 / 50**3
+    )  # E[L^3], L of 50 at 0.2
+    assert deterrence_gap(checks, largest_unit=1e-12) == pytest.approx(0.008, rel=1e-4)
+    assert checks_needed(0.8, gain=0.02, largest_unit=0.05) == 3
+    assert checks_needed(0.8, gain=0.02, largest_unit=0.2) == 4
+    with pytest.raises(ParameterError, match=r"any number more than 0\.04"):
+        checks_needed(0.8, gain=0.02, largest_unit=0.5)
 
 
 def shares(units, rows):
@@ -246,8 +291,6 @@ def test_a_new_draft_must_be_drawn_anew():
 @given(planted=st.integers(1, 200), data=st.data(), confidence=st.floats(0.5, 0.999))
 @settings(deadline=None)
 def test_the_power_bound_is_where_so_many_finds_become_unlikely(planted, data, confidence):
-    from scipy.stats import beta, binom
-
     found = data.draw(st.integers(0, planted))
     bound = power_bound(found, planted, confidence)
     assert 0.0 <= bound <= found / planted
@@ -321,7 +364,8 @@ def paid(learner="coverage", seed=0):
 
 def test_a_run_by_coverage_is_certified_as_deterred():
     payments, utility = paid()
-    found = deterrence(payments, Checks(3, 0.8), spill=Spill.by(mechanism("recommended"), utility))
+    spill = Spill.by(mechanism("recommended"), utility)
+    found = deterrence(payments, Checks(3, 0.8), spill=spill, examined="anew")
     assert found.claim == "deterred"
     assert found.kappa == pytest.approx(1.0)
     assert found.payment == pytest.approx(payments.totals.max())
@@ -357,11 +401,13 @@ def test_too_few_checks_deter_nobody_and_the_words_say_so():
     assert deterrence(payments, Checks(0, 0.8), spill=spill).residual == pytest.approx(
         payments.totals.max()
     )
-    found = deterrence(payments, Checks(2, 0.8), spill=spill)
+    found = deterrence(payments, Checks(2, 0.8), spill=spill, examined="anew")
     assert found.claim == "none"
     assert "over 2.00% of the largest payment" in found.words
-    assert deterrence(payments, Checks(2, 0.8), spill=spill, gain=0.05).claim == "deterred"
-    once = deterrence(payments, Checks(3, 0.8), spill=spill, examined="once")
+    more = deterrence(payments, Checks(2, 0.8), spill=spill, examined="anew", gain=0.05)
+    assert more.claim == "deterred"
+    once = deterrence(payments, Checks(3, 0.8), spill=spill)  # unless told otherwise
+    assert once.examined == "once"
     assert once.claim == "none"
     assert 0.008 < once.gap == deterrence_gap(Checks(3, 0.8), largest_unit=once.largest_unit)
 
@@ -377,7 +423,7 @@ def test_payees_may_be_groups_and_the_small_are_carried():
     assert (carried.payees, carried.carried) == (3, 1)
     assert "Carried, and not paid this time: 1 payee" in carried.words
     euros = deterrence(payments, Checks(), scale=1000.0, money="EUR", spill=NO_SPILL)
-    assert euros.residual == pytest.approx(1000.0 * payments.totals.max() * 0.008)
+    assert euros.residual == pytest.approx(1000.0 * payments.totals.max() * euros.gap)
     assert "EUR" in euros.words
     nobody = deterrence(payments, Checks(), least=1e9, spill=NO_SPILL)
     assert (nobody.payees, nobody.residual, nobody.claim) == (0, 0.0, "deterred")
@@ -402,6 +448,7 @@ def test_measured_power_is_what_the_planted_fakes_support():
         ({"kappa": 0.5}, "kappa"),
         ({"power": 1.5}, "power"),
         ({"examined": "once"}, "its terms give"),
+        ({"largest_unit": 1.5}, "largest_unit"),
         ({"gain": 0.001}, "does not follow"),
         ({"payment": 1e9}, "cannot be"),
         ({"spill": {"known": "unknown", "amount": None}}, "does not follow"),
@@ -415,7 +462,8 @@ def test_measured_power_is_what_the_planted_fakes_support():
 )
 def test_a_claim_that_does_not_follow_is_refused_on_reading_back(change, match):
     payments, utility = paid()
-    found = deterrence(payments, Checks(3, 0.8), spill=Spill.by(mechanism("recommended"), utility))
+    spill = Spill.by(mechanism("recommended"), utility)
+    found = deterrence(payments, Checks(3, 0.8), spill=spill, examined="anew")
     record = json.loads(found.model_dump_json())
     Deterrence.model_validate(record)
     with pytest.raises(ValidationError, match=match):

@@ -98,7 +98,7 @@ class Expected:
         spill = Spill(known="measured", amount=self.spill)
         return certified_checks(
             self.checks, payments=[self.drafted], kappa=self.kappa, largest_unit=self.largest_unit, spill=spill,
-            gain=gain, planted=planted,
+            gain=gain, planted=planted, examined="anew",
         )  # fmt: skip
 
 

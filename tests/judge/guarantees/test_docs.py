@@ -5,18 +5,27 @@ from pathlib import Path
 
 import pytest
 
+from datamarket_gym.judge.guarantees import deterrence_gap
+
 PAGE = Path(__file__).parents[3] / "docs" / "guarantees.md"
 
 
 def test_the_examples_run():
+    page = PAGE.read_text(encoding="utf-8")
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S):
+    for block in re.findall(r"```python\n(.*?)```", page, re.S):
         if "gymnasium" in block:
             pytest.importorskip("gymnasium")
         exec(block, names)
     assert "provider_0 played" in names["certificate"].words
     assert names["filed"].claim == "deterred"
-    assert names["filed"].residual == pytest.approx(0.2**3 * names["payments"].totals.max())
+    assert names["filed"].residual == names["filed"].gap * names["filed"].payment
+    checks = names["Checks"](3, 0.8)
+    said = re.search(
+        r"For \(3, \.8\): (\S+) at w = 0, (\S+) at w = \.02, (\S+) at w = \.1, (\S+) at w = 1", page
+    )
+    found = [deterrence_gap(checks, largest_unit=w) for w in (0.0, 0.02, 0.1, 1.0)]
+    assert [float(number) for number in said.groups()] == pytest.approx(found, abs=5e-4)
     assert names["paid"].threshold.theta is not None
     assert names["env"].reset(seed=0)[0].shape == (6,)
 

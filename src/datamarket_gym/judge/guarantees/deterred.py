@@ -123,7 +123,7 @@ def deterrence(
     payees: Mapping[str, str] | None = None,
     spill: Spill | None = None,
     planted: Planted | None = None,
-    examined: Examined = "anew",
+    examined: Examined = "once",
     least: float = 0.0,
     scale: float = 1.0,
     money: str = UTILITY,
@@ -133,7 +133,8 @@ def deterrence(
 
     ``payees`` says which identities are paid, checked and forfeit as one. ``spill`` is unknown unless given
     (`Spill.by` says what is proved), and then nothing is claimed. ``planted`` are the fakes by which the power was
-    measured. Who earns less than ``least`` is carried. ``scale`` is what one unit of the amounts is worth in ``money``.
+    measured. A unit that is drawn twice is ``examined`` once, or anew. Who earns less than ``least`` is carried.
+    ``scale`` is what one unit of the amounts is worth in ``money``.
     """
     require_in("least", least, 0.0, math.inf)
     require_in("scale", scale, 0.0, math.inf, open_low=True)
@@ -151,7 +152,7 @@ def deterrence(
         checks,
         payments=total[paid].tolist(),
         kappa=float((positive[paid] / total[paid]).max(initial=1.0)),
-        largest_unit=float((largest[paid] / positive[paid]).max(initial=0.0)),
+        largest_unit=min(float((largest[paid] / positive[paid]).max(initial=0.0)), 1.0),
         carried=int((owed & ~paid).sum()),
         spill=spill or Spill(),
         planted=planted,
@@ -170,7 +171,7 @@ def certified_checks(
     spill: Spill,
     carried: int = 0,
     planted: Planted | None = None,
-    examined: Examined = "anew",
+    examined: Examined = "once",
     money: str = UTILITY,
     gain: float = GAIN,
 ) -> Deterrence:
@@ -203,6 +204,7 @@ def certified_checks(
 
 
 def _gap(checks: Checks, kappa: float, largest_unit: float, examined: Examined) -> float:
+    require_in("largest_unit", largest_unit, 0.0, 1.0)
     return deterrence_gap(checks, kappa, largest_unit=largest_unit if examined == "once" else 0.0)
 
 

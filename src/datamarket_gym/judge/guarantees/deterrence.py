@@ -14,9 +14,16 @@ where s, the spill, is by how much adding raises what genuine units earn. The pr
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
+import numpy as np
+
 from datamarket_gym.core.errors import ParameterError, require_count, require_in
+
+_LEAST = 1e-6  # units that are a smaller part of a payment are taken for ones of this size
+_MOST = 30  # as a power of two, checks of a payee beyond which none is asked for
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -40,39 +47,61 @@ def deterrence_gap(checks: Checks, kappa: float = 1.0, *, largest_unit: float = 
 
     A convex function of y, which is largest at an end: 0 at y = 0, (1 - q / kappa)^m at y = 1.
 
-    That takes every draw for a look of its own. Where a unit that is drawn twice is looked at once, give the share w of
-    P of the largest unit. Two draws meet in one false unit with probability C(m, 2) w at most, and a look that is then
-    missing is worth q (1 - q) at most, which adds q (1 - q) C(m, 2) w; and whoever is drawn on what is false at all
-    passes with probability 1 - q at most, which gives 1 - q (1 - (1 - 1 / kappa)^m). The smaller of the two holds.
+    That takes every draw for a look of its own. Where a unit that is drawn twice is examined once, give w, the share of
+    P of the payee's largest unit. Each false unit is then found out or not, whenever it is drawn, and the payee passes
+    with probability E[(1 - mass of those that would be)^m]. That is convex in their masses, hence largest where they
+    lie on as few units as w allows, and it is convex in the number n of those: with K of n found out, the gap is the
+    largest of 0, E[(1 - K w)^m] - (1 - kappa n w) at the largest whole n, and what the rest up to y = 1 makes of it.
     """
     require_in("kappa", kappa, 1.0, math.inf)
     require_in("largest_unit", largest_unit, 0.0, 1.0)
-    q, m = checks.power, checks.per_payee
-    anew = (1.0 - q / kappa) ** m
-    once = 1.0 - q * (1.0 - (1.0 - 1.0 / kappa) ** m)
-    return float(min(anew + q * (1.0 - q) * math.comb(m, 2) * largest_unit, max(anew, once)))
+    return _gap(checks.per_payee, checks.power, kappa, largest_unit)
 
 
-def checks_needed(power: float, kappa: float = 1.0, gain: float = 0.0) -> int:
+def _gap(m: float, q: float, kappa: float, w: float) -> float:
+    """The gap after m looks, or after any number of them (infinity)."""
+    if w == 0.0:
+        return float((1.0 - q / kappa) ** m)
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    w, mass = (
+        max(w, _LEAST),
+        1.0 / kappa,
+    )  # smaller units are taken for larger ones, which bounds the gap from above
+    n = math.floor(mass / w * (1.0 + _ROUNDING))
+    rest = max(0.0, mass - n * w)
+    found = np.arange(n + 1)
+    ways = gammaln(n + 1) - gammaln(found + 1) - gammaln(n - found + 1)
+    likely = np.exp(ways + xlogy(found, q) + xlog1py(n - found, -q))
+    left = np.clip(1.0 - found * w, 0.0, 1.0)
+    whole = float(likely @ left**m)
+    with_rest = float(likely @ np.clip(left - rest, 0.0, 1.0) ** m)
+    return max(0.0, whole - kappa * rest, q * with_rest + (1.0 - q) * whole)
+
+
+def checks_needed(
+    power: float, kappa: float = 1.0, gain: float = 0.0, *, largest_unit: float = 0.0
+) -> int:
     """The least number of checks of each payee that leaves at most this gain, as a part of T.
 
-    Where a check may miss (q < kappa) no number of them leaves nothing: a gain above 0 must be allowed.
+    Where a check may miss (q < kappa) no number of them leaves nothing, and where units are examined once
+    (``largest_unit``, see `deterrence_gap`) none leaves less than one look at each does: allow more.
     """
     require_in("power", power, 0.0, 1.0, open_low=True)
     require_in("kappa", kappa, 1.0, math.inf)
     require_in("gain", gain, 0.0, 1.0)
-    missed = 1.0 - power / kappa
-    if gain >= 1.0:
-        return 0
-    if missed == 0.0:
+    require_in("largest_unit", largest_unit, 0.0, 1.0)
+
+    def left(m: float) -> float:
+        return _gap(m, power, kappa, largest_unit)
+
+    if gain == 0.0 and left(1) <= _ROUNDING:  # else more checks leave less, and never nothing
         return 1
-    if gain == 0.0 or missed == 1.0:
+    enough = next((2**k for k in range(_MOST) if 0.0 < gain >= left(2**k)), None)
+    if enough is None:
         raise ParameterError(
             "gain", gain,
-            f"checks of power {power:g} at kappa = {kappa:g} leave something, however many: 3 leave "
-            f"{missed**3:.2g} of a payment, 5 {missed**5:.2g}; allow such a gain",
+            f"checks of power {power:g} at kappa = {kappa:g} leave something, however many: 3 leave {left(3):.2g} of a "
+            f"payment, 5 {left(5):.2g}, and any number more than {left(math.inf):.2g}; allow such a gain",
         )  # fmt: skip
-    count = max(1, math.ceil(math.log(gain) / math.log(missed)) - 1)
-    while deterrence_gap(Checks(count, power), kappa) > gain:  # logarithms round
-        count += 1
-    return count
+    return bisect_left(range(enough + 1), -gain, key=lambda m: -left(m))
