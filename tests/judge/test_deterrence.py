@@ -390,8 +390,12 @@ def test_nothing_is_claimed_where_nothing_bounds_the_spill():
     assert "nothing bounds the spill" in found.words
     measured = deterrence(payments, Checks(12, 1.0), spill=Spill(known="measured", amount=0.0))
     assert measured.claim == "deterred"
-    other = mechanism("recommended", semivalue="banzhaf")
-    assert Spill.by(other, Utility("coverage")).known == "unknown"
+    for change in (
+        {"semivalue": "banzhaf"}, {"estimator": "permutation"}, {"representative": "collapse"},
+        {"allocation": "equal_submitted"}, {"granularity": "identity"},
+    ):  # fmt: skip
+        other = mechanism("recommended", **change)
+        assert Spill.by(other, Utility("coverage")).known == "unknown"
     assert Spill.by(mechanism("quotient_shapley/cosine@0.9"), Utility("coverage")).known == "unknown"
 
 

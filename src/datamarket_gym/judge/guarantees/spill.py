@@ -28,13 +28,12 @@ class Spill(Document):
     def by(cls, mechanism: Mechanism, utility: Utility) -> Spill:
         """What the theorems say: 0 where units play for Shapley values of coverage and the first owns, else unknown."""
         covered = isinstance(LEARNERS.create(utility.learner), Coverage)
-        plays = (
-            mechanism.granularity,
-            mechanism.representative,
-            mechanism.semivalue,
-            mechanism.allocation,
-        )
-        if covered and plays == ("unit", "capped", "shapley", "count_canonical"):
+        m, exact = (
+            mechanism,
+            mechanism.estimator in ("auto", "exact"),
+        )  # auto: coverage has a closed form
+        plays = (m.granularity, m.representative, m.semivalue, m.allocation)
+        if covered and exact and plays == ("unit", "capped", "shapley", "count_canonical"):
             return cls(known="proved", amount=0.0)
         return cls()
 
