@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from payout_files import DIMENSIONS, cents, payments, run, units
+from payout_files import DIMENSIONS, cents, payments, units
+from payout_files import run_by_accuracy as run
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app

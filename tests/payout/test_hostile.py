@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from payout_files import cents, payments, run, spec, table, units, validation, write
+from payout_files import cents, payments, run, run_by_accuracy, spec, table, units, validation, write
 
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.names import csv_safe, from_csv, look_alikes, visible
@@ -175,19 +175,30 @@ def test_images_outside_their_folder_are_refused(tmp_path):
             "'features' of unit 'u60' .row 60. has 1e.200 as entry 0",
         ),
         ({"features": np.zeros((66, 4))}, "same encoder|features"),
-        ({"label": np.zeros(66, dtype=int)}, "single class"),
+        ({"label": np.zeros(66, dtype=int), "learner": "knn"}, "single class"),
         ({"id": ["same"] * 66}, "appears in rows 0 and 1"),
     ],
 )
 def test_unusable_tables_are_refused_by_name(change, match, tmp_path):
+    columns = {**units(), **change}
+    settings = {"learner": columns.pop("learner")} if "learner" in columns else {}
     with pytest.raises(DataMarketError, match=match):
-        run(tmp_path, {**units(), **change})
+        run(tmp_path, columns, **settings)
 
 
 def test_data_that_teach_nothing_are_not_divided_by(tmp_path):
     columns, held = units(), validation()
     columns["label"] = (columns["label"] + 1) % 3
-    with pytest.raises(DataMarketError, match="nothing to divide by"):
+    with pytest.raises(DataMarketError, match=r"nothing to divide by.*teach no more than chance"):
+        run_by_accuracy(tmp_path, columns, held)
+
+
+def test_data_that_cover_nothing_are_not_divided_by(tmp_path):
+    columns, held = units(), validation()
+    columns["features"] = -columns["features"]  # as from another encoder
+    with pytest.raises(
+        DataMarketError, match=r"nothing to divide by.*no unit is more like a row of its label"
+    ):
         run(tmp_path, columns, held)
 
 
@@ -206,7 +217,7 @@ def test_whoever_stops_a_payday_is_named(tmp_path):
     with pytest.raises(
         DataMarketError, match="furthest below zero: 'saboteur'; look at their units first"
     ):
-        run(tmp_path, columns)
+        run_by_accuracy(tmp_path, columns)
 
 
 def test_errors_are_one_line_on_the_command_line(tmp_path):

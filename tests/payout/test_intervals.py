@@ -9,6 +9,7 @@ import pytest
 from payout_files import payments, run, spec, units, validation, write
 from scipy import stats
 
+from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import validation_groups
@@ -28,16 +29,24 @@ def harmful():
     return columns
 
 
-@pytest.fixture(scope="module", params=["carry", "zero"])
+COVERED, CARRIED, FLOORED = {}, {"learner": "knn"}, {"learner": "knn", "negative": "zero"}
+
+
+@pytest.fixture(scope="module", params=[COVERED, CARRIED, FLOORED], ids=["coverage", "carry", "zero"])
 def policy(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def folder(policy, tmp_path_factory):
-    return run(
-        tmp_path_factory.mktemp("fine"), harmful(), validation(24), negative=policy, **FINE, **LINKED
-    )
+    return run(tmp_path_factory.mktemp("fine"), harmful(), validation(24), **policy, **FINE, **LINKED)
+
+
+@pytest.fixture(autouse=True)
+def strangers(monkeypatch):
+    """The level of strangers is that of all validation rows, whichever of them are left out."""
+    level = Coverage().strangers(validation(24)["features"])
+    monkeypatch.setattr(Coverage, "strangers", lambda self, rows: level)
 
 
 def column(folder, name):
@@ -46,12 +55,12 @@ def column(folder, name):
 
 def paid_by_hand(inputs, policy, rows):
     """What everyone is paid when only some of the validation rows are there, in cents and fractions."""
-    chosen = spec()
+    chosen = spec(**policy)
     utility = UtilityOracle(
         inputs.validation_features[rows], inputs.validation_label[rows], chosen.utility
     )
     found = chosen.mechanism("exact_hash").pay(inputs.submission, utility)
-    scores = found.scores.values if policy == "carry" else np.maximum(found.scores.values, 0.0)
+    scores = np.maximum(found.scores.values, 0.0) if policy == FLOORED else found.scores.values
     weight = np.zeros(len(inputs.identities))
     np.add.at(weight, found.shares.identity, found.shares.share * scores[found.shares.cluster])
     gain, one = np.maximum(weight, 0.0), np.isin(inputs.identities, ONE)
@@ -79,19 +88,19 @@ def test_an_interval_is_students_t_times_the_jackknife_over_groups_of_validation
         assert float(100 * said["low"][name]) == pytest.approx(low[i], abs=1e-6 * AMOUNT)
         assert float(100 * said["high"][name]) == pytest.approx(high[i], abs=1e-6 * AMOUNT)
     assert (low > 0).any()
-    assert said["payment"]["seller 2"] == 0 or policy == "zero"
+    assert (said["payment"]["seller 2"] == 0) == (policy == CARRIED)
 
 
 def test_ends_are_rounded_outwards_and_never_below_zero(policy, folder, tmp_path):
     coarse = run(
-        tmp_path, harmful(), validation(24), negative=policy, amount="37", currency="JPY", **LINKED
+        tmp_path, harmful(), validation(24), amount="37", currency="JPY", **policy, **LINKED
     )  # whole yen, and few of them
     scale = Decimal(37) / Decimal(FINE["amount"])
     for name, low in column(folder, "low").items():
         high = column(folder, "high")[name]
         assert column(coarse, "low")[name] == math.floor(low * scale) >= 0
         assert column(coarse, "high")[name] == math.ceil(high * scale)
-    assert 0 in column(folder, "low").values()
+    assert 0 in column(folder, "low").values() or policy == COVERED
 
 
 def test_where_scores_are_sampled_the_interval_is_that_of_the_sampling(tmp_path):

@@ -8,17 +8,22 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.stages import utility_oracle
 
-LATENT = {"carry": "entitled", "zero": "payment"}
+COVERED, CARRIED, FLOORED = {}, {"learner": "knn"}, {"learner": "knn", "negative": "zero"}
 
 
-@pytest.fixture(scope="module", params=["carry", "zero"])
+def latent(policy):
+    """The column that names decide nothing about: what one is due, or where none is carried, what one is paid."""
+    return "payment" if policy == FLOORED else "entitled"
+
+
+@pytest.fixture(scope="module", params=[COVERED, CARRIED, FLOORED], ids=["coverage", "carry", "zero"])
 def policy(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def honest(policy, tmp_path_factory):
-    return run(tmp_path_factory.mktemp("honest"), negative=policy)
+    return run(tmp_path_factory.mktemp("honest"), **policy)
 
 
 def test_permuting_rows_changes_nothing(policy, honest, tmp_path):
@@ -26,7 +31,7 @@ def test_permuting_rows_changes_nothing(policy, honest, tmp_path):
     held = validation()
     order = rng.permutation(len(units()["id"]))
     moved = run(
-        tmp_path, rows(units(), order), rows(held, rng.permutation(len(held["label"]))), negative=policy
+        tmp_path, rows(units(), order), rows(held, rng.permutation(len(held["label"]))), **policy
     )
     assert payments(moved) == payments(honest)
 
@@ -36,7 +41,7 @@ def test_renaming_identities_changes_no_amount(policy, honest, tmp_path):
     names = {"seller 0": "zz", "seller 1": "a", "seller 2": "=1+1", "seller 3": "m", "thief": "Thief"}
     columns["identity"] = [names[name] for name in columns["identity"]]
     columns["id"] = [f"other-{i}" for i in reversed(range(len(columns["id"])))]
-    renamed = run(tmp_path, columns, negative=policy)
+    renamed = run(tmp_path, columns, **policy)
     for column in ("payment", "entitled", "balance", "low", "high", "without_evidence"):
         assert cents(renamed, column) == {names[n]: v for n, v in cents(honest, column).items()}
 
@@ -48,8 +53,8 @@ def test_splitting_an_identity_moves_no_more_than_the_rounding(policy, honest, p
     for k, i in enumerate(mine):
         columns["identity"][i] = f"pseudonym {k % pieces}"
     before, after = (
-        cents(honest, LATENT[policy]),
-        cents(run(tmp_path, columns, negative=policy), LATENT[policy]),
+        cents(honest, latent(policy)),
+        cents(run(tmp_path, columns, **policy), latent(policy)),
     )
     together = sum(value for name, value in after.items() if name.startswith("pseudonym"))
     assert abs(together - before["seller 1"]) <= pieces

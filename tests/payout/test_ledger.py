@@ -5,7 +5,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from payout_files import cents, run, spec, units, validation, warned, write
+from payout_files import cents, run, run_by_accuracy, spec, units, validation, warned, write
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import claimed, sha256
@@ -109,7 +109,7 @@ def bad_apple():
 
 
 def test_debts_are_carried_and_settled_once(tmp_path):
-    first = run(tmp_path / "first", bad_apple())
+    first = run_by_accuracy(tmp_path / "first", bad_apple())
     assert cents(first)["seller 2"] == 0
     debt = cents(first, "balance")["seller 2"]
     assert debt < 0
@@ -131,7 +131,7 @@ def test_debts_are_carried_and_settled_once(tmp_path):
 
 
 def test_someone_who_left_keeps_the_balance(tmp_path):
-    first = run(tmp_path / "first", bad_apple())
+    first = run_by_accuracy(tmp_path / "first", bad_apple())
     approve(first)
     columns = units(seed=4)
     columns["identity"] = [name.replace("seller 2", "newcomer") for name in columns["identity"]]

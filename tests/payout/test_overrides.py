@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from payout_files import cents, payments, run, units, validation
+from payout_files import cents, payments, run, run_by_accuracy, units, validation
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components
@@ -82,13 +82,13 @@ def test_a_bad_name_nets_with_its_owner_and_not_without(tmp_path):
     columns = confirmed()
     wrong = np.array([name == "seller 3" for name in columns["identity"]])
     columns["label"] = np.where(wrong, (columns["label"] + 1) % 3, columns["label"])
-    apart = run(tmp_path / "apart", columns)
-    together = run(tmp_path / "together", columns, linkage={"confirm": "same"})
+    apart = run_by_accuracy(tmp_path / "apart", columns)
+    together = run_by_accuracy(tmp_path / "together", columns, linkage={"confirm": "same"})
     assert cents(apart)["seller 1"] > cents(together)["seller 1"]
     assert cents(apart, "entitled") == cents(together, "entitled")
     assert payments(together)["seller 3"]["paid_together_with"] == "seller 1"
     file = written(tmp_path / "o.toml", f'[[split]]\nidentities = ["seller 3"]\n{SIGNED}')
-    split = run(tmp_path / "split", columns, overrides=file, linkage={"confirm": "same"})
+    split = run_by_accuracy(tmp_path / "split", columns, overrides=file, linkage={"confirm": "same"})
     assert cents(split) == cents(apart)
 
 

@@ -1,9 +1,11 @@
 """Scores, their groups of validation rows, and the intervals made from them."""
 
 import numpy as np
+import pytest
 from payout_files import DIMENSIONS, spec, units, validation, write
 
 from datamarket_gym.evidence.graph import Edges, clusters_by
+from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
@@ -27,13 +29,17 @@ def scored(folder, held, chosen=None):
     return inputs, found, in_cents(paid, inputs, chosen, np.arange(len(inputs.identities)), {})
 
 
-def test_groups_are_the_scores_on_their_own_validation_rows(tmp_path):
-    inputs, found, _ = scored(tmp_path, validation())
+@pytest.mark.parametrize("learner", ["coverage", "knn"])
+def test_groups_are_the_scores_on_their_own_validation_rows(learner, tmp_path, monkeypatch):
+    chosen = spec(learner=learner)
+    inputs, found, _ = scored(tmp_path, validation(), chosen)
     whole = (found.by_group * found.group_size[:, None]).sum(axis=0) / found.group_size.sum()
     assert np.allclose(whole, found.values, atol=1e-14)
     # one group against the same mechanism on those rows alone (three classes in all, so chance is 1/3)
-    chosen = spec()
     utility = utility_oracle(inputs, chosen)
+    # and the level of strangers is that of all rows
+    level = Coverage().strangers(utility.features)
+    monkeypatch.setattr(Coverage, "strangers", lambda self, rows: level)
     group = validation_groups(utility.features, utility.label, 0)
     rows = group == 0
     clusters = clusters_by(inputs.submission, Edges.none(), "unit")
@@ -52,10 +58,12 @@ def test_groups_are_dealt_by_content():
     assert np.ptp(np.bincount(group)) <= 1
 
 
-def test_standard_errors_match_the_spread_over_fresh_validation_rows(tmp_path):
+@pytest.mark.parametrize("learner", ["coverage", "knn"])
+def test_standard_errors_match_the_spread_over_fresh_validation_rows(learner, tmp_path):
     draws, errors = [], []
     for seed in range(40):
-        _, found, priced = scored(tmp_path / str(seed), validation(60, seed=100 + seed))
+        held = validation(60, seed=100 + seed)
+        _, found, priced = scored(tmp_path / str(seed), held, spec(learner=learner))
         draws.append([float(e) for e in priced.division.exact])
         errors.append(standard_errors(priced.payer, found))
     spread, said = np.std(draws, axis=0, ddof=1), np.mean(errors, axis=0)

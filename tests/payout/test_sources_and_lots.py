@@ -184,7 +184,17 @@ def test_the_flag_is_the_setting(tmp_path):
         "--out",
         str(tmp_path / "run"),
     ]
-    words = ["--amount", "1000.00", "--theta", "none", "--no-audit", "--beacon", "round 4711"]
+    words = [
+        "--amount",
+        "1000.00",
+        "--theta",
+        "none",
+        "--no-audit",
+        "--checks",
+        "0",
+        "--beacon",
+        "round 4711",
+    ]
     done = CliRunner().invoke(app, ["pay", *files, *words])
     assert done.exit_code == 0, done.output
     assert outputs(tmp_path / "run") == outputs(run(tmp_path / "same", beacon="round 4711"))

@@ -25,11 +25,13 @@ from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import Check, places_of, verify
 from datamarket_gym.payout.warnings import StandingWarning, read_warnings
+from datamarket_gym.payout.worth import worth_of
 
 _SHOWN = 20
 _FEW = 5  # items of a warning
@@ -57,13 +59,14 @@ def run_and_show(
         title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
     )
     table.add_column("identity", overflow="fold")
-    for name in ("payment", "low", "high", "without evidence", "carried", "units"):
-        table.add_column(name, justify="right")
+    entries = ledger.read_entries(out)
+    carried = ["balance"] if has_balances(spec, [entry.balance for entry in entries]) else []
+    shown = ["payment", "low", "high", "without_evidence", *carried]
+    for name in [*shown, "units"]:
+        table.add_column({"balance": "carried"}.get(name, name.replace("_", " ")), justify="right")
     for row in rows:
-        table.add_row(
-            escape(visible(row["identity"])), row["payment"], row["low"], row["high"],
-            row["without_evidence"], row["balance"], f"{row['units']:,}",
-        )  # fmt: skip
+        cells = [row[name] for name in shown]
+        table.add_row(escape(visible(row["identity"])), *cells, f"{row['units']:,}")
     console = Console()
     warnings = read_warnings(out)
     _print_warnings(console, warnings)
@@ -79,10 +82,12 @@ def run_and_show(
         highlight=False,
         markup=False,
     )
+    console.print(f"Paid for {spec.worth.divided}.", highlight=False, markup=False)
     answer = ", with --despite NAME for each warning" if warnings else ""
+    checked = f"datamarket check plan {out}, and " if spec.checks else ""
     console.print(
         f"{manifest['units'] - manifest['leaked']:,} units make {manifest['clusters']:,} clusters. "
-        f"Read {out / 'report.html'}; then: datamarket ledger approve {out}{answer}",
+        f"Read {out / 'report.html'}; then: {checked}datamarket ledger approve {out}{answer}",
         highlight=False, markup=False,
     )  # fmt: skip
 
@@ -177,8 +182,8 @@ def _print_explanation(found: Explanation, money: Currency) -> None:
                   f"({text(found.low)} to {text(found.high)} at 95 %).", highlight=False)  # fmt: skip
     console.print(
         f"It submitted {found.units:,} units, which are in {found.clusters:,} clusters; "
-        f"it owns {found.owned:,} of these. Its score is {found.score:.4f}{error} of the "
-        "accuracy over chance.",
+        f"it owns {found.owned:,} of these. Its score is {found.score:.4f}{error}"
+        f"{worth_of(found.learner).score}.",
         highlight=False,
     )
     if found.leaked:

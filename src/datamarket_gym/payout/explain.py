@@ -19,11 +19,10 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
 from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under
-from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.outputs import describe, leaked_units
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results, in_cents
-from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import FinishedRun, Payday, Places, Work
 from datamarket_gym.payout.verify import places_of
 from datamarket_gym.pipeline.payments import among
@@ -39,6 +38,7 @@ class Explanation:
     high: int
     entitled: int
     balance: int
+    learner: str  # whose utility the score is a part of
     score: float
     score_error: float
     units: int
@@ -83,6 +83,7 @@ def explain(
         high=results.high[code],
         entitled=results.division.entitled[code],
         balance=results.division.balance[code],
+        learner=results.spec.learner,
         score=float(results.score[code]),
         score_error=float(results.error[code] * results.score.sum() / results.spec.minor),
         units=int((inputs.owner == code).sum()) + len(leaked),
@@ -102,7 +103,7 @@ def explain(
 def _results(folder: Path, places: Places) -> tuple[Payday, Results]:
     """The results of a run, from its records and inputs."""
     manifest = read_manifest(folder)
-    payday = Payday.read(places, checked_spec(manifest["spec"]))
+    payday = Payday.read(places, spec_of(manifest))
     if payday.run != manifest["run"]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json, sha256, write_json
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.results import Results
-from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.payout.spec import PayoutSpec, checked_spec
 
 NAME = "manifest.json"
 FORMAT = 1
@@ -51,7 +52,8 @@ def run_id(
     parts = [
         FORMAT,
         __version__,
-        spec.model_dump(mode="json"),
+        # A run that asks for no checks is the run that it was before there were any.
+        spec.model_dump(mode="json", exclude=None if spec.checks else {"checks", "power"}),
         {role: [f["sha256"], f["bytes"]] for role, f in files.items()},
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
@@ -71,7 +73,7 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "spec": spec.model_dump(mode="json"),
             "inputs": results.inputs.files,
             "mechanism": results.named_mechanism.model_dump(mode="json"),
-            "utility": {"learner": spec.utility.learner, "empty": spec.utility.empty},
+            "utility": _utility(results),
             "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
@@ -96,6 +98,17 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             },
         },
     )
+
+
+def _utility(results: Results) -> dict[str, Any]:
+    """The learner, what it is counted from, and what coverage settled on."""
+    settled = results.settled
+    return asdict(results.spec.utility) | ({} if settled is None else asdict(settled))
+
+
+def spec_of(manifest: dict[str, Any]) -> PayoutSpec:
+    """The spec of a finished run; one that was made before there were checks asks for none."""
+    return checked_spec({"checks": 0, **manifest["spec"]})
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

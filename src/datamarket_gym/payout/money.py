@@ -9,10 +9,10 @@ as an exact fraction; it is paid floor(x_i) or one cent more by largest remainde
 key; identities alike in that too draw lots keyed by all content. So the payments sum to A and none is
 off by a whole cent.
 
-Policies for scores below zero: ``zero`` counts a cluster's negative score as nothing before it is
-divided. ``carry`` keeps signed weights: everyone is *entitled* to e_i = A w_i / sum of w, is paid x_i, and
-the balance e_i - x_i is carried to the next run. Both are blind to how many names a total is split over:
-under ``zero`` the payments, under ``carry`` payments plus balances.
+Policies for scores below zero, which accuracy has and coverage has not: ``zero`` counts a cluster's
+negative score as nothing before it is divided. ``carry`` keeps signed weights: everyone is *entitled* to
+e_i = A w_i / sum of w, is paid x_i, and the balance e_i - x_i is carried to the next run. Both are blind to
+how many names a total is split over: under ``zero`` the payments, under ``carry`` payments plus balances.
 """
 
 from __future__ import annotations
@@ -92,16 +92,18 @@ def divide(
     keys: Sequence[bytes],
     names: Sequence[str],
     opening: Sequence[int] | None = None,
+    nothing: str = "the data are worth nothing",
 ) -> Division:
     """Divide an amount by whole weights; see the module. ``opening`` balances join the entitlements.
 
-    ``payee[i]`` is the number of the payee that identity i belongs to: weights are netted within it.
+    ``payee[i]`` is the number of the payee that identity i belongs to: weights are netted within it. ``nothing`` says
+    what it means of the data if the weights do not add up to anything.
     """
     total = sum(weight)
     if total <= 0:
         raise DataMarketError(
             "the scores do not add up to anything above zero, so there is nothing to divide by: on these "
-            f"validation rows the data teach no more than chance; {_to_look_at(weight, names)}check labels and "
+            f"validation rows {nothing}; {_to_look_at(weight, names)}check labels and "
             "validation rows"
         )
     due = [Fraction(amount * w, total) for w in weight]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +12,13 @@ from datamarket_gym.core.content import combined_key
 from datamarket_gym.evidence.collapse import CollapsedMarket, find_collapse
 from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.payout.evidence import Payees
-from datamarket_gym.payout.inputs import Inputs
+from datamarket_gym.payout.inputs import Inputs, utility_oracle
 from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold
+from datamarket_gym.payout.worth import SettledCoverage, settled_coverage
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments, floored
 from datamarket_gym.pipeline.share import grid_of
@@ -51,6 +53,12 @@ class Results:
         return find_collapse(
             self.mechanism.evidence, self.inputs.submission, self.payments.clusters, checked=True
         )
+
+    @property
+    def settled(self) -> SettledCoverage | None:
+        """What coverage settled on, where it is what is paid for."""
+        rows = utility_oracle(self.inputs, self.spec).features  # in the order in which they were scored
+        return settled_coverage(self.spec.learner, rows)
 
     @property
     def named_mechanism(self) -> Mechanism:
@@ -100,9 +108,15 @@ def in_cents(
         [*identity_keys(inputs), *[b""] * (len(names) - n)],
         names,
         balances,
+        nothing=spec.worth.nothing,
     )
     payer = PayRule(shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64))
     return Cents(names, division, payer)
+
+
+def has_balances(spec: PayoutSpec, balances: Sequence[int]) -> bool:
+    """Whether balances are worth a column: where scores below zero are carried, or else if there are any."""
+    return spec.negative == "carry" if spec.worth.signed else any(balances)
 
 
 def raw_scores(payments: Payments) -> Values:

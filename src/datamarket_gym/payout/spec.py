@@ -17,10 +17,15 @@ from datamarket_gym.core.registry import written
 from datamarket_gym.core.specs import Document, fault
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.lineage import Lineage
-from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.judge.guarantees.deterrence import Checks
+from datamarket_gym.learners.oracle import RECOMMENDED, Utility
 from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.worth import Worth, worth_of
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
 from datamarket_gym.pipeline.set_aside import LeakCheck
+
+MOST_CHECKS = 1000
+"""Checks of one payee; more are surely a mistake."""
 
 
 class Columns(Document):
@@ -75,10 +80,16 @@ class PayoutSpec(Document):
     currency: str = "EUR"
     negative: Literal["zero", "carry"] = "carry"
     theta: str = "auto"  # auto, none or a number
-    learner: str = "knn"
+    learner: str = (
+        RECOMMENDED  # what is paid for: coverage, or the accuracy of knn, ridge, logistic, ...
+    )
     encoder: str | None = None
     audit: bool = True
     leak_check: LeakCheck = "drop"  # what becomes of units that are validation rows
+    checks: int = Field(
+        default=3, ge=0, le=MOST_CHECKS
+    )  # units of each payee to look at before approval
+    power: float = Field(default=0.8, gt=0, le=1)  # how often a check finds a unit that is not genuine
     seed: int = Field(default=0, ge=0)
     opens: str | None = None  # when the market began and closed: a date, a date with a time, or seconds
     closes: str | None = None
@@ -150,8 +161,18 @@ class PayoutSpec(Document):
 
     @property
     def utility(self) -> Utility:
-        """Accuracy over chance: labelled noise earns nothing."""
-        return Utility(self.learner, "chance")
+        """What is paid for: coverage as it is, accuracy over chance, so that labelled noise earns nothing."""
+        return Utility.paying(self.learner)
+
+    @property
+    def worth(self) -> Worth:
+        """The same in words."""
+        return worth_of(self.learner)
+
+    @property
+    def spot_checks(self) -> Checks:
+        """The checks that the run asks for."""
+        return Checks(self.checks, self.power)
 
     def mechanism(self, evidence: str) -> Mechanism:
         """The recommended mechanism with the evidence that may be used, sources and the beacon.

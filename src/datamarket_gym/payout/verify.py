@@ -18,11 +18,10 @@ from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import OUTPUTS, read_manifest
+from datamarket_gym.payout.manifest import OUTPUTS, read_manifest, spec_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import read_warnings
@@ -137,7 +136,7 @@ def _recomputed(
     folder: Path, manifest: dict[str, Any], places: Places, progress: Progress | None
 ) -> list[Check]:
     with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as folder_again:
-        again = pay(places, checked_spec(manifest["spec"]), Path(folder_again) / "run", progress)
+        again = pay(places, spec_of(manifest), Path(folder_again) / "run", progress)
         if again["run"] != manifest["run"]:
             return [
                 Check(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from datamarket_gym.core.screen import counted
+from datamarket_gym.learners.base import LEARNERS
+from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.names import look_alikes, says_nothing, spelled, visible
 from datamarket_gym.payout.results import Results
@@ -27,6 +29,7 @@ def warnings_of(results: Results) -> list[StandingWarning]:
     """All warnings of a run, in the order in which they are shown."""
     looked = (
         _leak,
+        _unseen,
         _joined,
         _loses_half,
         _collapse,
@@ -56,6 +59,28 @@ def _leak(results: Results) -> StandingWarning | None:
             for unit, who, row, by, likeness in leaks.listed()[:MOST_ITEMS]
         ],
         len(leaks),
+    )
+
+
+def _unseen(results: Results) -> StandingWarning | None:
+    """Validation labels that nobody submitted, where that is no error (`require_learnable`)."""
+    inputs = results.inputs
+    learner = LEARNERS.create(results.spec.learner)
+    if not (isinstance(learner, Coverage) and learner.labels):
+        return None
+    labels, rows = np.unique(inputs.validation_label, return_counts=True)
+    missing = np.flatnonzero(~np.isin(labels, inputs.submission.label))
+    if not len(missing):
+        return None
+    missing = missing[np.lexsort((missing, -rows[missing]))]
+    return StandingWarning.of(
+        "unseen_labels",
+        f"{counted(len(missing), 'validation label was', 'validation labels were')} submitted by nobody "
+        f"({counted(int(rows[missing].sum()), 'row')} of {len(inputs.validation_label):,})",
+        "Nobody can cover these rows, so nobody is paid for them, and the whole amount is divided by the others. Where "
+        "submitters write the labels otherwise, correct them and pay again; where such units are wanted, ask for "
+        "them; else drop the rows.",
+        [f"“{visible(str(labels[i]))}”: {counted(int(rows[i]), 'row')}" for i in missing],
     )
 
 
@@ -144,20 +169,35 @@ def _balances(results: Results) -> StandingWarning | None:
         return None
     text, currency = results.spec.money.text, results.spec.currency
     below = sorted((each, name) for each, name in zip(balance, names, strict=True) if each < 0)
+    title, items = (
+        f"{currency} {text(owed)} would be carried to the next run",
+        [f"“{visible(name)}”: {currency} {text(each)}" for each, name in below],
+    )
+    if not results.spec.worth.signed:
+        return StandingWarning.of(
+            "large_balances",
+            title,
+            "No score of this run is below zero: they were brought in (--carry-from), or are those of payees who were "
+            "not checked. While they are that large, a run pays by them, and next to nothing for what is new in it. "
+            "Raise the amount, or settle them by hand and pay again without them.",
+            items,
+        )
     return StandingWarning.of(
         "large_balances",
-        f"{currency} {text(owed)} would be carried to the next run",
+        title,
         "Scores below zero almost cancel those above, so everybody is entitled to much more than there is. A run "
         "that takes these balances up (--carry-from) pays by them, and next to nothing for what is new in it. Look at "
         "the units of those below zero: they may be mislabelled so as to do this. Pay again without them, or with "
         "--negative zero.",
-        [f"“{visible(name)}”: {currency} {text(each)}" for each, name in below],
+        items,
     )
 
 
 def _lengths(results: Results) -> StandingWarning | None:
-    """Units shorter or longer than any validation row is: no encoder made both."""
+    """Units shorter or longer than any validation row is, where distance counts: no encoder made both."""
     inputs = results.inputs
+    if not results.spec.worth.by_distance:
+        return None
     ours, held = (
         np.linalg.norm(each, axis=1) for each in (inputs.submission.features, inputs.validation_features)
     )

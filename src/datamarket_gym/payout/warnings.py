@@ -22,6 +22,7 @@ NAMES = (
     "early_times",
     "equal_times",
     "leak",
+    "unseen_labels",
     "loses_half",
     "joined_identities",
     "collapse",

@@ -26,10 +26,30 @@ def command(
     config: Annotated[
         Path | None, typer.Option(help="TOML file with any of these settings; flags come on top.")
     ] = None,
+    learner: Annotated[
+        _Text,
+        typer.Option(
+            help="What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much "
+            "more alike than strangers counts; coverage(similarity=standardised): for tables), or the accuracy over "
+            "chance of knn, ridge, logistic, ...; see: list learner."
+        ),
+    ] = None,
+    checks: Annotated[
+        int | None,
+        typer.Option(
+            help="How many units of each payee are to be checked before the run can be approved: 3 if left out, "
+            "0 for none. See: check --help."
+        ),
+    ] = None,
+    power: Annotated[
+        float | None,
+        typer.Option(help="How often a check finds a unit that is not genuine; 0.8 if left out."),
+    ] = None,
     negative: Annotated[
         _Text,
         typer.Option(
-            help="Scores below zero: carry (to the next run; if left out) or zero (count as nothing)."
+            help="Scores below zero, which accuracy has and coverage has not: carry (to the next run; if left out) or "
+            "zero (count as nothing)."
         ),
     ] = None,
     theta: Annotated[
@@ -165,7 +185,8 @@ def command(
     from datamarket_gym.cli.payout import run_and_show
 
     flags = {
-        "amount": amount, "currency": currency, "negative": negative, "theta": theta, "encoder": encoder,
+        "amount": amount, "currency": currency, "learner": learner, "checks": checks, "power": power,
+        "negative": negative, "theta": theta, "encoder": encoder,
         "audit": audit, "leak_check": leak_check, "opens": opens, "closes": closes, "strict": strict,
         "beacon": beacon, "columns.id": id_, "columns.identity": identity, "columns.label": label,
         "columns.features": features, "columns.embedding": embedding, "columns.time": time,

@@ -31,6 +31,7 @@ class PayoutPage:
     facts: list[tuple[str, str]]
     notes: list[str]
     policy: str
+    checks: str
     interval: str
     payments: list[Row]
     clusters: list[Row]

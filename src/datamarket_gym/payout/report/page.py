@@ -15,6 +15,7 @@ from datamarket_gym.evidence.threshold.price import LIMIT
 from datamarket_gym.judge.redteam import AuditReport, Loss
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.judge.redteam.grid import family
+from datamarket_gym.payout.asked import check_words
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
 from datamarket_gym.payout.names import visible
@@ -22,7 +23,7 @@ from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, paymen
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.charts import payment_chart, red_team_chart, threshold_chart
 from datamarket_gym.payout.report.html import PayoutPage, Row, render
-from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.results import Results, has_balances
 from datamarket_gym.payout.warnings import StandingWarning
 
 _MOST_ROWS, _MOST_LEAKS = 5000, 500
@@ -59,8 +60,9 @@ def payout_page(
         warnings=list(warnings),
         facts=_facts(results),
         notes=_notes(results),
-        policy=f"Divided among {len(results.names):,} identities by what their data teach a model. "
-        f"The payments add up to the amount exactly. {_POLICY[spec.negative]}",
+        policy=f"Divided among {len(results.names):,} identities by {spec.worth.divided}. "
+        f"The payments add up to the amount exactly. {_signs(results)}",
+        checks=check_words(results),
         interval=_interval(results),
         payments=_payments(results),
         clusters=shown,
@@ -70,7 +72,7 @@ def payout_page(
         links=_links(results),
         overrides=_overrides(results),
         evidence_why=evidence_words(threshold),
-        check=_check(threshold),
+        check=_check(results),
         red_team=None if audit is None else red_team_section(audit, results),
         red_team_why=why,
         inputs=[
@@ -104,7 +106,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("units", f"{len(results.inputs.ids) + len(results.leaks):,}"),
         ("distinct units", f"{results.payments.clusters.n_clusters:,}"),
         ("merged clusters", f"{int(several.sum()):,}"),
-        ("accuracy over chance", f"{results.payments.scores.grand_value:.1%}"),
+        (results.spec.worth.total, f"{results.payments.scores.grand_value:.1%}"),
         ("validation rows", f"{len(results.inputs.validation_label):,}"),
     ]
 
@@ -127,6 +129,17 @@ def _notes(results: Results) -> list[str]:
     return notes
 
 
+def _signs(results: Results) -> str:
+    """What becomes of scores below zero, where there can be any."""
+    spec = results.spec
+    if spec.worth.signed:
+        return _POLICY[spec.negative]
+    none = "No score is below zero: more units never cover less."
+    if not any(results.division.balance):
+        return none
+    return f"{none} What somebody is owed or owes beyond this payment goes to the next run."
+
+
 def _interval(results: Results) -> str:
     groups = len(results.payments.scores.by_group)
     if groups > 1:
@@ -137,7 +150,7 @@ def _interval(results: Results) -> str:
 
 
 def _payments(results: Results) -> list[Row]:
-    carry = results.spec.negative == "carry"
+    carry = has_balances(results.spec, results.division.balance)
     return [
         {
             "identity": visible(row["identity"]), "payment": _thousands(row["payment"]),
@@ -173,7 +186,8 @@ def _overrides(results: Results) -> list[Row]:
     ]  # fmt: skip
 
 
-def _check(threshold: Threshold) -> Row | None:
+def _check(results: Results) -> Row | None:
+    threshold = results.threshold
     price = threshold.price
     if price is None:
         return None
@@ -185,6 +199,9 @@ def _check(threshold: Threshold) -> Row | None:
         "crowding": None if threshold.crowding is None else f"{threshold.crowding:.2f}",
         "crowd": f"{ALLOWED:.0%}",
         "measured_on": threshold.measured_on,
+        "counted": ""
+        if results.spec.worth.signed
+        else " (counted in pay by 5-NN accuracy, whatever is paid for)",
         "used": "no threshold" if threshold.theta is None else f"theta {threshold.theta:g}",
     }
 
@@ -198,16 +215,25 @@ def _mechanism(results: Results) -> list[tuple[str, str]]:
         ("Stands for a cluster", "its earliest unit, which also owns it"),
         (
             "Score",
-            f"{m.semivalue} value, {results.payments.scores.method}, {spec.utility.learner} accuracy over chance",
+            f"{m.semivalue} value, {results.payments.scores.method}, {_valued(results)}",
         ),
         (
             "Money",
-            f"whole minor units by largest remainder, ties by content; negative scores: {spec.negative}",
+            "whole minor units by largest remainder, ties by content"
+            + (f"; negative scores: {spec.negative}" if spec.worth.signed else ""),
         ),
         ("Seed", str(spec.seed)),
         ("Units of equal time", f"draw lots under {drawn_under(results)}"),
         *([("Trusted sources", source_words(results))] if spec.columns.trusted_source else []),
     ]
+
+
+def _valued(results: Results) -> str:
+    """The utility in words, with what it settled on."""
+    spec, found = results.spec, results.settled
+    if found is None:
+        return f"{spec.utility.learner} accuracy over chance"
+    return f"{spec.learner} by the similarity {found.similarity}; strangers are alike by {found.strangers:.3f}"
 
 
 def _thousands(text: str) -> str:

@@ -1,0 +1,41 @@
+"""The checks that a run asks for before it is approved, in a sentence: how many, of what power, what they deter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.screen import counted
+from datamarket_gym.judge.guarantees.deterrence import deterrence_gap
+from datamarket_gym.payout.results import Results
+from datamarket_gym.pipeline.payments import floored
+from datamarket_gym.pipeline.per_unit import unit_amounts
+
+
+def kappas(results: Results) -> Values:
+    """For each payee that earns anything, what its units above zero earn over what all of them do; at least 1."""
+    used = floored(results.payments) if results.spec.negative == "zero" else results.payments
+    units = unit_amounts(used)
+    payee = results.payees.group[units.identity]
+    total = np.bincount(payee, weights=units.amount)
+    positive = np.bincount(payee, weights=np.maximum(units.amount, 0.0))
+    paid = total > 0
+    return np.maximum(positive[paid] / total[paid], 1.0)
+
+
+def check_words(results: Results) -> str:
+    """What is to be checked and what that deters; runs by accuracy without checks say nothing, as they always did."""
+    spec = results.spec
+    if not spec.checks:
+        return (
+            "" if spec.worth.signed else "No checks of units are asked for before this run is approved."
+        )
+    kappa = float(kappas(results).max())
+    gain = deterrence_gap(spec.spot_checks, kappa)
+    return (
+        f"Before this run is approved, {counted(spec.checks, 'unit')} of each payee are to be checked, drawn by what "
+        "they earn (datamarket check plan, draw, record, settle). Where a check finds a unit that is not genuine "
+        f"{spec.power:.0%} of the time and who fails is paid nothing, submitting such units can be expected to "
+        f"gain a payee at most {gain:.1%} of its payment, beyond what they raise the pay of its genuine units by "
+        f"(kappa {kappa:.2f})."
+    )

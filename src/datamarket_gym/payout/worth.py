@@ -1,0 +1,74 @@
+"""What a run pays for, in words: how much of the validation rows units cover, or accuracy over chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.registry import name_of
+from datamarket_gym.learners.base import LEARNERS
+from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.similarity import chosen
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The words for what a learner measures, as reports, screens and errors use them."""
+
+    total: str  # the name of what all units together are worth
+    divided: str  # by what the amount is divided
+    score: str  # what a score is a part of, after the number
+    nothing: str  # why there may be nothing to divide by
+    signed: bool  # whether scores can be below zero
+    by_distance: bool  # whether shorter vectors can be nearer to every row
+
+
+_ACCURACY = Worth(
+    total="accuracy over chance",
+    divided="what their data teach a model",
+    score=" of the accuracy over chance",
+    nothing="the data teach no more than chance",
+    signed=True,
+    by_distance=True,
+)
+_COVERED = Worth(
+    total="validation rows covered",
+    divided="how much of the validation rows their units cover: a row counts as far as the unit of its label that is "
+    "most like it is more like it than strangers are, and is shared by all whose units are near it",
+    score=": so much of the validation rows is covered by its units; where others' units are near a row, it is shared",
+    nothing="no unit is more like a row of its label than strangers are (are both from one encoder?)",
+    signed=False,
+    by_distance=False,
+)
+_COVERED_UNLABELLED = replace(
+    _COVERED,
+    divided=_COVERED.divided.replace(" of its label", ""),
+    nothing=_COVERED.nothing.replace(" of its label", ""),
+)
+
+
+def worth_of(learner: str) -> Worth:
+    """The words for a learner, as `PayoutSpec.learner` writes it."""
+    made = LEARNERS.create(learner)
+    if not isinstance(made, Coverage):
+        return _ACCURACY
+    return _COVERED if made.labels else _COVERED_UNLABELLED
+
+
+@dataclass(frozen=True)
+class SettledCoverage:
+    """What a coverage learner comes to on the validation rows of a run."""
+
+    similarity: str  # the one that ``auto`` stands for, or that was named
+    strangers: float  # c: the similarity that counts as none
+
+
+def settled_coverage(learner: str, validation: Features) -> SettledCoverage | None:
+    """The similarity and c that coverage settles on; None for other learners."""
+    made = LEARNERS.create(learner)
+    if not isinstance(made, Coverage):
+        return None
+    named = made.similarity
+    if named == "auto":
+        named = name_of(chosen(validation))
+    return SettledCoverage(named, made.strangers(validation))
