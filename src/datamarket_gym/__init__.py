@@ -1,12 +1,12 @@
 """DataMarket-Gym: pay people for training data without paying cheats.
 
-Submitted units go in, evidence ties some of them together, the tied groups play a coalition game, a
-semivalue scores the groups, an allocation rule pays the identities, and an audit says what a cheater
-could still gain::
+Submitted units go in, evidence ties some of them together, the tied groups play a coalition game (how much
+of the validation rows they cover, or how well a model learns from them), a semivalue scores the groups, an
+allocation rule pays the identities, and an audit says what a cheater could still gain::
 
     from datamarket_gym import ProviderMarket, Synthetic, mechanism
 
-    market = ProviderMarket.from_task(Synthetic(), seed=0, learner="knn", utility="chance")
+    market = ProviderMarket.from_task(Synthetic(), seed=0, learner="coverage")
     paid = mechanism("recommended").pay(market.honest.submission, market.utility_oracle())
     paid.as_dict()
 """

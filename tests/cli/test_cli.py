@@ -2,17 +2,18 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 
-def datamarket(*arguments, cwd=None):
+def datamarket(*arguments, cwd=None, columns=160):
     return subprocess.run(
         [sys.executable, "-c", "from datamarket_gym.cli import main; main()", *arguments],
         capture_output=True,
         text=True,
         cwd=cwd,
-        env={**os.environ, "COLUMNS": "160"},
+        env={**os.environ, "COLUMNS": str(columns)},
     )
 
 
@@ -52,8 +53,32 @@ def test_demo_says_what_happened():
     assert "splits into 3 names" in done.stdout
     said = " ".join(done.stdout.split())
     assert "multiplies the cheat's payment" in said
-    # The strongest attack known is shown, pays, and is what the demo ends on.
-    assert "noisy theft from all others still multiplies it by" in said
+    # What pays until somebody looks is named with its gain, and so is what is left with checks.
+    gains = shown_gains(done.stdout)
+    (name, unchecked) = max(((name, row[1]) for name, row in gains.items()), key=lambda item: item[1])
+    assert unchecked > 1.1
+    assert f"the best ({name}) multiplies it by {unchecked:.3f} while nobody looks at units" in said
+    checked = max(row[2] for row in gains.values())
+    assert checked <= 1 + 0.2**3 * unchecked + 0.0005  # what three checks of power .8 leave
+    best = f"can be expected to multiply it by {checked:.3f}" if checked > 1 else "none of them pays"
+    assert best in said
+    assert all(
+        len(line) <= 80 for line in datamarket("demo", "--seeds", "1", columns=80).stdout.splitlines()
+    )
+
+
+def test_under_coverage_splits_copies_and_units_held_back_gain_nothing():
+    gains = shown_gains(datamarket("demo", "--seeds", "2").stdout)
+    for name in ("splits into 3 names", "copies under 2 more names", "near copies, 2 more names"):
+        assert gains[name][0] > 1.05
+        assert gains[name][1:] == (1.0, 1.0)
+    assert gains["holds its worst units back"][1:] < (1.0, 1.0)
+
+
+def shown_gains(screen):
+    """The table of gains, by attack: Shapley over names, recommended, and with checks."""
+    rows = re.findall(r"│ (\w[^│]*?) +│ +(\d\.\d+) \[[^│]*│ +(\d\.\d+) \[[^│]*│ +(\d\.\d+) \[", screen)
+    return {name: tuple(map(float, values)) for name, *values in rows if name != "honest"}
 
 
 def test_mistakes_are_one_line_and_exit_2(tmp_path):

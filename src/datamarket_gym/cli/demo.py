@@ -10,11 +10,12 @@ from rich.table import Table
 
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.registry import written
+from datamarket_gym.judge.checked import CheckedAttack
+from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, provider_totals
 from datamarket_gym.lab.tables import spans
-from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import Mechanism, mechanism
-from datamarket_gym.units import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
@@ -22,33 +23,38 @@ from datamarket_gym.world.tasks import Synthetic
 SHOWN = {
     "honest": "honest",
     "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)": "noisy theft from all others",
+    "synthetic_laundering": "generated units",
+    "junk_padding": "random units",
+    "copycat(sigma=0.5)": "noisy theft from one other",
+    "copycat": "theft from one other",
     "sybil_split_k@3": "splits into 3 names",
     "exact_dup_2x_sybils": "copies under 2 more names",
     "near_duplicate_2x_sybils": "near copies, 2 more names",
-    "synthetic_laundering": "generated units",
-    "copycat": "theft from one other",
-    "copycat(sigma=0.5)": "noisy theft from one other",
-    "junk_padding": "random units",
+    "strategic_curation": "holds its worst units back",
 }
-"""The attacks of the demo in words; behind honesty, the strongest of them first."""
+"""The attacks of the demo in words; behind honesty, those first that pay until somebody looks at units."""
 
+CHEAT = "provider_0"
 SMALL = Synthetic(n_providers=4, per_provider=40)
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """A mechanism with the utility it is used with."""
+    """A mechanism with the utility it is used with, and how many units of each payee are checked."""
 
     title: str
     mechanism: Mechanism
     utility: Utility
+    checks: Checks | None = None
 
 
-def schemes() -> tuple[Scheme, Scheme]:
-    """What most markets would do, and what we recommend."""
+def schemes() -> tuple[Scheme, Scheme, Scheme]:
+    """What most markets would do, and what we recommend: without checks, and with them."""
+    ours, checks = mechanism("recommended"), Checks()
     return (
         Scheme("Shapley over names", mechanism("shapley"), Utility("logistic", "none")),
-        Scheme("recommended", mechanism("recommended"), Utility("knn", "chance")),
+        Scheme("recommended, no checks", ours, Utility.paying()),
+        Scheme(f"recommended, {checks.per_payee} checks", ours, Utility.paying(), checks),
     )
 
 
@@ -72,11 +78,25 @@ def show_demo(attack: str, seeds: int) -> None:
                 oracle = market.utility_oracle(scheme.utility)
                 before = scheme.mechanism.pay(market.honest.submission, oracle)
                 honest = provider_totals(before, market.honest)
-                clear = clearly_paid(honest["provider_0"], before.grand_value, len(honest))
+                clear = clearly_paid(honest[CHEAT], before.grand_value, len(honest))
                 for name, title in words.items():
-                    paid = _paid(scheme, ATTACKS.create(name).apply(0, market.state), oracle)
-                    found = paid["provider_0"], honest["provider_0"], clear
-                    gains.setdefault((title, scheme.title), []).append(found)
+                    attacked = ATTACKS.create(name).apply(0, market.state)
+                    after = scheme.mechanism.pay(attacked.submission, oracle)
+                    paid = provider_totals(after, attacked)
+                    if scheme.checks is not None:
+                        played = CheckedAttack(
+                            scheme.mechanism,
+                            attacked,
+                            market.honest,
+                            oracle,
+                            CHEAT,
+                            honest[CHEAT],
+                            after,
+                        )
+                        paid[CHEAT] = played.expected(scheme.checks).pay
+                    gains.setdefault((title, scheme.title), []).append(
+                        (paid[CHEAT], honest[CHEAT], clear)
+                    )
                     if seed == 0 and name == chosen:
                         payments[scheme.title, False], payments[scheme.title, True] = honest, paid
             progress.count(seed + 1, seeds)
@@ -86,19 +106,16 @@ def show_demo(attack: str, seeds: int) -> None:
     console.print(_sentence(gains))
 
 
-def _paid(scheme: Scheme, profile: SubmittedProfile, oracle: UtilityOracle) -> dict[str, float]:
-    return provider_totals(scheme.mechanism.pay(profile.submission, oracle), profile)
-
-
 def _payment_table(attack: str, payments: dict[tuple[str, bool], dict[str, float]]) -> Table:
     table = Table(title=f"Shares of the pot; provider_0 attacks: {attack}")
     table.add_column("provider")
-    columns = [(s.title, attacked) for s in schemes() for attacked in (False, True)]
+    certain = [s.title for s in schemes() if s.checks is None]
+    columns = [(title, attacked) for title in certain for attacked in (False, True)]
     for title, attacked in columns:
-        table.add_column(f"{title}\n{'attacked' if attacked else 'honest'}", justify="right")
+        table.add_column(f"{_narrow(title)}\n{'attacked' if attacked else 'honest'}", justify="right")
     for provider in payments[columns[0]]:
         shares = [payments[c][provider] / sum(payments[c].values()) for c in columns]
-        style = "bold" if provider == "provider_0" else None
+        style = "bold" if provider == CHEAT else None
         table.add_row(provider, *(f"{share:.1%}" for share in shares), style=style)
     return table
 
@@ -108,7 +125,7 @@ def _gain_table(gains: Gains, seeds: int) -> Table:
     table.add_column("attack of provider_0")
     titles = [s.title for s in schemes()]
     for title in titles:
-        table.add_column(title, justify="right")
+        table.add_column(_narrow(title), justify="right")
     for attack in dict.fromkeys(a for a, _ in gains):
         cells = []
         for title in titles:
@@ -123,9 +140,10 @@ def _gain_table(gains: Gains, seeds: int) -> Table:
     for title in titles:
         unclear = [i for i, (*_, clear) in enumerate(gains[some, title]) if not clear]
         left_out += [f"{title}: {spans(unclear)}"] if unclear else []
+    table.caption = "With checks: the expected payment."
     if left_out:
-        table.caption = (
-            "Left out of the means, as the honest payment is not clearly above zero there, "
+        table.caption += (
+            " Left out of the means, as the honest payment is not clearly above zero there, "
             f"are the markets of {'; '.join(left_out)}."
         )
     return table
@@ -137,17 +155,33 @@ def _mean(found: list[tuple[float, float, bool]]) -> float:
     return float(np.mean(ratios)) if ratios else float("nan")
 
 
+def _narrow(title: str) -> str:
+    """A title on two lines."""
+    first, _, last = title.rpartition(" ") if "," not in title else title.partition(" ")
+    return f"{first}\n{last}"
+
+
 def _sentence(gains: Gains) -> str:
-    worst = {}
-    for title in (s.title for s in schemes()):
-        means = {a: _mean(found) for (a, t), found in gains.items() if t == title}
-        worst[title] = max(means.items(), key=lambda item: np.nan_to_num(item[1]))
-    (name, before), (top, stays) = worst.values()
-    left = "none of them pays" if stays <= 1.001 else f"{top} still multiplies it by {stays:.2f}"
-    if np.isnan(stays):
-        left = "no market here tells, as it pays the honest next to nothing"
+    by_name, unchecked, checked = (_best(gains, scheme.title) for scheme in schemes())
+    checks = Checks()
     return (
-        f"Paid by name, the best of these attacks ({name}) multiplies the cheat's payment by {before:.2f}. "
-        f"Paid by the recommended mechanism, with no oracle, {left}. A search finds stronger ones: "
+        f"Paid by name, the best of these attacks ({by_name[0]}) multiplies the cheat's payment by {by_name[1]:.3f}. "
+        f"Paid by the recommended mechanism, {_left(unchecked, 'multiplies')} while nobody looks at units. Where "
+        f"{checks.per_payee} units of each payee are checked, a check finds {checks.power:.0%} of false units and who "
+        f"fails is paid nothing, {_left(checked, 'can be expected to multiply')}. A search finds stronger attacks: "
         "datamarket run best-response."
     )
+
+
+def _best(gains: Gains, title: str) -> tuple[str, float]:
+    """The attack that pays best under a scheme, and its mean gain; honesty is none."""
+    means = {a: _mean(found) for (a, t), found in gains.items() if t == title and a != SHOWN["honest"]}
+    return max(means.items(), key=lambda item: np.nan_to_num(item[1]))
+
+
+def _left(best: tuple[str, float], multiplies: str) -> str:
+    """What the best attack still gains."""
+    name, gain = best
+    if np.isnan(gain):
+        return "no market here tells, as it pays the honest next to nothing"
+    return f"the best ({name}) {multiplies} it by {gain:.3f}" if gain > 1.0005 else "none of them pays"

@@ -13,7 +13,7 @@ def command(
     ] = "near_duplicate_2x_sybils",
     seeds: Annotated[int, typer.Option(help="Markets over which gains are averaged.", min=1)] = 5,
 ) -> None:
-    """A small market, honest and attacked, paid by Shapley and by the recommended mechanism."""
+    """A small market, honest and attacked, paid by Shapley and as we recommend, with and without checks."""
     from datamarket_gym.cli.demo import show_demo
 
     show_demo(attack, seeds)

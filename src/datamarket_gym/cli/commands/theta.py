@@ -46,8 +46,9 @@ def command(
     """Which similarity threshold do these embeddings allow?
 
     Prints the theta that `recommended` takes where these are the validation rows (or the reference rows), by the
-    honest price of lineage; then the check for components, by which the paper's mechanisms tie: two floors, a
-    ceiling, the admissible interval and a verdict. The options are those of the second.
+    honest price of lineage: a share of pay by 5-NN accuracy, whatever a payday pays for. Then the check for
+    components, by which the paper's mechanisms tie: two floors, a ceiling, the admissible interval and a verdict.
+    The options are those of the second.
     """
     from datamarket_gym.cli.theta import Question, show_theta
     from datamarket_gym.world.data.files import looking_in
