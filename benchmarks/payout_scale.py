@@ -12,6 +12,7 @@ import os
 import resource
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,20 @@ from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import Places
 
 DIMENSIONS, TOPICS, CLASSES = 384, 20, 4
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Progress that prints when each stage begins."""
+
+    started: float
+
+    def stage(self, what: str, unit: str = "") -> None:
+        """A stage begins."""
+        print(f"{time.perf_counter() - self.started:7.1f} s  {what}", flush=True)
+
+    def count(self, done: int, total: int) -> None:
+        """Steps within a stage are not told."""
 
 
 def draw(rng: np.random.Generator, n: int, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,6 +90,7 @@ def main() -> None:
     parser.add_argument("units", type=int)
     parser.add_argument("identities", type=int)
     parser.add_argument("--validation", type=int, default=500)
+    parser.add_argument("--learner", default="coverage")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         child = os.fork()
@@ -86,14 +102,15 @@ def main() -> None:
         places = Places(Path(folder) / "units.parquet", Path(folder) / "validation.parquet")
         manifest = pay(
             places,
-            checked_spec({"amount": "10000.00"}),
+            checked_spec({"amount": "10000.00", "learner": chosen.learner}),
             Path(folder) / "run",
-            lambda what: print(f"{time.perf_counter() - started:7.1f} s  {what}", flush=True),
+            Stages(started),
         )
         summary = {
             "units": chosen.units,
             "identities": chosen.identities,
             "validation": chosen.validation,
+            "learner": chosen.learner,
             "clusters": manifest["clusters"],
             "evidence": manifest["evidence"]["used"],
             "wall_s": round(time.perf_counter() - started, 1),

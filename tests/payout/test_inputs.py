@@ -173,6 +173,13 @@ def test_a_missing_amount_is_asked_for():
         payout_spec(None, {"amount": None})
 
 
+def test_owners_are_worked_out_once(tmp_path):
+    """Tables ask for the owner of every unit: made anew each time, the work grows with the square of their number."""
+    places = write(tmp_path)
+    inputs = read_inputs(places.submissions, places.validation, spec())
+    assert inputs.owner is inputs.owner
+
+
 MEMORY = """
 import resource, sys
 from pathlib import Path

@@ -7,6 +7,7 @@ when results are written. A name of any length or script therefore costs nothing
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,9 @@ class Inputs:
     )
     aside: frozenset[str] = frozenset()  # names of units that were set aside
 
-    @property
+    @cached_property
     def owner(self) -> Codes:
-        """The number of each unit's identity."""
+        """The number of each unit's identity; worked out once, as tables ask for it unit by unit."""
         return self.submission.identity.astype(np.int64)
 
     @property
