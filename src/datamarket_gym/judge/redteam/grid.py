@@ -52,6 +52,8 @@ _GRID: dict[str, tuple[str, ...]] = {
         "victim=all, points=3",
         "victim=all, points=20",
         "victim=all, points=20, knows=leak",
+        "victim=all, points=999, how=guesses, worthless=True",
+        "victim=all, points=999, how=guesses, knows=leak, worthless=True",
     ),
     "shadow": ("budget=0.25", "budget=1.0, besides=True"),
     "outlier": ("budget=0.5", "budget=1.0, ratio=1.0"),

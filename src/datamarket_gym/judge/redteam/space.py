@@ -135,6 +135,7 @@ SPACE: Mapping[str, tuple[Dial, ...]] = {
         Dial("knows", kind="choice", choices=("leak",)),
         Dial("points", 1, 20, "count"),
         _noise("sigma"),
+        Dial("worthless", kind="choice", choices=(False, True)),
     ),
     "shadow": (Dial("budget", 0.05, 1.5), Dial("steps", 5, 20, "count")),
     "outlier": (Dial("budget", 0.05, 1.5), _part("ratio", high=2.0)),
@@ -177,7 +178,7 @@ def starts() -> list[tuple[str, dict[str, float]]]:
         for at in (1.0, 0.5, 0.0)
         for family, dials in SPACE.items()
     ]
-    known = ({}, _LITTLE, _LITTLE | {"keep": 0.86}, _OWN_COPIES)
+    known: tuple[dict[str, float], ...] = ({}, _LITTLE, _LITTLE | {"keep": 0.86}, _OWN_COPIES)
     return [*(("composite", _THEFT | change) for change in known), *found]
 
 
