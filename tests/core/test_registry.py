@@ -166,3 +166,9 @@ def test_a_name_that_could_not_be_written_is_not_registered(name):
 def test_a_mechanism_that_is_no_json_of_one_is_one_readable_error(text):
     with pytest.raises(DataMarketError):
         create("mechanism", text)
+
+
+@pytest.mark.parametrize(("word", "value"), [("true", True), ("false", False), ("False", False)])
+def test_truth_values_are_read_in_either_spelling(word, value):
+    assert create("attack", f"bridge(first={word})").first is value
+    assert forms.text_of("false") == "'false'"  # a text that would be misread is quoted

@@ -3,6 +3,7 @@
 import pytest
 from payout_files import run, units, validation
 
+from datamarket_gym.judge.guarantees import Checks
 from datamarket_gym.judge.redteam.findings import Loss
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.manifest import read_manifest
@@ -67,3 +68,22 @@ def test_a_victim_of_evidence_is_named_above_the_table(folder, results, tmp_path
     page = (tmp_path / "report.html").read_text()
     assert '<span class="bad">87%</span> of <bdi>seller 2</bdi>' in page
     assert "4% if nothing were tied; spared by exact copies" in page
+
+
+def test_where_payees_are_checked_the_report_has_both_gains(folder, results):
+    found, _ = read_red_team(folder / "audit.json")
+    first = found.findings[0]
+    trial = first.worst.model_copy(update={"gain": 2.5, "expected_gain": 0.625})
+    deterred = first.model_copy(update={"worst": trial, "unchecked": trial})
+    checked = {"findings": [deterred], "checks": Checks(2, 0.9)}
+    said = red_team_section(found.model_copy(update=checked), results)
+    (row,) = said["rows"]
+    assert (row["gain"], row["pays"], row["remedy"]) == (
+        "2.500 \u2192 0.625",
+        False,
+        "deterred by checks",
+    )
+    assert "Each name is checked on 2 of its paid units" in said["words"]
+    assert "None multiplied a cheat's pay by more than" in said["words"]
+    (plain,) = red_team_section(found.model_copy(update={"findings": [first]}), results)["rows"]
+    assert plain["gain"] == f"{first.worst.gain:.3f}"

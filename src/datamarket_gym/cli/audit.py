@@ -12,7 +12,16 @@ from rich.table import Table
 from datamarket_gym.core.files import require_two_files, write_text
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_once
-from datamarket_gym.judge.redteam import AuditReport, Loss, Trial, audit, market_state, read_validation
+from datamarket_gym.judge.redteam import (
+    AuditReport,
+    Finding,
+    Loss,
+    Trial,
+    audit,
+    market_state,
+    read_validation,
+)
+from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
@@ -26,7 +35,9 @@ def audit_and_show(
     submission: Path,
     validation: Path,
     mechanism: str,
-    utility: tuple[str, str],
+    utility: Utility,
+    checks: tuple[int | None, float],
+    knowledge: float,
     providers: int | None,
     attacks: str | None,
     stop_at: float,
@@ -44,7 +55,7 @@ def audit_and_show(
     oracle = UtilityOracle(
         features,
         label,
-        Utility(*utility),
+        utility,
         embedding=read_validation_embedding(validation),
         reference=None
         if reference is None
@@ -62,11 +73,15 @@ def audit_and_show(
             out=out,
             jobs=jobs,
             progress=progress,
+            checks=asked_checks(chosen, *checks),
+            knowledge=knowledge,
         )
     write_text(out / "audit.md", markdown(report))
     console = Console()
     console.print(_table(report))
-    console.print(_sentence(report))
+    for words in (report.assumed, verdicts(report), _sentence(report)):
+        if words:
+            console.print(words, highlight=False, markup=False)
     style = "red" if report.harms else None
     console.print(_harm(report), style=style, highlight=False, markup=False)
     console.print(_evidence(report), highlight=False, markup=False)
@@ -79,22 +94,52 @@ def _table(report: AuditReport) -> Table:
     title = f"Worst gain and worst loss found against {report.label}, {len(report.trials)} trials"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("attack, and by whom", overflow="fold", width=_NAME)
-    for head in ("gain", "victim's loss", "guaranteed", "stopped by (honest pay moved)"):
-        table.add_column(head, justify="right" if head == "gain" else "left", overflow="fold")
+    for head in ("gain",) if report.checks is None else ("gain unchecked", "expected"):
+        table.add_column(head, justify="right", overflow="fold")
+    for head in ("victim's loss", "guaranteed", "stopped by (honest pay moved)"):
+        table.add_column(head, overflow="fold")
     for finding in report.findings:
-        gain = finding.worst.gain
-        bad = gain is None or gain > report.stop_at
-        shown = "undefined" if gain is None else f"{gain:.3f}"
         harmful = finding.loss.by_evidence > STOP_LOSS
+        gains = [finding.unchecked.gain, finding.worst.expected_gain]
+        shown = [_factor(gain, report.stop_at) for gain in gains]
+        kept = finding.verdict(report.stop_at) in ("stopped", "deterred")
         table.add_row(
-            escape(_attack(finding.worst)),
-            f"[{'red' if bad else 'green'}]{shown}[/]",
+            escape(_attack(finding.unchecked if kept else finding.worst)),
+            *(shown[:1] if report.checks is None else shown),
             f"[{'red' if harmful else 'default'}]{_lost(finding.loss)}[/]",
             finding.certificate.summary,
-            ", ".join(f"{r.title} ({r.moved:.0%})" for r in finding.remedies if r.advised)
-            or ("nothing that was tried" if bad else "no need"),
+            _stopped_by(finding, report.stop_at),
         )
     return table
+
+
+def _factor(gain: float | None, stop_at: float) -> str:
+    bad = gain is None or gain > stop_at
+    return f"[{'red' if bad else 'green'}]{'undefined' if gain is None else f'{gain:.3f}'}[/]"
+
+
+def _stopped_by(finding: Finding, stop_at: float) -> str:
+    match finding.verdict(stop_at):
+        case "stopped":
+            return "no need"
+        case "deterred":
+            return "deterred by checks"
+    advised = [f"{r.title} ({r.moved:.0%})" for r in finding.remedies if r.advised]
+    return ", ".join(advised) or "nothing that was tried"
+
+
+def verdicts(report: AuditReport) -> str:
+    """Which attacks are stopped, which are deterred by checks alone, and which are neither; nothing unchecked."""
+    if report.checks is None:
+        return ""
+    heads = {
+        "stopped": "Stopped, checked or not",
+        "deterred": "Deterred by checks alone",
+        "open": "Neither",
+        "undefined": "Undefined, as honest pay is next to nothing",
+    }
+    found = {head: report.families(verdict) for verdict, head in heads.items()}
+    return " ".join(f"{head}: {', '.join(names)}." for head, names in found.items() if names)
 
 
 def _attack(trial: Trial) -> str:
@@ -115,9 +160,10 @@ def _sentence(report: AuditReport) -> str:
     worst = report.worst
     if worst is None:
         return "No attack of the library could be carried out."
-    gain = worst.worst.gain
+    gain = worst.worst.expected_gain
     if gain is not None and gain <= report.stop_at:
-        return f"No attack that was tried gains more than {report.stop_at:g}; others may."
+        given = "" if report.checks is None else " in expectation, if these checks are made"
+        return f"No attack that was tried gains more than {report.stop_at:g}{given}; others may."
     return worst.certificate.words
 
 
@@ -145,6 +191,7 @@ def markdown(report: AuditReport) -> str:
         "",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",
+        *(f"\n{words}" for words in (report.assumed, verdicts(report)) if words),
         "",
         _harm(report),
         "",

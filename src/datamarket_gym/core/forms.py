@@ -64,6 +64,8 @@ def _items(text: str) -> list[str]:
 def _literal(text: str) -> Any:
     if text in ("nan", "inf", "-inf"):
         return float(text)
+    if text in ("true", "false"):  # as TOML and JSON have them: the word 'false' would count as true
+        return text == "true"
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -27,7 +27,11 @@ def test_the_examples_run():
     found = [deterrence_gap(checks, largest_unit=w) for w in (0.0, 0.02, 0.1, 1.0)]
     assert [float(number) for number in said.groups()] == pytest.approx(found, abs=5e-4)
     assert names["paid"].threshold.theta is not None
-    assert names["env"].reset(seed=0)[0].shape == (6,)
+    report, target = names["report"], names["target"]
+    assert report.families("stopped") == ["sybil_split_k"]
+    assert report.families("deterred") == ["copycat"]
+    assert len(target.tried) == 20  # the second search had nothing new to pay
+    assert names["env"].reset(seed=0)[0].shape == (9,)
 
 
 def test_the_smaller_tools_say_what_the_page_says():

@@ -107,9 +107,9 @@ def test_evidence_that_spares_the_victim_is_named_where_evidence_did_the_harm(ma
 
 
 def test_attacks_are_chosen_by_name_or_as_they_are_written(market):
-    known = attack_grid(market.state, "squat*knows=leak*,sybil_split_k@2")
+    known = attack_grid(market.state, "squat*knows=leak)*,sybil_split_k@2")
     assert set(known) == {"squat(victim=all, points=20, knows=leak)", "sybil_split_k@2"}
-    assert len(attack_grid(market.state, "squat")) == 3
+    assert len(attack_grid(market.state, "squat")) == 5
 
 
 def test_the_trial_that_harms_most_is_told_beside_the_one_that_gains_most(market):
@@ -281,10 +281,12 @@ def datamarket(*arguments, cwd):
 def test_the_command_prints_the_worst_and_what_stops_it(market, tmp_path):
     files(market, tmp_path)
     done = datamarket(
-        "sub.parquet", "--validation", "val.parquet", "--attacks", SOME, "--jobs", "1", cwd=tmp_path
-    )
+        "sub.parquet", "--validation", "val.parquet", "--attacks", SOME, "--jobs", "1",
+        "--learner", "knn", "--checks", "0", cwd=tmp_path,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "copycat" in done.stdout
+    assert "deterred" not in done.stdout
     assert "trusted sources" in done.stdout
     text = " ".join(done.stdout.split())
     assert "By Theorem 3" in text
@@ -317,6 +319,9 @@ def test_mistakes_are_one_line_and_exit_2(market, tmp_path):
         (("sub.parquet", "--validation", "missing.parquet"), "there is no file"),
         ((*good, "--mechanism", "shapely"), "unknown mechanism 'shapely'"),
         ((*good, "--attacks", "sybil"), "no attack of the library matches"),
+        ((*good, "--empty", "chance"), "empty = 'chance': coverage is no accuracy"),
+        ((*good, "--power", "0"), "power = 0.0: choose a value in (0, 1]"),
+        ((*good, "--knowledge", "1.5"), "knowledge = 1.5: choose a value in [0, 1]"),
     ):
         done = datamarket(*arguments, cwd=tmp_path)
         assert done.returncode == 2

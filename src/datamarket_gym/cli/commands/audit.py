@@ -28,10 +28,30 @@ def command(
     mechanism: Annotated[
         str, typer.Option(help="The mechanism that would pay, such as quotient_shapley/cosine@0.95.")
     ] = "recommended",
-    learner: Annotated[str, typer.Option(help="The learner behind the value.")] = "knn",
+    learner: Annotated[
+        str, typer.Option(help="What value is: coverage, or the accuracy of a learner such as knn.")
+    ] = "coverage",
     empty: Annotated[
-        str, typer.Option(help="What value is counted from: chance (accuracy), or none.")
-    ] = "chance",
+        str | None,
+        typer.Option(
+            help="What accuracy is counted from: chance if left out, or none. Coverage is counted from nothing."
+        ),
+    ] = None,
+    checks: Annotated[
+        int | None,
+        typer.Option(
+            help="Units of each payee that the payday looks at, 0 for none: gains are expected ones. "
+            "3 if left out, none for a mechanism of your own.",
+            min=0,
+        ),
+    ] = None,
+    power: Annotated[
+        float,
+        typer.Option(help="The probability that a check of a unit that is not genuine finds that out."),
+    ] = 0.8,
+    knowledge: Annotated[
+        float, typer.Option(help="The share of the others' units that attackers see: 0 none, 1 all.")
+    ] = 1.0,
     providers: Annotated[
         int | None,
         typer.Option(help="How many providers to try, drawn at random; all if left out.", min=1),
@@ -50,17 +70,21 @@ def command(
 ) -> None:
     """Let every provider of a submission try the attack library, and print what it would gain.
 
-    Each identity is taken for an honest provider. Writes audit.json and audit.md; interrupted, the
-    same command resumes.
+    Each identity is taken for an honest provider. Printed are the worst gain of each attack were nothing checked, and
+    what is expected given the checks: which attacks are stopped, deterred by checks alone, or neither. Writes
+    audit.json and audit.md; interrupted, the same command resumes.
     """
     from datamarket_gym.cli.audit import audit_and_show
+    from datamarket_gym.learners.oracle import Utility
 
     scripts.load(load or [])
     audit_and_show(
         submission,
         validation,
         mechanism,
-        (learner, empty),
+        Utility.paying(learner) if empty is None else Utility(learner, empty),
+        (checks, power),
+        knowledge,
         providers,
         attacks,
         stop_at,

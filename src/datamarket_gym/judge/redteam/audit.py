@@ -2,14 +2,14 @@
 
 Work is cut into the steps of a run (`datamarket_gym.core.runs`): one provider playing one attack;
 then one attack's worst trial explained. A killed audit loses at most the steps in flight; the next
-call does what is missing and ends with the same bytes. What was found is an `AuditReport`.
+call does what is missing and ends with the same bytes. What was found is an `AuditReport`. Where payees are checked,
+what is judged is expected pay (`datamarket_gym.judge.redteam.expectation`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from datamarket_gym import __version__
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.core.errors import DataMarketError, require_count, require_in
 from datamarket_gym.core.executors import executor
 from datamarket_gym.core.files import write_json, write_text
 from datamarket_gym.core.progress import SILENT, Progress
@@ -29,15 +29,19 @@ from datamarket_gym.evidence.collapse import find_collapse, told_once
 from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.judge.guarantees import Paid
 from datamarket_gym.judge.guarantees.certify import certified
+from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
 from datamarket_gym.judge.metrics import clearly_paid, harm_of
+from datamarket_gym.judge.redteam.expectation import checked_attack, require_checkable
 from datamarket_gym.judge.redteam.findings import (
     STOP_AT,
     STOP_LOSS,
     AuditReport,
     Finding,
+    Group,
     Loss,
     Trial,
+    worst_first,
 )
 from datamarket_gym.judge.redteam.grid import attack_grid, family
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
@@ -48,6 +52,7 @@ from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.set_aside import told
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
+from datamarket_gym.world.attacks.knowledge import apply_knowing
 from datamarket_gym.world.data.files import looking_in, named_folder
 from datamarket_gym.world.market import MarketState, ProviderMarket
 
@@ -69,12 +74,15 @@ class Context:
     threshold: Threshold | None
     evidence: str
     warnings: list[str]
+    checks: Checks | None
+    knowledge: float
 
     def attacked(self, provider: str, attack: str) -> SubmittedProfile:
         """The profile after an attack."""
         chosen = ATTACKS.create(attack)
         with looking_in(self.data):
-            profile = moved_embeddings(chosen.apply(provider, self.state), self.state)
+            profile = apply_knowing(chosen, provider, self.state, self.knowledge)
+            profile = moved_embeddings(profile, self.state)
         return replace(profile, attack=attack)
 
 
@@ -90,14 +98,27 @@ def audit(
     jobs: int = 1,
     progress: Progress | None = None,
     threshold: Threshold | None = None,
+    checks: Checks | None = None,
+    knowledge: float = 1.0,
 ) -> AuditReport:
     """Run the attack library (or ``only`` some of it) for each provider, or a sample of ``providers``.
 
-    With ``out`` the report is kept there as ``audit.json``, and an interrupted audit resumes. Of a market that is a
-    sample ``threshold`` says which similarity thresholds the whole of it admits.
+    Gains are expected ones given the ``checks`` of each payee, if there are any; attackers see their own units and the
+    share ``knowledge`` of everybody else's. With ``out`` the report is kept there as ``audit.json``, and an interrupted
+    audit resumes. Of a market that is a sample ``threshold`` says which similarity thresholds the whole of it admits.
     """
     state = market.state if isinstance(market, ProviderMarket) else market
-    context = _context(state, as_mechanism(mechanism), utility, providers, only, stop_at, threshold)
+    context = _context(
+        state,
+        as_mechanism(mechanism),
+        utility,
+        providers,
+        only,
+        stop_at,
+        threshold,
+        checks,
+        knowledge,
+    )
     if out is None:
         return _found(context, Unkept(executor(jobs), progress or SILENT))
     return _audit(context, out, jobs, progress)
@@ -111,7 +132,11 @@ def _context(
     only: str | None,
     stop_at: float,
     threshold: Threshold | None,
+    checks: Checks | None,
+    knowledge: float,
 ) -> Context:
+    require_in("knowledge", knowledge, 0.0, 1.0)
+    require_checkable(mechanism, checks)
     everyone = state.providers
     if providers is not None:
         require_count("providers", providers)
@@ -134,6 +159,8 @@ def _context(
         threshold or settled_by,
         evidence,
         warnings,
+        checks,
+        knowledge,
     )
 
 
@@ -177,10 +204,7 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
         _trial, context, {f"trial-{i:06d}": pair for i, pair in enumerate(pairs)}, _TRIAL,
         after=len(kinds),
     )  # fmt: skip
-    explain = {
-        f"finding-{i:03d}": (worst, harmful, tried, len(trials))
-        for i, (worst, harmful, tried) in enumerate(_worst(trials))
-    }
+    explain = {f"finding-{i:03d}": (group, len(trials)) for i, group in enumerate(worst_first(trials))}
     findings = run.steps(_explain, context, explain, _FINDING, before=len(pairs))
     settled_by = context.honest.payments.threshold if isinstance(context.honest, Paid) else None
     return AuditReport(
@@ -190,6 +214,8 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
         warnings=context.warnings,
         utility=repr(context.utility),
         stop_at=context.stop_at,
+        checks=context.checks,
+        knowledge=context.knowledge,
         providers=context.providers,
         trials=trials,
         findings=findings,
@@ -202,6 +228,7 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
         profile = context.attacked(provider, attack)
         with told_once():
             attacked = paid_by(context.mechanism, profile, context.utility)
+            due = _due(context, profile, attacked)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
         return Trial(provider=provider, attack=attack, honest_payment=honest, why=str(error))
     before, paid = context.honest.payments, attacked.total(provider)
@@ -213,6 +240,8 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
         honest_payment=honest,
         attacked_payment=paid,
         gain=paid / honest if clear else None,
+        expected_payment=due,
+        expected_gain=due / honest if clear else None,
         victim=harm.victim,
         victim_loss=_known(harm.victim_loss),
         theft=_known(harm.theft),
@@ -220,34 +249,53 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
     )
 
 
+def _due(context: Context, profile: SubmittedProfile, attacked: PaidProfile) -> float:
+    """What the attacker can expect given the checks; what it is paid where there are none."""
+    provider = str(profile.attacker)
+    if context.checks is None:
+        return attacked.total(provider)
+    found = checked_attack(
+        context.mechanism,
+        profile,
+        attacked.payments,
+        context.state.honest,
+        context.honest.total(provider),
+        context.utility,
+    )
+    return found.expected(context.checks).pay
+
+
 def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _explain(context: Context, worst: Trial, harmful: Trial, tried: int, all_tried: int) -> Finding:
-    profile = context.attacked(worst.provider, worst.attack)
+def _explain(context: Context, group: Group, all_tried: int) -> Finding:
+    worst, unchecked = group.worst, group.unchecked
+    profile = context.attacked(unchecked.provider, unchecked.attack)
     m, honest = context.mechanism, context.honest
     with told_once():
         attacked = paid_by(m, profile, context.utility)
         certificate = certified(honest, attacked, m, comparisons=all_tried)
         remedies = []
-        gains = worst.gain is None or worst.gain > context.stop_at
+        gains = worst.expected_gain is None or worst.expected_gain > context.stop_at
         if gains and isinstance(m, Mechanism) and isinstance(honest, Paid):  # evidence is ours to change
             remedies = try_remedies(
                 m,
                 context.state.honest,
-                profile,
+                profile if unchecked == worst else context.attacked(worst.provider, worst.attack),
                 context.utility,
                 honest.payments,
                 context.stop_at,
                 context.threshold,
+                context.checks,
             )
-        loss = _spared(context, Loss(trial=harmful, untied=_untied(context, harmful)))
+        loss = _spared(context, Loss(trial=group.harmful, untied=_untied(context, group.harmful)))
     return Finding(
         family=family(worst.attack),
         worst=worst,
+        unchecked=unchecked,
         loss=loss,
-        tried=tried,
+        tried=group.tried,
         certificate=certificate,
         remedies=remedies,
     )
@@ -282,22 +330,6 @@ def _spared(context: Context, loss: Loss) -> Loss:
     return loss.model_copy(update={"spared_by": spared})
 
 
-def _worst(trials: list[Trial]) -> list[tuple[Trial, Trial, int]]:
-    """Of each attack the trial that gains most, the one that harms others most, and how many were possible.
-
-    Trials that assume something broken are apart from those that do not, and come behind them; worst gain first.
-    """
-    groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
-    for trial in trials:
-        if trial.why is None:
-            groups[family(trial.attack), trial.assumes].append(trial)
-    found = [
-        (max(group, key=lambda t: t.rank), max(group, key=lambda t: t.harm_rank), len(group))
-        for group in groups.values()
-    ]
-    return sorted(found, key=lambda one: (not one[0].assumes, one[0].rank), reverse=True)
-
-
 def _digest(context: Context) -> str:
     """A hash of all that decides an audit."""
     submission = context.state.honest.submission
@@ -307,6 +339,7 @@ def _digest(context: Context) -> str:
         written(context.utility.learner),
         context.utility.utility.empty,
         str(context.stop_at),
+        repr((context.checks, context.knowledge)),
         "" if context.threshold is None else context.threshold.model_dump_json(),
         str(context.state.seed),
         repr((context.providers, context.attacks, submission.identity.tolist())),

@@ -1,14 +1,16 @@
 """Best response: search families and parameters for the attack with the largest net gain.
 
-The attacker is fully informed: it can price any manipulation by the mechanism itself. The optimiser is
-Optuna's TPE where the extra ``gym`` is installed, and SciPy's differential evolution elsewhere. Gains
-do not depend on costs, so one attack is paid once and priced at every cost level. What the others lose is
-told beside each gain; the search does not look for it.
+The attacker can price any manipulation by the mechanism itself, whatever share of the others' units it sees to make
+it of. Where payees are checked it looks for the largest *expected* net gain, so that it may choose to cheat a little.
+The optimiser is Optuna's TPE where the extra ``gym`` is installed, and SciPy's differential evolution elsewhere. What
+is paid depends neither on costs nor on how many checks there are, so one attack is paid once and priced at every level
+of both. What the others lose is told beside each gain, unchecked; the search does not look for it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -20,12 +22,16 @@ from datamarket_gym.core.errors import (
     UnclearPayError,
     require_choice,
     require_count,
+    require_in,
 )
 from datamarket_gym.evidence.collapse import told_once
+from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.guarantees import Certificate
 from datamarket_gym.judge.guarantees.certify import certified
+from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.guarantees.paid import paid_by
 from datamarket_gym.judge.metrics import CLEAR, Harm, clearly_paid, harm_of
+from datamarket_gym.judge.redteam.expectation import checked_attack, require_checkable
 from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.judge.redteam.space import (
     DIMENSIONS,
@@ -41,6 +47,7 @@ from datamarket_gym.pipeline.mechanism import as_mechanism
 from datamarket_gym.pipeline.own import Payer
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
+from datamarket_gym.world.attacks.knowledge import apply_knowing
 from datamarket_gym.world.market import MarketState
 
 IMPOSSIBLE = -1.0
@@ -49,30 +56,47 @@ IMPOSSIBLE = -1.0
 
 @dataclass(frozen=True)
 class Response:
-    """An attack, what it gains, what is left of that after costs, and what it costs the others."""
+    """An attack: what it gains unchecked, in expectation given checks, and net of costs; what it costs the others."""
 
     attack: str
     gain: float
-    net_gain: float
+    expected_gain: float  # without checks the gain
+    net_gain: float  # the expected gain less the costs
+    effort: Effort
+    harm: Harm
+
+
+@dataclass(frozen=True)
+class _Unchecked:
+    gain: float
     effort: Effort
     harm: Harm
 
 
 @dataclass(eq=False)
 class Target:
-    """One provider of one market facing one mechanism; remembers what each attack did."""
+    """One provider of one market facing one mechanism; remembers what each attack did.
+
+    The provider expects these ``checks``, if any, and sees the share ``knowledge`` of everybody else's units.
+    """
 
     state: MarketState
     mechanism: Payer
     utility: UtilityOracle
     provider: int | str = 0
-    _known: dict[str, tuple[float, Effort, Harm]] = field(default_factory=dict)
+    checks: Checks | None = None
+    knowledge: float = 1.0
 
     def __post_init__(self) -> None:
+        require_in("knowledge", self.knowledge, 0.0, 1.0)
         self.name = self.state.provider(self.provider)
         self._payer = as_mechanism(self.mechanism)
+        require_checkable(self._payer, self.checks)
         self.honest = paid_by(self._payer, self.state.honest, self.utility)
         self.pay = self.honest.total(self.name)
+        # Both are the same under any checks, so `under` shares them.
+        self._known: dict[str, _Unchecked] = {}
+        self._checked: dict[str, CheckedAttack] = {}
         grand, n = self.honest.payments.grand_value, len(self.state.providers)
         if not clearly_paid(self.pay, grand, n):
             raise UnclearPayError(
@@ -81,35 +105,60 @@ class Target:
                 "choose another provider or market"
             )
 
+    def under(self, checks: Checks | None) -> Target:
+        """The same provider facing other checks, or none; what is paid is remembered by both."""
+        require_checkable(self._payer, checks)
+        other = copy(self)
+        other.checks = checks
+        return other
+
     def profile(self, attack: str) -> SubmittedProfile:
         """The manipulated profile."""
         chosen = ATTACKS.create(attack)
-        found = moved_embeddings(chosen.apply(self.provider, self.state), self.state)
-        return replace(found, attack=attack)
+        found = apply_knowing(chosen, self.name, self.state, self.knowledge)
+        return replace(moved_embeddings(found, self.state), attack=attack)
 
     def respond(self, attack: str, costs: AttackCosts) -> Response | None:
         """What an attack gains, gross and net, and what the others lose; None where it cannot be carried out."""
-        if attack not in self._known:
-            try:
-                profile = self.profile(attack)
-                with told_once():
-                    paid = self._payer.pay(profile.submission, self.utility, profile.truth)
-            except DataMarketError:  # such as more names than units, or a class that is gone
-                return None
-            gain = paid.total(profile.identities_of(self.name)) / self.pay
-            harm = harm_of(self.honest.payments, paid, profile, self.name)
-            self._known[attack] = (gain, Effort.of(profile, self.state), harm)
-        gain, effort, harm = self._known[attack]
-        return Response(attack, gain, gain - costs.of(effort), effort, harm)
+        try:
+            self._carry_out(attack)
+            known = self._known[attack]
+            expected = known.gain
+            if self.checks is not None:
+                expected = self._checked[attack].expected(self.checks).pay / self.pay
+        except DataMarketError:  # such as more names than units, or a class that is gone
+            return None
+        net = expected - costs.of(known.effort)
+        return Response(attack, known.gain, expected, net, known.effort, known.harm)
+
+    def _carry_out(self, attack: str) -> None:
+        """Pay what is not known of an attack yet."""
+        if attack in (self._known if self.checks is None else self._checked):
+            return
+        profile = self.profile(attack)
+        with told_once():
+            paid = self._payer.pay(profile.submission, self.utility, profile.truth)
+        gain = paid.total(profile.identities_of(self.name)) / self.pay
+        harm = harm_of(self.honest.payments, paid, profile, self.name)
+        self._known[attack] = _Unchecked(gain, Effort.of(profile, self.state), harm)
+        if self.checks is not None:
+            self._checked[attack] = checked_attack(
+                self._payer, profile, paid, self.state.honest, self.pay, self.utility
+            )
 
     @property
     def honesty(self) -> Response:
         """What honest units gain, which is nothing, from nobody."""
         honest = self.honest
         return Response(
-            "honest", 1.0, 1.0, Effort(1, 0.0),
+            "honest", 1.0, 1.0, 1.0, Effort(1, 0.0),
             harm_of(honest.payments, honest.payments, honest.profile, self.name),
         )  # fmt: skip
+
+    @property
+    def tried(self) -> list[str]:
+        """The attacks whose outcomes are known, and cost nothing to price again."""
+        return list(self._known if self.checks is None else self._checked)
 
     def certificate(self, attack: str) -> Certificate:
         """What the theorems say about an attack."""
@@ -139,8 +188,8 @@ def best_response(
     space = Space.of(target.state)
     search = _by_optuna if optimiser == "optuna" else _by_scipy
     found = [r for r in search(target, costs, space, trials, seed) if r is not None]
-    # What an earlier search on this target paid for is priced again at these costs: it is free.
-    known = [target.respond(attack, costs) for attack in target._known]
+    # What an earlier search on this target paid for is priced again at these costs and checks: it is free.
+    known = [target.respond(attack, costs) for attack in target.tried]
     found += [r for r in known if r is not None]
     found.append(target.honesty)
     return max(found, key=lambda r: (r.net_gain, r.attack))

@@ -1,13 +1,19 @@
 """What an audit found, as a document: everything tried, and the worst of each attack explained.
 
 There are two ways to be the worst: by what the attacker gains, and by what another provider loses. An attack
-that gains nothing may destroy a victim (`AuditReport.harms`).
+that gains nothing may destroy a victim (`AuditReport.harms`). Where payees are checked, gains are judged by expected
+pay: an attack is *stopped* that gains nothing even unchecked, and *deterred* that gains nothing given the checks.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import NamedTuple
+
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.certificate import Certificate
+from datamarket_gym.judge.guarantees.deterrence import Checks
+from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.judge.redteam.remedies import Remedy
 from datamarket_gym.pipeline.mechanism import Mechanism
 
@@ -25,6 +31,8 @@ class Trial(Document):
     honest_payment: float
     attacked_payment: float | None = None
     gain: float | None = None  # multiplicative, where the honest payment is clearly positive
+    expected_payment: float | None = None  # given the audit's checks; without any the attacked payment
+    expected_gain: float | None = None  # the same over the honest payment
     victim: str | None = None  # who loses most by it, if anybody does
     victim_loss: float | None = (
         None  # of the victim's honest share of the pot, where others are clearly paid
@@ -35,15 +43,31 @@ class Trial(Document):
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The worse, the larger: by the multiplicative gain, then by the additive one."""
-        if self.attacked_payment is None:
+        """The worse, the larger: by the multiplicative gain that is expected, then by the additive one."""
+        return self._ranked(self.expected_payment, self.expected_gain)
+
+    @property
+    def unchecked_rank(self) -> tuple[float, float]:
+        """The same were nothing checked."""
+        return self._ranked(self.attacked_payment, self.gain)
+
+    def _ranked(self, paid: float | None, gain: float | None) -> tuple[float, float]:
+        if paid is None:
             return (float("-inf"), float("-inf"))
-        return (self.gain or 0.0, self.attacked_payment - self.honest_payment)
+        return (gain or 0.0, paid - self.honest_payment)
 
     @property
     def harm_rank(self) -> tuple[float, tuple[float, float]]:
         """The worse for others, the larger: by the victim's loss, then as `rank` has it."""
         return (-1.0 if self.victim_loss is None else self.victim_loss, self.rank)
+
+
+def _factor(gain: float | None) -> str:
+    return "an undefined factor" if gain is None else f"times {gain:.3f}"
+
+
+def _played(trial: Trial) -> str:
+    return f"({trial.provider}, {trial.attack}{assuming(trial)})"
 
 
 def assuming(trial: Trial) -> str:
@@ -89,10 +113,15 @@ class Loss(Document):
 
 
 class Finding(Document):
-    """The worst trial of one attack, its certificate, what would have stopped it, and its worst loss to another."""
+    """The worst of one attack's trials, what would have stopped it, and its worst loss to another.
+
+    ``worst`` gains most in expectation, given the audit's checks, and ``unchecked`` were nothing checked: the same
+    trial where there are no checks. The certificate is of the latter: the theorems speak of what is paid.
+    """
 
     family: str
     worst: Trial
+    unchecked: Trial
     loss: Loss
     tried: int
     certificate: Certificate
@@ -104,13 +133,25 @@ class Finding(Document):
         told = f" {self.loss.words}" if lost is not None and lost > STOP_LOSS else ""
         return self._gained(stop_at) + told
 
+    def verdict(self, stop_at: float) -> str:
+        """Whether the attack is "stopped", "deterred" by checks alone, or neither: "open"; or "undefined"."""
+        expected, gain = self.worst.expected_gain, self.unchecked.gain
+        if expected is None or gain is None:
+            return "undefined"
+        if expected > stop_at:
+            return "open"
+        return "stopped" if gain <= stop_at else "deterred"
+
     def _gained(self, stop_at: float) -> str:
-        gain = self.worst.gain
-        size = "an undefined factor" if gain is None else f"times {gain:.3f}"
-        text = f"{self.family}: at worst {size} ({self.worst.provider}, {self.worst.attack}{assuming(self.worst)})."
-        if gain is None or gain <= stop_at:
-            return text
-        if not self.remedies:  # of a mechanism whose evidence is not ours to change
+        verdict = self.verdict(stop_at)
+        sizes = [f"{_factor(self.worst.expected_gain)} {_played(self.worst)}"]
+        if self.unchecked.expected_payment != self.unchecked.attacked_payment:
+            sizes.insert(0, f"unchecked {_factor(self.unchecked.gain)} {_played(self.unchecked)}")
+            sizes[1] = f"in expectation {sizes[1]}"
+        text = f"{self.family}: at worst {', '.join(sizes)}."
+        if verdict == "deterred":
+            text += " Deterred by checks."
+        if verdict != "open" or not self.remedies:  # as the evidence may not be ours to change
             return text
         stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.advised]
         text += (
@@ -124,13 +165,44 @@ class Finding(Document):
         return text
 
 
+class Group(NamedTuple):
+    """Of one attack's trials the worst in expectation, unchecked, and for others; and how many there were."""
+
+    worst: Trial
+    unchecked: Trial
+    harmful: Trial
+    tried: int
+
+
+def worst_first(trials: list[Trial]) -> list[Group]:
+    """What is to be explained: each attack whose trials were possible, worst gain first.
+
+    Trials that assume something broken are apart from those that do not, and come behind them.
+    """
+    groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
+    for trial in trials:
+        if trial.why is None:
+            groups[family(trial.attack), trial.assumes].append(trial)
+    found = [
+        Group(
+            worst=max(group, key=lambda t: t.rank),
+            unchecked=max(group, key=lambda t: t.unchecked_rank),
+            harmful=max(group, key=lambda t: t.harm_rank),
+            tried=len(group),
+        )
+        for group in groups.values()
+    ]
+    return sorted(found, key=lambda one: (not one.worst.assumes, one.worst.rank), reverse=True)
+
+
 class AuditReport(Document):
     """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst gain first.
 
     Attacks that work only if something else is broken too, such as the clock, come behind those that need nothing.
 
     ``evidence`` is what the mechanism's policy settled on for the honest market, and ``why``; ``warnings`` are
-    those of the honest market.
+    those of the honest market. ``checks`` are those that payees expect, if any, and ``knowledge`` is the share of
+    the others' units that attackers see.
     """
 
     mechanism: Mechanism | str
@@ -139,6 +211,8 @@ class AuditReport(Document):
     warnings: list[str]
     utility: str
     stop_at: float
+    checks: Checks | None = None
+    knowledge: float = 1.0
     providers: list[str]
     trials: list[Trial]
     findings: list[Finding]
@@ -152,6 +226,24 @@ class AuditReport(Document):
     def worst(self) -> Finding | None:
         """The finding with the largest gain, of one that assumes nothing if there is any."""
         return self.findings[0] if self.findings else None
+
+    @property
+    def assumed(self) -> str:
+        """What is checked and what attackers see, in a sentence or two; nothing where that is nothing and all."""
+        words = []
+        if self.checks is not None:
+            words.append(
+                f"Each name is checked on {self.checks.per_payee} of its paid units, drawn by amount, and a check "
+                f"finds out what is not genuine with probability {self.checks.power:g}; gains are expected ones."
+            )
+        if self.knowledge < 1.0:
+            words.append(f"Attackers see {self.knowledge:.0%} of the others' units.")
+        return " ".join(words)
+
+    def families(self, verdict: str) -> list[str]:
+        """The attacks of a `Finding.verdict`, worst first, with what they assume."""
+        found = [f.worst for f in self.findings if f.verdict(self.stop_at) == verdict]
+        return [family(t.attack) + (f" (assuming {t.assumes})" if t.assumes else "") for t in found]
 
     @property
     def harms(self) -> list[Finding]:

@@ -27,29 +27,35 @@ _GRID: dict[str, tuple[str, ...]] = {
         "sigma={noise}, fraction=1.0, sybils=1",
         "sigma={noise}, fraction=1.0, sybils=3",
     ),
-    "synthetic_laundering": tuple(
-        f"ratio={r}, how={how}" for r in (1.0, 3.0) for how in ("gaussian", "mix")
+    "synthetic_laundering": (
+        *(f"ratio={r}, how={how}" for r in (1.0, 3.0) for how in ("gaussian", "mix")),
+        "ratio=3.0, first=True",
+        "ratio=0.1",
     ),
     "strategic_curation": ("keep=0.3", "keep=0.6", "keep=0.9"),
     "copycat": ("fraction=1.0, sigma=0.0", "fraction=1.0, sigma={noise}"),
-    "junk_padding": ("ratio=1.0", "ratio=3.0, identities=3"),
+    "junk_padding": ("ratio=1.0", "ratio=3.0, identities=3", "ratio=3.0, first=True"),
     "composite": (
         "split=1, copy=1.0, copy_sigma={noise}, steal=1.0, steal_sigma={noise}",
         "split=1, copy=0.0, steal=1.0, steal_sigma={noise}, victims=99",
         "split=1, copy=0.0, steal=0.3, steal_sigma={noise}, victims=99, pick=rewards",
+        "split=1, copy=0.0, steal=0.05, steal_sigma={noise}, victims=99, pick=rewards",
+        "split=1, copy=1.0, copy_sigma={half}, steal=0.0, first=True",
     ),
-    "bridge": ("theta=0.9", "theta=0.7", "victim=all, theta=0.9, most=1000, first=true"),
+    "bridge": ("theta=0.9", "theta=0.7", "victim=all, theta=0.9, most=1000, first=True"),
     "backdate": ("victim=all",),
     "grind_ties": ("victim=all, sigma={little}",),
     "own_source": ("victim=all",),
-    "turn": tuple(f"cosine={c}" for c in (0.9, 0.8, 0.7, 0.6)),
+    "turn": (*(f"cosine={c}" for c in (0.9, 0.8, 0.7, 0.6)), "cosine=0.6, fraction=0.05"),
     "leak_stuffing": ("sigma=0.0", "sigma={half}"),
     "squat": (
         "victim=all, points=3",
         "victim=all, points=20",
         "victim=all, points=20, knows=leak",
+        "victim=all, points=999, how=guesses, worthless=True",
+        "victim=all, points=999, how=guesses, knows=leak, worthless=True",
     ),
-    "shadow": ("budget=0.25", "budget=1.0, besides=true"),
+    "shadow": ("budget=0.25", "budget=1.0, besides=True"),
     "outlier": ("budget=0.5", "budget=1.0, ratio=1.0"),
 }
 """Parameters to try per attack; an attack that is not listed is tried with its own defaults.

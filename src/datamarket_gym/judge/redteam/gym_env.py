@@ -5,8 +5,9 @@ Needs the extra ``gym``::
     gymnasium.make("datamarket_gym.judge.redteam.gym_env:DataMarket/Attack-v0")
 
 The observation describes the attacker's place in the market; the action is a point of the search space
-(`datamarket_gym.judge.redteam.space`); the reward is the net gain less one, so honesty earns nothing. ``info``
-has the attack, its gain and costs, what the others lose, and the channels A, L and D where Theorem 3 applies.
+(`datamarket_gym.judge.redteam.space`); the reward is the net gain that is expected given the checks, less one, so
+honesty earns nothing. ``info`` has the attack, its gains without and with checks, net of costs, what the others lose,
+and the channels A, L and D where Theorem 3 applies.
 """
 
 from __future__ import annotations
@@ -22,21 +23,27 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, UnclearPayError
 from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE, Target
+from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.space import DIMENSIONS, AttackCosts, Space
-from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.learners.oracle import RECOMMENDED, Utility
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 
 Observation = NDArray[np.float32]
 _HIGH: Observation = np.array(
-    (1e6, 1, 1e3, 1, 1e3, 1e3), dtype=np.float32
+    (1e6, 1, 1e3, 1, 1e3, 1e3, 1e3, 1, 1), dtype=np.float32
 )  # beyond, nothing is told apart
 _DRAWS = 100  # of markets, until the provider's honest pay is clearly above zero
 
 
 class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
-    """A market is drawn at each reset; one action is one attack on it, and ends the episode."""
+    """A market is drawn at each reset; one action is one attack on it, and ends the episode.
+
+    Each name is checked ``checks`` times with this ``power`` (0: never; left out: thrice, or never by a mechanism of
+    one's own), and the attacker sees the share ``knowledge`` of the others' units. ``empty`` is what accuracy is
+    counted from; left out, it is as where money is divided.
+    """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own name and type
 
@@ -44,21 +51,26 @@ class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self,
         task: str = "synthetic(n_providers=4, per_provider=20, validation=60)",
         mechanism_name: str = "recommended",
-        learner: str = "knn",
-        empty: str = "chance",
+        learner: str = RECOMMENDED,
+        empty: str | None = None,
         provider: int = 0,
         identity_cost: float = 0.0,
         perturbation_cost: float = 0.0,
+        checks: int | None = None,
+        power: float = 0.8,
+        knowledge: float = 1.0,
         render_mode: str | None = None,
     ) -> None:
         self.render_mode = render_mode
         self._task = TASKS.create(task)
         self._mechanism = as_mechanism(MECHANISMS.create(mechanism_name), mechanism_name)
-        self._utility, self._provider = Utility(learner, empty), provider
+        self._utility = Utility.paying(learner) if empty is None else Utility(learner, empty)
+        self._provider, self._knowledge = provider, knowledge
+        self._checks = asked_checks(self._mechanism, checks, power)
         self._costs = AttackCosts(identity_cost, perturbation_cost)
         self.action_space = spaces.Box(0.0, 1.0, (1 + DIMENSIONS,), np.float32)
-        # providers, own share of units, of pay, of the value of all data, and the two costs
-        low = np.array((0, 0, 0, -1, 0, 0), dtype=np.float32)
+        # providers, own share of units, of pay, the value of all data, two costs, checks, power, knowledge
+        low = np.array((0, 0, 0, -1, 0, 0, 0, 0, 0), dtype=np.float32)
         self.observation_space = spaces.Box(low, _HIGH)
         self._target: Target | None = None
 
@@ -71,7 +83,14 @@ class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             market = ProviderMarket.from_task(self._task, int(self.np_random.integers(2**31)))
             oracle = market.utility_oracle(self._utility)
             with suppress(UnclearPayError):  # the market is drawn again
-                self._target = Target(market.state, self._mechanism, oracle, self._provider)
+                self._target = Target(
+                    market.state,
+                    self._mechanism,
+                    oracle,
+                    self._provider,
+                    self._checks,
+                    self._knowledge,
+                )
                 return self._observation(self._target), {}
         raise DataMarketError(
             f"{self._mechanism.label} pays provider {self._provider} next to nothing in {_DRAWS} markets, "
@@ -89,7 +108,12 @@ class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         reward = IMPOSSIBLE
         if response is not None:
             reward = response.net_gain - 1.0
-            info |= {"gain": response.gain, "net_gain": response.net_gain, **asdict(response.harm)}
+            info |= {
+                "gain": response.gain,
+                "expected_gain": response.expected_gain,
+                "net_gain": response.net_gain,
+                **asdict(response.harm),
+            }
             terms = target.certificate(attack).terms
             if terms is not None:
                 info |= {"A": terms.allocation, "L": terms.escape, "D": terms.drift}
@@ -101,7 +125,8 @@ class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         grand = target.honest.payments.grand_value
         share = target.pay / grand if grand > 0 else 0.0
         costs = (self._costs.identity, self._costs.perturbation)
-        numbers = (len(target.state.providers), owned, share, grand, *costs)
+        checks = (0, 0) if self._checks is None else (self._checks.per_payee, self._checks.power)
+        numbers = (len(target.state.providers), owned, share, grand, *costs, *checks, self._knowledge)
         return np.minimum(np.array(numbers, dtype=np.float32), _HIGH)
 
 

@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence import Threshold
+from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, pot_shares, provider_totals
+from datamarket_gym.judge.redteam.expectation import checked_attack
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
@@ -28,7 +30,9 @@ class Remedy(BaseModel):
 
     title: str
     evidence: str
-    gain: float | None  # multiplicative; None where the honest payment is not clearly above zero
+    gain: (
+        float | None
+    )  # multiplicative, as expected given the audit's checks; None where it is not defined
     moved: float  # share of the honest pot that the layer alone moves between providers
     stops: bool
     admissible: bool = True  # False where lineage at this threshold costs the honest here too much
@@ -67,22 +71,28 @@ def try_remedies(
     reference: Payments,
     stop_at: float,
     threshold: Threshold | None = None,
+    checks: Checks | None = None,
 ) -> list[Remedy]:
-    """Every alternative on the honest and on the attacked profile.
+    """Every alternative on the honest and on the attacked profile, which pays what is expected given the checks.
 
     Thresholds of lineage are held against the honest price and the crowd of the honest market, or against
     ``threshold``, which was settled on a larger one.
     """
     found = []
     provider = str(attacked.attacker)
+    names = attacked.identities_of(provider)
     for tried in _tried(mechanism, honest, attacked, utility, threshold):
         pay = tried.before.total([provider])
         clear = clearly_paid(pay, tried.before.grand_value, len(honest.submission.identities))
-        gain = tried.after.total(attacked.identities_of(provider)) / pay if clear else None
+        paid = tried.after.total(names)
+        if checks is not None:
+            checked = checked_attack(tried.mechanism, attacked, tried.after, honest, pay, utility)
+            paid = checked.expected(checks).pay
+        gain = paid / pay if clear else None
         found.append(
             Remedy(
                 title=tried.title,
-                evidence=tried.evidence,
+                evidence=tried.mechanism.evidence,
                 gain=gain,
                 moved=_moved(reference, tried.before),
                 stops=gain is not None and gain <= stop_at,
@@ -130,7 +140,7 @@ class _Tried:
     """What an alternative pays for both profiles, and whether it may be used."""
 
     title: str
-    evidence: str
+    mechanism: Mechanism
     before: Payments
     after: Payments
     admissible: bool
@@ -152,7 +162,7 @@ def _tried(
             after = other.pay(attacked.submission, utility, attacked.truth)
         except DataMarketError as error:
             raise DataMarketError(f"trying {title} ({other.evidence}) as a remedy: {error}") from error
-        yield _Tried(title, other.evidence, before, after, title not in refused)
+        yield _Tried(title, other, before, after, title not in refused)
 
 
 def _thetas(judged: Threshold) -> list[float]:

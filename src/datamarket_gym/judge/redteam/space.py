@@ -1,7 +1,8 @@
 """The space in which a best response is searched: attack families, each a cube of dials in [0, 1].
 
 One decoding for all who search (an optimiser, a Gymnasium action, a grid): a family and a point of its
-cube name an attack. Noise is in spreads of the market's features, on a logarithmic scale.
+cube name an attack. Noise is in spreads of the market's features, on a logarithmic scale. How much is copied, made
+or stolen is on a cubic one: where units are checked, a little that is false may pay more than much.
 
 What an attack costs the attacker is in units of its honest payment (the paper's Remark on costs):
 net gain = G - c_id (identities - 1) - c_d d, with d the perturbation: the sum over the attacker's
@@ -73,8 +74,8 @@ class Dial:
     name: str
     low: float = 0.0
     high: float = 1.0
-    kind: str = "share"  # "share", "count", "noise" (logarithmic, times the spread) or "choice"
-    choices: tuple[str | int, ...] = ()
+    kind: str = "share"  # or "part" (cubic), "count", "noise" (logarithmic, times the spread), "choice"
+    choices: tuple[str | int | bool, ...] = ()
 
     def value(self, at: float, scale: float) -> Any:
         """The parameter's value at a number in [0, 1]; shares and noise are rounded to read well."""
@@ -86,6 +87,8 @@ class Dial:
                 return self.choices[min(int(at * len(self.choices)), len(self.choices) - 1)]
             case "noise":
                 return float(f"{scale * self.low * (self.high / self.low) ** at:.4g}")
+            case "part":
+                return round(self.low + at**3 * (self.high - self.low), 3)
             case _:
                 return round(self.low + at * (self.high - self.low), 3)
 
@@ -94,45 +97,48 @@ def _noise(name: str) -> Dial:
     return Dial(name, 0.01, 3.0, "noise")
 
 
+def _part(name: str, low: float = 0.01, high: float = 1.0) -> Dial:
+    return Dial(name, low, high, "part")
+
+
+_FIRST = Dial("first", kind="choice", choices=(False, True))
+_VICTIM = Dial("victim", kind="choice", choices=(1, "all"))
+
 SPACE: Mapping[str, tuple[Dial, ...]] = {
     "sybil_split_k": (Dial("k", 2, 4, "count"),),
-    "exact_dup_2x_sybils": (Dial("fraction", 0.05, 1.0), Dial("sybils", 1, 4, "count")),
-    "near_duplicate_2x_sybils": (
-        _noise("sigma"),
-        Dial("fraction", 0.05, 1.0),
-        Dial("sybils", 1, 4, "count"),
-    ),
-    "copycat": (_noise("sigma"), Dial("fraction", 0.05, 1.0)),
+    "exact_dup_2x_sybils": (_part("fraction"), Dial("sybils", 1, 4, "count")),
+    "near_duplicate_2x_sybils": (_noise("sigma"), _part("fraction"), Dial("sybils", 1, 4, "count")),
+    "copycat": (_noise("sigma"), _part("fraction")),
+    "turn": (Dial("cosine", 0.3, 0.98), _VICTIM, _part("fraction")),
     "synthetic_laundering": (
-        Dial("ratio", 0.1, 4.0),
+        _part("ratio", high=4.0),
         Dial("how", kind="choice", choices=("gaussian", "mix")),
+        _FIRST,
     ),
     "strategic_curation": (Dial("keep", 0.1, 1.0), Dial("rest", 0.0, 1.0)),
-    "junk_padding": (Dial("ratio", 0.1, 3.0), Dial("identities", 1, 3, "count")),
+    "junk_padding": (_part("ratio", high=3.0), Dial("identities", 1, 3, "count"), _FIRST),
     "composite": (
         Dial("split", 1, 3, "count"),
         Dial("keep", 0.3, 1.0),
-        Dial("copy", 0.0, 1.0),
+        _part("copy", low=0.0),
         _noise("copy_sigma"),
-        Dial("steal", 0.0, 1.0),
+        _part("steal", low=0.0),
         _noise("steal_sigma"),
         Dial("victims", 1, 16, "count"),
         Dial("pick", kind="choice", choices=("random", "rewards")),
         Dial("names", 0, 2, "count"),
+        _FIRST,
     ),
-    "bridge": (
-        Dial("victim", kind="choice", choices=(1, "all")),
-        Dial("theta", 0.6, 0.98),
-        Dial("most", 20, 400, "count"),
-    ),
-    "leak_stuffing": (Dial("share", 0.1, 1.0), _noise("sigma")),
+    "bridge": (_VICTIM, Dial("theta", 0.6, 0.98), Dial("most", 20, 400, "count")),
+    "leak_stuffing": (_part("share"), _noise("sigma")),
     "squat": (
         Dial("knows", kind="choice", choices=("leak",)),
         Dial("points", 1, 20, "count"),
         _noise("sigma"),
+        Dial("worthless", kind="choice", choices=(False, True)),
     ),
     "shadow": (Dial("budget", 0.05, 1.5), Dial("steps", 5, 20, "count")),
-    "outlier": (Dial("budget", 0.05, 1.5), Dial("ratio", 0.1, 2.0)),
+    "outlier": (Dial("budget", 0.05, 1.5), _part("ratio", high=2.0)),
 }
 """Families and their dials, within bounds that keep identity-level games cheap.
 
@@ -142,26 +148,38 @@ Who forges the clock, or sees units before they come, owns them whatever the rul
 FAMILIES = tuple(SPACE)
 DIMENSIONS = max(len(dials) for dials in SPACE.values())
 _HALF_A_SPREAD = 0.69  # where a noise dial stands for half a spread: known to escape and still to teach
+_A_SPREAD = 0.81
+_FIVE_PERCENT = 0.37  # where the dial of a part stands for that
+
+_THEFT = {
+    "split": 0.0,
+    "keep": 1.0,
+    "copy": 0.0,
+    "copy_sigma": _HALF_A_SPREAD,
+    "steal": 1.0,
+    "steal_sigma": _HALF_A_SPREAD,
+    "victims": 1.0,
+    "pick": 0.0,
+    "names": 0.0,
+    "first": 0.0,
+}
+_LITTLE = {"steal": _FIVE_PERCENT, "steal_sigma": _A_SPREAD, "pick": 1.0}
+_OWN_COPIES = {"copy": 1.0, "steal": 0.0, "first": 1.0}
 
 
 def starts() -> list[tuple[str, dict[str, float]]]:
-    """Where a search begins: every family turned up, half up and down, and theft from everybody."""
+    """Where a search begins: every family turned up, half up and down, and some that are known to be good.
+
+    These are theft from everybody; of the twentieth part that the leaked sample rewards most, of all one's own units or
+    of the better ones; and copies of one's own that came first.
+    """
     found = [
         (family, {d.name: _HALF_A_SPREAD if d.kind == "noise" else at for d in dials})
         for at in (1.0, 0.5, 0.0)
         for family, dials in SPACE.items()
     ]
-    theft = {
-        "split": 0.0,
-        "keep": 1.0,
-        "copy": 0.0,
-        "steal": 1.0,
-        "victims": 1.0,
-        "pick": 0.0,
-        "names": 0.0,
-    }
-    noise = {"copy_sigma": _HALF_A_SPREAD, "steal_sigma": _HALF_A_SPREAD}
-    return [("composite", theft | noise), *found]
+    known: tuple[dict[str, float], ...] = ({}, _LITTLE, _LITTLE | {"keep": 0.86}, _OWN_COPIES)
+    return [*(("composite", _THEFT | change) for change in known), *found]
 
 
 @dataclass(frozen=True, eq=False)

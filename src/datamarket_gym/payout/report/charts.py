@@ -84,9 +84,11 @@ def threshold_chart(threshold: DrawnThreshold) -> dict[str, Any]:
 
 
 def red_team_chart(found: AuditReport) -> dict[str, Any]:
-    """The worst gain of each attack."""
-    rows = [(family(f.worst.attack), f.worst.gain) for f in found.findings if f.worst.gain is not None][
-        ::-1
+    """The worst gain of each attack, as expected given the checks that there are."""
+    rows = [
+        (family(f.worst.attack), f.worst.expected_gain)
+        for f in reversed(found.findings)
+        if f.worst.expected_gain is not None
     ]
     colors = ["--alt" if gain > found.stop_at else "--good" for _, gain in rows]
     bars = {

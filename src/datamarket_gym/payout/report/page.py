@@ -12,7 +12,7 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.threshold.crowding import ALLOWED
 from datamarket_gym.evidence.threshold.price import LIMIT
-from datamarket_gym.judge.redteam import AuditReport, Loss
+from datamarket_gym.judge.redteam import AuditReport, Finding, Loss
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.asked import check_words
@@ -250,26 +250,28 @@ def red_team_section(found: AuditReport, results: Results) -> Row:
 
     rows = []
     for finding in found.findings:
-        trial = finding.worst
-        words = finding.certificate.words.replace(trial.provider, name(trial.provider))
+        verdict = finding.verdict(found.stop_at)
+        trial = finding.worst if verdict == "open" else finding.unchecked
+        cheat = finding.certificate.provider
+        words = finding.certificate.words.replace(cheat, name(cheat))
         stopping = [
             f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in finding.remedies if r.advised
         ]
-        pays = trial.gain is not None and trial.gain > found.stop_at
         rows.append(
             {
-                "attack": f"{family(trial.attack)}{assuming(trial)}", "tried": finding.tried, "pays": pays,
+                "attack": f"{family(trial.attack)}{assuming(trial)}", "tried": finding.tried,
+                "pays": verdict == "open",
                 "loss": _loss(finding.loss, name),
-                "gain": "undefined" if trial.gain is None else f"{trial.gain:.3f}",
+                "gain": _gain(finding, found.checks is not None),
                 "provider": name(trial.provider), "written": trial.attack,
-                "remedy": f"stopped by {', '.join(stopping)}" if stopping and pays else "",
+                "remedy": _remedy(verdict, stopping),
                 "claim": finding.certificate.claim, "certificate": words,
                 "conditions": [c.model_dump() for c in finding.certificate.conditions],
             }
         )  # fmt: skip
     worst = max(
-        (f.worst for f in found.findings if f.worst.gain is not None),
-        key=lambda t: t.gain or 0.0,
+        (f.worst for f in found.findings if f.worst.expected_gain is not None),
+        key=lambda t: t.expected_gain or 0.0,
         default=None,
     )
     tried = sum(trial.why is None for trial in found.trials)
@@ -277,8 +279,11 @@ def red_team_section(found: AuditReport, results: Results) -> Row:
         f"On a sample of this market {len(found.providers)} identities played {tried} attacks "
         "against the mechanism. "
     )
-    if worst is not None and worst.gain is not None and worst.gain > found.stop_at:
-        words += f"The worst, {family(worst.attack)}, multiplied a cheat's pay by {worst.gain:.2f}."
+    words += f"{found.assumed} " if found.assumed else ""
+    if worst is not None and (worst.expected_gain or 0.0) > found.stop_at:
+        words += (
+            f"The worst, {family(worst.attack)}, multiplied a cheat's pay by {worst.expected_gain:.2f}."
+        )
     else:
         words += f"None multiplied a cheat's pay by more than {found.stop_at:g}."
     if found.harms:
@@ -294,6 +299,20 @@ def red_team_section(found: AuditReport, results: Results) -> Row:
         "they speak of these manipulations only."
     )
     return {"words": words, "rows": rows}
+
+
+def _gain(finding: Finding, checked: bool) -> str:
+    """The largest gain of an attack; where payees are checked, what it is unchecked and what is expected."""
+    gains = [finding.unchecked.gain, finding.worst.expected_gain]
+    return " \u2192 ".join(
+        "undefined" if gain is None else f"{gain:.3f}" for gain in (gains if checked else gains[:1])
+    )
+
+
+def _remedy(verdict: str, stopping: list[str]) -> str:
+    if verdict == "deterred":
+        return "deterred by checks"
+    return f"stopped by {', '.join(stopping)}" if stopping and verdict == "open" else ""
 
 
 def _loss(loss: Loss, name: Callable[[str], str]) -> Row:

@@ -22,7 +22,7 @@ class Composite(Attack):
     leaked validation sample; ``copy`` and ``copy_sigma``: the share of them it copies, and the noise;
     ``steal`` and ``steal_sigma``: the same for the units of the next ``victims`` providers, picked at
     ``random`` or those the leaked sample ``rewards`` most; ``names``: further names for all copies,
-    0 leaves them under its own.
+    0 leaves them under its own; ``first``: the copies of its own units came before everybody's units.
     """
 
     split: int = 2
@@ -34,6 +34,7 @@ class Composite(Attack):
     victims: int = 1
     pick: str = "random"
     names: int = 0
+    first: bool = False
 
     def __post_init__(self) -> None:
         for name in ("split", "victims"):
@@ -51,9 +52,9 @@ class Composite(Attack):
         blocks = [Block(j, kept[j :: self.split]) for j in range(self.split) if j < len(kept)]
         copied = _some(own, kept, self.copy, "copy")
         stolen = self._stolen(own)
-        for rows, sigma, purpose in (
-            (copied, self.copy_sigma, "copy noise"),
-            (stolen, self.steal_sigma, "theft noise"),
+        for rows, sigma, purpose, time in (
+            (copied, self.copy_sigma, "copy noise", own.earliest(len(copied)) if self.first else None),
+            (stolen, self.steal_sigma, "theft noise", None),
         ):
             noise = own.rng(purpose).normal(size=(len(rows), own.honest.features.shape[1]))
             features = own.honest.features[rows] + sigma * noise
@@ -61,7 +62,9 @@ class Composite(Attack):
                 part = slice(j, None, max(1, self.names))
                 name = self.split + j if self.names else 0
                 if len(rows[part]):
-                    blocks.append(Block(name, rows[part], features=features[part], copy=True))
+                    when = None if time is None else time[part]
+                    made = Block(name, rows[part], features=features[part], copy=True, time=when)
+                    blocks.append(made)
         return blocks
 
     def _stolen(self, own: Own) -> NDArray[np.int64]:

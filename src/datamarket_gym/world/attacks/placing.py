@@ -60,6 +60,10 @@ class Squat(Attack):
     k-means), or ``how=guesses``, units under noise ``sigma``. With ``knows=units`` these are the units of its
     ``victim``, as if it had seen them before they came: the strongest squatter. With ``knows=leak`` it has its own
     units and the leaked sample to guess from, and nothing of the others'.
+
+    ``worthless`` squatters have a further name and a label that nobody asks for. They earn nothing, so that no check is
+    drawn on them, and nothing is earned by what descends from them: the attacker's own units have less competition.
+    Those who guess then leave out their own units.
     """
 
     victim: int | str = 1
@@ -67,6 +71,7 @@ class Squat(Attack):
     how: str = "means"
     knows: str = "units"
     sigma: float = 0.0
+    worthless: bool = False
 
     def __post_init__(self) -> None:
         require_victim(self.victim)
@@ -92,11 +97,12 @@ class Squat(Attack):
         placed = placed + self.sigma * rng.normal(size=placed.shape)
         classes = np.concatenate([np.full(len(part), c) for c, part in parts])
         known = self.knows == "units"
+        unasked = _unasked(own.honest.label, len(placed))
         squatters = Block(
-            0,
+            1 if self.worthless else 0,
             nearest(own.honest.features, rows, placed),
             features=placed,
-            label=classes.astype(own.honest.label.dtype),
+            label=unasked if self.worthless else classes.astype(own.honest.label.dtype),
             time=own.earliest(len(placed)),
             copy=True,
             owner=None if known else own.name,
@@ -108,6 +114,8 @@ class Squat(Attack):
         if self.knows == "units":
             rows = own.rows_of(self.victim)
             return rows, own.honest.features[rows], own.honest.label[rows]
+        if self.worthless:
+            return own.rows, own.state.leaked_features, own.state.leaked_label
         features = np.concatenate([own.honest.features[own.rows], own.state.leaked_features])
         return own.rows, features, np.concatenate([own.honest.label[own.rows], own.state.leaked_label])
 
@@ -116,6 +124,12 @@ class Squat(Attack):
         if self.how == "guesses":
             return first
         return mean_directions(units, first)
+
+
+def _unasked(label: NDArray[Any], count: int) -> NDArray[Any]:
+    """A label after all that there are."""
+    last = label.max()
+    return np.full(count, f"{last}~" if label.dtype.kind == "U" else last + 1)
 
 
 def mean_directions(units: Features, centres: Features) -> Features:

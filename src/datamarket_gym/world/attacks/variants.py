@@ -18,11 +18,13 @@ class SyntheticLaundering(Attack):
     """Adds class-conditional generated variants of its own units under a further identity.
 
     ``how="gaussian"`` draws from a Gaussian fitted to the attacker's units of a class;
-    ``how="mix"`` interpolates between two of its units of the same class.
+    ``how="mix"`` interpolates between two of its units of the same class. With ``first`` they came before
+    everybody's units, which needs no forged clock: they are made of its own.
     """
 
     ratio: float = 1.0
     how: str = "gaussian"
+    first: bool = False
 
     def __post_init__(self) -> None:
         require_in("ratio", self.ratio, 0.0, np.inf, open_low=True)
@@ -46,10 +48,15 @@ class SyntheticLaundering(Attack):
                 share = rng.uniform(size=(len(where), 1))
                 original = own.honest.features[parents[where]]
                 features[where] = share * original + (1 - share) * partner
-        return [
-            Block(0, own.rows),
-            Block(1, parents, features=features, copy=True, owner=own.name),
-        ]
+        made = Block(
+            1,
+            parents,
+            features=features,
+            copy=True,
+            owner=own.name,
+            time=own.earliest(count) if self.first else None,
+        )
+        return [Block(0, own.rows), made]
 
 
 @register("attack", "strategic_curation")
@@ -116,10 +123,11 @@ class Copycat(Attack):
 @register("attack", "junk_padding")
 @dataclass(frozen=True)
 class JunkPadding(Attack):
-    """Pads its submission with labelled noise to collect a share of chance accuracy."""
+    """Pads its submission with labelled noise to collect a share of chance accuracy; ``first``: before all units."""
 
     ratio: float = 1.0
     identities: int = 1
+    first: bool = False
 
     def __post_init__(self) -> None:
         require_in("ratio", self.ratio, 0.0, np.inf, open_low=True)
@@ -143,6 +151,7 @@ class JunkPadding(Attack):
                     copy=True,
                     owner=own.name,
                     derived=False,
+                    time=own.earliest(count) if self.first else None,
                 )
             )
         return blocks
