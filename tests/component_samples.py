@@ -11,15 +11,15 @@ from datamarket_gym.games.closed_form import (
 )
 
 WRITTEN = {
-    "cosine": "cosine@0.95",
-    "linkage": "linkage@batch",
-    "lineage": "lineage@0.95",
-    "hybrid_source_cosine": "hybrid_source_cosine@0.95",
-    "hybrid_hash_cosine": "hybrid_hash_cosine@0.95",
-    "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.95",
-    "hybrid_perceptual_cosine": "hybrid_perceptual_cosine@0.95",
-    "noisy_oracle_latent": "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
-    "sklearn": "sklearn@GaussianNB",
+    ("evidence", "cosine"): "cosine@0.95",
+    ("evidence", "linkage"): "linkage@batch",
+    ("evidence", "lineage"): "lineage@0.95",
+    ("evidence", "hybrid_source_cosine"): "hybrid_source_cosine@0.95",
+    ("evidence", "hybrid_hash_cosine"): "hybrid_hash_cosine@0.95",
+    ("evidence", "hybrid_minhash_cosine"): "hybrid_minhash_cosine@0.95",
+    ("evidence", "hybrid_perceptual_cosine"): "hybrid_perceptual_cosine@0.95",
+    ("evidence", "noisy_oracle_latent"): "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
+    ("learner", "sklearn"): "sklearn@GaussianNB",
 }
 GAMES = {
     "unanimity": UnanimityGame(5),

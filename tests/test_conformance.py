@@ -19,6 +19,7 @@ from datamarket_gym.games.closed_form import (
     ClosedFormGame,
 )
 from datamarket_gym.learners.base import Learner
+from datamarket_gym.learners.similarity import Similarity
 from datamarket_gym.pipeline import Allocation, Representative, mechanism
 from datamarket_gym.semivalues import Estimator, Semivalue
 from datamarket_gym.world.attacks import Attack, Block
@@ -47,7 +48,7 @@ def built(kind, name):
         return GAMES[name]
     if kind == "mechanism":
         return mechanism(name if lookup(kind, name)().get("evidence") != "" else f"{name}/cosine@0.95")
-    return create(kind, WRITTEN.get(name, name))
+    return create(kind, WRITTEN.get((kind, name), name))
 
 
 ALL = [(kind, name) for kind in sorted(CHECKERS) for name in components(kind)]
@@ -74,6 +75,7 @@ BASES = {
     Partition: "partition",
     Representative: "representative",
     Semivalue: "semivalue",
+    Similarity: "similarity",
     Task: "task",
 }
 

@@ -43,7 +43,8 @@ def test_the_base_class_of_every_plug_point_is_exported():
     bases = {
         "allocation": "Allocation", "attack": "Attack", "encoder": "Encoder", "estimator": "Estimator",
         "evidence": "EvidenceLayer", "game": "Game", "learner": "Learner", "mechanism": "Payer",
-        "partition": "Partition", "representative": "Representative", "semivalue": "Semivalue", "task": "Task",
+        "partition": "Partition", "representative": "Representative", "semivalue": "Semivalue",
+        "similarity": "Similarity", "task": "Task",
     }  # fmt: skip
     from datamarket_gym.conformance import CHECKERS
     from datamarket_gym.core.registry import _kinds, components

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from datamarket_gym.learners.oracle import ReferenceRows as ReferenceRows
     from datamarket_gym.learners.oracle import Utility as Utility
     from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
+    from datamarket_gym.learners.similarity import Similarity as Similarity
     from datamarket_gym.pipeline import Allocation as Allocation
     from datamarket_gym.pipeline import Allocator as Allocator
     from datamarket_gym.pipeline import Mechanism as Mechanism
@@ -86,6 +87,10 @@ if TYPE_CHECKING:
     @overload
     def create(kind: Literal["learner"], spec: str | Mapping[str, Any] | Learner) -> Learner: ...
     @overload
+    def create(
+        kind: Literal["similarity"], spec: str | Mapping[str, Any] | Similarity
+    ) -> Similarity: ...
+    @overload
     def create(kind: Literal["game"], spec: str | Mapping[str, Any] | Game) -> Game: ...
     @overload
     def create(kind: Literal["task"], spec: str | Mapping[str, Any] | Task) -> Task: ...
@@ -127,6 +132,7 @@ _EXPORTS = {
     "Representative": "pipeline",
     "Scorer": "learners.base",
     "Semivalue": "games.semivalue",
+    "Similarity": "learners.similarity",
     "Submission": "units",
     "SubmittedProfile": "units",
     "Synthetic": "world.tasks",

@@ -30,7 +30,7 @@ def as_written(shared, component):
 
 def test_every_registered_plug_point_arrives_as_it_was():
     kinds = sorted(set(CHECKERS) - {"game", "mechanism", "experiment"})
-    sent = [create(kind, WRITTEN.get(name, name)) for kind in kinds for name in components(kind)]
+    sent = [create(kind, WRITTEN.get((kind, name), name)) for kind in kinds for name in components(kind)]
     assert len(sent) > 60
     back = list(in_order(Processes(2), as_written, None, [(component,) for component in sent]))
     assert [text for text, _ in back] == [written(component) for component in sent]

@@ -26,6 +26,7 @@ from datamarket_gym.conformance.valuation import (
     check_game,
     check_learner,
     check_semivalue,
+    check_similarity,
 )
 
 CHECKERS = {
@@ -40,6 +41,7 @@ CHECKERS = {
     "partition": check_partition,
     "representative": check_representative,
     "semivalue": check_semivalue,
+    "similarity": check_similarity,
     "task": check_task,
 }
 """The checker of each kind of plug point."""

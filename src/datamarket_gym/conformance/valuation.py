@@ -1,4 +1,4 @@
-"""Checkers for what values coalitions: games, learners, semivalues and estimators."""
+"""Checkers for what values coalitions: games, learners, similarities, semivalues and estimators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from datamarket_gym.games.closed_form import AdditiveGame, UnanimityGame
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import Estimator, Semivalue
 from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows
+from datamarket_gym.learners.similarity import Similarity
 from datamarket_gym.semivalues import Banzhaf, Shapley
+from datamarket_gym.semivalues.exact import coalitions_numbered, semivalues_from_table
 
 
 def check_game(game: Game) -> None:
@@ -31,7 +33,10 @@ def check_game(game: Game) -> None:
 
 
 def check_learner(learner: Learner) -> None:
-    """Utilities lie in [0, 1] and depend neither on the batch nor on the order of rows."""
+    """Utilities lie in [0, 1] and depend neither on the batch nor on the order of rows.
+
+    Where the learner values players by a formula, that is what all coalitions say.
+    """
     rng = np.random.default_rng(0)
     label = np.tile(np.arange(3), 8)
     features = rng.normal(size=(24, 4)) + label[:, None]
@@ -52,6 +57,57 @@ def check_learner(learner: Learner) -> None:
         np.allclose(learner.scorer(mixed, validation).utility(coalitions), values, atol=1e-12),
         "utilities depend on the order of rows",
     )
+    _check_closed_form(learner, rows, validation)
+    own = TrainingRows(features[:6], label[:6], np.arange(6), 6, 3)
+    _check_closed_form(learner, own, validation)
+
+
+def _check_closed_form(learner: Learner, rows: TrainingRows, validation: ValidationRows) -> None:
+    scorer, semivalues = learner.scorer(rows, validation), [Shapley(), Banzhaf()]
+    found = [scorer.closed_form(semivalue, 0.0) for semivalue in semivalues]
+    if all(values is None for values in found):
+        return
+    promise(learner.has_closed_form, "there is a closed form, but has_closed_form is False")
+    everything = coalitions_numbered(1, 1 << rows.n_players, rows.n_players)
+    enumerated = semivalues_from_table(np.r_[0.0, scorer.utility(everything)], semivalues)
+    for semivalue, values, wanted in zip(semivalues, found, enumerated, strict=True):
+        promise(
+            values is None or np.allclose(values, wanted, rtol=0, atol=1e-9),
+            f"the closed form of {type(semivalue).__name__} is not what all coalitions say",
+        )
+
+
+def check_similarity(similarity: Similarity) -> None:
+    """One direction a row, of length one or zero, that depends on its own row and the validation rows alone."""
+    check_written("similarity", similarity)
+    rng = np.random.default_rng(0)
+    for spread in (np.ones(5), np.array([1.0, 1e3, 1.0, 0.1, 1.0])):  # as of an encoder, as of a table
+        rows, held = (rng.normal(size=(n, 5)) * spread + 0.5 for n in (12, 30))
+        rows[3] = 0.0
+        found, towards = (similarity.directions(x, held) for x in (rows, held))
+        promise(
+            len(found) == 12 and found.shape[1:] == towards.shape[1:], "not one direction for each row"
+        )
+        promise(np.isfinite(found).all(), "a direction is not finite")
+        length = np.linalg.norm(found, axis=1)
+        promise(
+            (np.minimum(length, abs(length - 1)) < 1e-9).all(),
+            "a direction is not of length one or zero",
+        )
+        order = rng.permutation(12)
+        some = similarity.directions(rows[order[:5]], held)
+        promise(
+            np.allclose(some, found[order[:5]], rtol=0, atol=1e-12),
+            "a direction depends on the other rows; scale on the validation rows alone, which nobody submits",
+        )
+        mixed = (
+            similarity.directions(rows, held[::-1].copy()),
+            similarity.directions(held, held[::-1].copy()),
+        )
+        promise(
+            np.allclose(mixed[0] @ mixed[1].T, found @ towards.T, rtol=0, atol=1e-9),
+            "similarities depend on the order of the validation rows",
+        )
 
 
 def check_semivalue(semivalue: Semivalue) -> None:

@@ -145,15 +145,29 @@ def _check(name: str, values: Values | NDArray[np.int64], good: NDArray[np.bool_
 def distinct_features(features: Features) -> tuple[Features, Codes]:
     """The distinct feature rows in byte order, and each row's place among them."""
     clean = np.ascontiguousarray(features, dtype=np.float64) + 0.0  # -0.0 and 0.0 are the same
-    # Big-endian bytes compare from the sign and exponent down: any fixed total order would do.
-    raw = clean.astype(">f8").view(np.dtype((np.void, 8 * clean.shape[1]))).ravel()
-    order = np.argsort(raw, kind="stable")
+    order, tied = _byte_order(clean)
     ranked = clean[order]
     new = np.ones(len(clean), dtype=bool)
-    new[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
+    new[tied] = (ranked[tied] != ranked[tied - 1]).any(axis=1)
     place = np.empty(len(clean), dtype=np.int64)
     place[order] = np.cumsum(new) - 1
     return (ranked if new.all() else ranked[new]), place
+
+
+def _byte_order(clean: Features) -> tuple[Codes, Codes]:
+    """Rows in the order of their big-endian bytes, and the places of those that begin like the one before.
+
+    Any fixed total order would do. Bytes compare from the sign and exponent down, as the bits of a number do
+    when read as a whole number: the first column says it all but for rows that agree in it.
+    """
+    first = clean[:, 0].copy().view(np.uint64)
+    order = np.argsort(first, kind="stable")
+    alike = np.r_[False, first[order[1:]] == first[order[:-1]], False]
+    run = np.flatnonzero(alike[:-1] | alike[1:])
+    if len(run):
+        raw = clean[order[run]].astype(">f8").view(np.dtype((np.void, 8 * clean.shape[1]))).ravel()
+        order[run] = order[run][np.argsort(raw, kind="stable")]
+    return order, np.flatnonzero(alike[:-1])
 
 
 def content_order(rows: TrainingRows, place: Codes) -> NDArray[np.int64]:

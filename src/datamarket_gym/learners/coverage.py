@@ -122,7 +122,7 @@ class CoverageScorer(Scorer):
         order = content_order(rows, place)
         units = similarity.directions(distinct, validation.features)
         towards = similarity.directions(validation.features, validation.features)
-        parts = [(order, np.arange(n))]
+        parts = [(np.argsort(place, kind="stable"), np.arange(n))]  # as the distinct units come
         if learner.labels:
             parts = [
                 (order[rows.label[order] == code], np.flatnonzero(validation.label == code))

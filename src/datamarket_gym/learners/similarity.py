@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, directions
 from datamarket_gym.core.registry import Kind, register
@@ -52,10 +53,9 @@ class StandardisedSimilarity(Similarity):
 
     def directions(self, rows: Features, validation: Features) -> Features:
         """The standardised rows, scaled to length one."""
-        spread = validation.std(axis=0)
-        told = spread > 0
+        told = differing(validation)
         centred = rows[:, told] - validation[:, told].mean(axis=0)
-        return directions(centred / spread[told])
+        return directions(centred / validation[:, told].std(axis=0))
 
 
 @register("similarity", "auto")
@@ -74,7 +74,12 @@ class AutoSimilarity(Similarity):
 
 def chosen(validation: Features) -> Similarity:
     """The similarity that ``auto`` means on these validation rows."""
-    spread = validation.std(axis=0)
-    spread = spread[spread > 0]
+    spread = validation[:, differing(validation)].std(axis=0)
     unequal = len(spread) > 0 and spread.max() >= UNEQUAL * np.median(spread)
     return StandardisedSimilarity() if unequal else CosineSimilarity()
+
+
+def differing(validation: Features) -> NDArray[np.bool_]:
+    """The columns in which validation rows differ; by rounding, the spread of equal numbers need not be 0."""
+    told: NDArray[np.bool_] = validation.max(axis=0) > validation.min(axis=0)
+    return told
