@@ -27,6 +27,7 @@ from datamarket_gym.core.runs import MANIFEST, Format, Run, Unkept, open_run
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.collapse import find_collapse, told_once
 from datamarket_gym.evidence.dates import nobody_first
+from datamarket_gym.judge.checked import Expected
 from datamarket_gym.judge.guarantees import Paid
 from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.deterrence import Checks
@@ -251,18 +252,23 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
 
 def _due(context: Context, profile: SubmittedProfile, attacked: PaidProfile) -> float:
     """What the attacker can expect given the checks; what it is paid where there are none."""
-    provider = str(profile.attacker)
+    found = _checked(context, profile, attacked)
+    return attacked.total(str(profile.attacker)) if found is None else found.pay
+
+
+def _checked(context: Context, profile: SubmittedProfile, attacked: PaidProfile) -> Expected | None:
+    """What an attack comes to under the checks; None where there are none."""
     if context.checks is None:
-        return attacked.total(provider)
+        return None
     found = checked_attack(
         context.mechanism,
         profile,
         attacked.payments,
         context.state.honest,
-        context.honest.total(provider),
+        context.honest.total(str(profile.attacker)),
         context.utility,
     )
-    return found.expected(context.checks).pay
+    return found.expected(context.checks)
 
 
 def _known(number: float) -> float | None:
@@ -275,7 +281,9 @@ def _explain(context: Context, group: Group, all_tried: int) -> Finding:
     m, honest = context.mechanism, context.honest
     with told_once():
         attacked = paid_by(m, profile, context.utility)
-        certificate = certified(honest, attacked, m, comparisons=all_tried)
+        checked = _checked(context, profile, attacked)
+        left = None if checked is None else checked.deterrence()
+        certificate = certified(honest, attacked, m, comparisons=all_tried, deterrence=left)
         remedies = []
         gains = worst.expected_gain is None or worst.expected_gain > context.stop_at
         if gains and isinstance(m, Mechanism) and isinstance(honest, Paid):  # evidence is ours to change

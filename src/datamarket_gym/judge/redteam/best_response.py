@@ -161,10 +161,16 @@ class Target:
         return list(self._known if self.checks is None else self._checked)
 
     def certificate(self, attack: str) -> Certificate:
-        """What the theorems say about an attack."""
+        """What the theorems say about an attack, and what the checks leave to it."""
         with told_once():
             attacked = paid_by(self._payer, self.profile(attack), self.utility)
-        return certified(self.honest, attacked, self._payer, comparisons=max(1, len(self._known)))
+        left = None
+        if self.checks is not None:
+            self._carry_out(attack)
+            left = self._checked[attack].expected(self.checks).deterrence()
+        return certified(
+            self.honest, attacked, self._payer, comparisons=max(1, len(self._known)), deterrence=left
+        )
 
 
 def best_response(
