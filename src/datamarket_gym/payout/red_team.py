@@ -62,6 +62,7 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
                 only=ATTACKS,
                 out=state,
                 threshold=results.threshold if results.threshold.measured else None,
+                checks=spec.spot_checks if spec.checks else None,
             )
     except RunError:
         raise
