@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from datamarket_gym.lab.kinds.checks import ASSUMING
 from datamarket_gym.lab.results import read_all
 from datamarket_gym.units import write_submission
 from datamarket_gym.world.market import ProviderMarket
@@ -65,6 +66,7 @@ def test_what_is_stopped_deterred_and_neither_stands_before_the_demo():
 
 def _row(attack, task, checks, value, knowledge=1.0):
     labels = {"attack": attack, "task": task, "checks": checks, "knowledge": knowledge}
+    labels["family"] = ASSUMING if attack == "squat" else "any"
     return {**labels, "learner": "coverage", "power": 0.8, "value": value, "se": None}
 
 
@@ -76,6 +78,7 @@ def test_an_attack_is_stopped_deterred_or_neither_by_its_worst_variant_domain_an
         ("turn", "imdb"): (1.0, 1.0),
         ("turn@0.6", "imdb"): (1.5, 0.4),
         ("turn@0.6", "stl10"): (1.9, 1.02),
+        ("squat", "imdb"): (1.7, 0.9),
         ("outlier", "imdb"): (0.9, 0.9),
         ("outlier", "stl10"): (1.3, 1.03),
     }
@@ -87,7 +90,8 @@ def test_an_attack_is_stopped_deterred_or_neither_by_its_worst_variant_domain_an
     rows += [_row("turn@0.6", "imdb", 3, 1.01, knowledge=0.5), _row("outlier", "imdb", 1, 9.0)]
     found = {one.name: one for one in _tool().of_learner(rows, "coverage")}
     assert {name: one.verdict for name, one in found.items()} == {
-        "split into names": "Stopped",
+        "split into … names": "Stopped",
+        r"squatting before one victim\*": "Deterred",
         "copies of all turned out of reach": "Deterred",
         "units in uncovered regions": "Neither",
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.figures.words import attack_words, words
+from datamarket_gym.lab.kinds.checks import ASSUMING
 from datamarket_gym.lab.results import read_all
 
 ROOT = Path(__file__).parent.parent
@@ -59,7 +60,8 @@ def checks() -> str:
         "",
         f"Attacked / honest payment without checks → with {CHECKS} of power {POWER}, mean over {kept.seeds} markets "
         f"(standard errors up to {_error(rows, 0):.2f} → {_error(rows, CHECKS):.2f}), the largest over an attack's "
-        "variants and over what the attacker knows. The best response was searched for in that very market.",
+        "variants and over what the attacker knows. The best response was searched for in that very market. "
+        "\\* needs a forged clock, or to have seen others' units before they came.",
     ]
     for learner, name in OTHERS.items():
         left = [one for one in of_learner(rows, learner) if one.verdict == "Neither"]
@@ -91,7 +93,8 @@ def of_learner(rows: Iterable[Row], learner: str) -> list[Tried]:
     nets: dict[str, dict[str, dict[int, list[float]]]] = {}
     for row in rows:
         if row["learner"] == learner and row["attack"] != "honest" and row["checks"] in (0, CHECKS):
-            by_task = nets.setdefault(stem(row["attack"]), {})
+            assumes = "\\*" if row["family"] == ASSUMING else ""
+            by_task = nets.setdefault(stem(row["attack"]) + assumes, {})
             by_task.setdefault(row["task"], {}).setdefault(row["checks"], []).append(float(row["value"]))
     tried = [
         Tried(name, {task: (max(by[0]), max(by[CHECKS])) for task, by in by_task.items()})
@@ -102,8 +105,8 @@ def of_learner(rows: Iterable[Row], learner: str) -> list[Tried]:
 
 def stem(attack: str) -> str:
     """An attack in words without its numbers, which tell its variants apart."""
-    first = attack_words(attack).partition(",")[0]
-    return " ".join(re.sub(r"\b\d+%?", "", first).split())
+    said = attack_words(attack)
+    return re.sub(r"\b\d+%?", "…", said if attack.endswith("_all") else said.partition(",")[0])
 
 
 def _names(tried: Iterable[Tried]) -> str:

@@ -188,7 +188,7 @@ def _worst(rows: Sequence[Row], checks: int) -> float | None:
 
 def _net_axes(axes: Sequence[Any]) -> None:
     """Nets against the number of checks, of one height: linear up to honesty and logarithmic beyond, with the bar."""
-    low = min(0.0, *(axis.dataLim.y0 for axis in axes))
+    low = min(0.95, *(axis.dataLim.y0 for axis in axes))
     high = max(1.2, *(axis.dataLim.y1 for axis in axes))
     ticks = [tick for tick in (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16) if tick <= high]
     for axis in axes:
@@ -197,7 +197,7 @@ def _net_axes(axes: Sequence[Any]) -> None:
         axis.set_yscale("symlog", base=2, linthresh=1.0, linscale=1.0)
         axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.minorticks_off()
-        axis.set(xlabel="checks of each payee", xticks=range(4), ylim=(low - 0.08, 1.08 * high))
+        axis.set(xlabel="checks of each payee", xticks=range(4), ylim=(low - 0.05, 1.08 * high))
 
 
 def _above(axis: Any, rows: Sequence[Row]) -> None:
