@@ -20,9 +20,9 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 CHECKS, POWER, BAR = 3, 0.8, 1.02
 VERDICTS = {
-    "Stopped": "nets no more than honesty on any domain, without any check",
-    "Deterred": f"nets more somewhere, and at most {BAR} of honest pay on all domains where units are checked",
-    "Neither": f"nets more than {BAR} somewhere, in expectation, checks or not",
+    "Stopped": "no more than honesty on any domain, without any check",
+    "Deterred": f"more somewhere, and at most {BAR} of honest pay on every domain once units are checked",
+    "Neither": f"more than {BAR} of honest pay somewhere, checks or not",
 }
 OTHERS = {"knn": "5-NN accuracy over chance", "logistic": "Shapley over names by logistic regression"}
 """Utilities that are not recommended, in words."""
@@ -47,9 +47,11 @@ def checks() -> str:
     rows = [r for r in kept.rows if r["metric"] == "expected_net_gain" and r["power"] == POWER]
     ours = of_learner(rows, "coverage")
     found = {verdict: [one for one in ours if one.verdict == verdict] for verdict in VERDICTS}
-    lines = [
-        f"- **{verdict}**: {means}: {_names(found[verdict])}" for verdict, means in VERDICTS.items()
-    ]
+    listed = {
+        "Deterred": f"{len(found['Deterred'])} attacks, in the table",
+        **{verdict: _names(found[verdict]) for verdict in ("Stopped", "Neither")},
+    }
+    lines = [f"- **{verdict}**, {means}: {listed[verdict]}." for verdict, means in VERDICTS.items()]
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     shown = [*found["Neither"], *found["Deterred"]]
     lines += [
