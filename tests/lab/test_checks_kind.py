@@ -1,6 +1,7 @@
 """S11: attacks and best responses priced under checks, on a small market; what its rows must be whatever the draw."""
 
 import math
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -22,7 +23,14 @@ from datamarket_gym.pipeline.mechanism import mechanism
 S11 = builtin_specs()["s11"]
 SMALL = "synthetic(n_providers=4, per_provider=12, validation=60)"
 THEFT = "composite(split=1, copy=0.0, steal=1.0, steal_sigma={0.6}, victims=15)"
-ATTACKS = ["honest", "sybil_split_k@3", "strategic_curation@0.5", THEFT, "backdate"]
+ATTACKS = [
+    "honest",
+    "sybil_split_k@3",
+    "exact_dup_2x_sybils",
+    "strategic_curation@0.5",
+    THEFT,
+    "backdate",
+]
 
 
 def small(**changes):
@@ -90,6 +98,7 @@ def test_knowledge_is_played_where_it_makes_a_difference_alone(rows):
         if row["learner"] == "coverage" and row.get("checks") == 3:
             played.setdefault(row["attack"], set()).add(row["knowledge"])
     assert played["sybil_split_3"] == played["honest"] == {1.0}
+    assert played["exact_dup_2x_sybils"] == {1.0}  # its copies come last, whomever it sees
     assert played["noisy_theft_0.6_spreads"] == {0.5, 1.0}  # who sees nobody steals nothing: honesty
 
 
@@ -193,30 +202,32 @@ def test_a_run_has_a_table_for_every_utility_and_a_row_for_every_outcome(kept):
     axes = ("checks", "power", "knowledge", "learner", "task", "attack")
     assert all(set(axes) <= set(row) for row in found)
     table = (kept / "runs" / "s11" / "table.md").read_text(encoding="utf-8")
-    for learner in ("coverage", "knn", "logistic"):
-        assert (
-            f"## Expected net gain: unit granularity, `capped` representative, {learner}," in table
-            or (learner == "logistic")
-        )
-    assert "## L1 to logistic" in table or "## L1 to logistic".lower() in table.lower()
-    assert "| needs a forged clock or foresight | backdate |" in table
+    for words in (
+        "coverage, U(empty) = none, recommended, knowledge = 1.0, checks = 0, power = 0.8",
+        "knn, U(empty) = chance, recommended, knowledge = 1.0, checks = 3, power = 0.8",
+        "logistic, U(empty) = none, shapley, knowledge = 1.0, checks = 3, power = 0.8",
+        "## Expected net gain: best_response",
+        "## Spill: unit granularity",
+        "## L1 to logistic: honest",
+        "| needs a forged clock or foresight | backdate |",
+    ):
+        assert words in table
 
 
 def test_the_page_says_what_must_hold_and_names_what_does_not(kept):
     page = results_page(kept / "results")
-    section = page.split("### s11: what must hold")[1]
-    assert "**Holds**: With 3 checks a payee at power 0.8 no attack" in section or (
-        "**Does not hold**: With 3 checks" in section
-    )
+    named, fair = page.split("### s11: what must hold")[1].split("- **")[1:]
     (one,) = read_all(kept / "results")
     above = [
-        row for row in one.rows
+        row["attack"]
+        for row in one.rows
         if (row["metric"], row["learner"], row.get("checks"), row.get("power"))
-        == ("expected_net_gain", "coverage", 3, 0.8) and row["value"] > 1.02
-    ]  # fmt: skip
-    assert section.count("\n  - ") >= len(above)
-    assert all(f"  - {row['attack']}, {row['task']}" in section for row in above)
-    assert "synthetic" in section
+        == ("expected_net_gain", "coverage", 3, 0.8)
+        and row["value"] > 1.02
+    ]
+    assert named.startswith("Does not hold**: With 3 checks" if above else "Holds**: With 3 checks")
+    assert sorted(re.findall(r"\n  - (\w+)", named)) == sorted(above)
+    assert "Coverage's L1 distance" in fair
 
 
 def test_every_attack_of_the_library_is_played():

@@ -285,9 +285,10 @@ class _Stand:
 
 
 def content(profile: SubmittedProfile) -> bytes:
-    """A digest of what is submitted, whatever the order of the units."""
+    """A digest of what is submitted, and of who came before whom, whatever the order of the units."""
     submission = profile.submission
-    order = np.argsort(submission.id, kind="stable")
-    columns = (submission.id, submission.identity, submission.keys, submission.times)
+    came = np.unique(submission.times, return_inverse=True)[1]
+    columns = (submission.identity, submission.keys, came)
+    order = np.lexsort(columns)
     parts = [np.ascontiguousarray(column[order]).tobytes() for column in columns]
     return hashlib.sha256(b"|".join(parts)).digest()
