@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from datamarket_gym.lab.kinds.checks import ASSUMING
 from datamarket_gym.lab.results import read_all
 from datamarket_gym.units import write_submission
 from datamarket_gym.world.market import ProviderMarket
@@ -53,22 +54,52 @@ def _tool():
     return readme
 
 
-@pytest.mark.parametrize("name", ["demo", "worst"])
+@pytest.mark.parametrize("name", ["demo", "checks"])
 def test_generated_blocks_are_up_to_date(name):
     tool = _tool()
     assert tool.block(README, name) == tool.BLOCKS[name](), "run: python tools/readme.py"
 
 
-def test_the_worst_case_stands_before_the_demo_and_is_the_search_s():
-    """The README leads with the largest gain known, as the best-response experiment found it."""
-    assert README.index("<!-- worst -->") < README.index("<!-- demo -->")
-    kept = {one.spec.name: one for one in read_all(ROOT / "docs" / "results")}
-    found = [
-        row["value"]
-        for row in kept["best-response"].rows
-        if row["metric"] == "net_gain" and row["mechanism"] == "recommended"
+def test_what_is_stopped_deterred_and_neither_stands_before_the_demo():
+    assert README.index("<!-- checks -->") < README.index("<!-- demo -->")
+
+
+def _row(attack, task, checks, value, knowledge=1.0):
+    labels = {"attack": attack, "task": task, "checks": checks, "knowledge": knowledge}
+    labels["family"] = ASSUMING if attack == "squat" else "any"
+    return {**labels, "learner": "coverage", "power": 0.8, "value": value, "se": None}
+
+
+def test_an_attack_is_stopped_deterred_or_neither_by_its_worst_variant_domain_and_knowledge():
+    nets = {  # by attack and domain: without checks, with them
+        ("honest", "imdb"): (1.0, 1.0),
+        ("sybil_split_2", "imdb"): (1.0, 1.0),
+        ("sybil_split_3", "imdb"): (1.004, 1.0),
+        ("turn", "imdb"): (1.0, 1.0),
+        ("turn@0.6", "imdb"): (1.5, 0.4),
+        ("turn@0.6", "stl10"): (1.9, 1.02),
+        ("squat", "imdb"): (1.7, 0.9),
+        ("outlier", "imdb"): (0.9, 0.9),
+        ("outlier", "stl10"): (1.3, 1.03),
+    }
+    rows = [
+        _row(attack, task, checks, value)
+        for (attack, task), both in nets.items()
+        for checks, value in zip((0, 3), both, strict=True)
     ]
-    assert f"| {max(found):.2f} ±" in _tool().block(README, "worst")
+    rows += [_row("turn@0.6", "imdb", 3, 1.01, knowledge=0.5), _row("outlier", "imdb", 1, 9.0)]
+    found = {one.name: one for one in _tool().of_learner(rows, "coverage")}
+    assert {name: one.verdict for name, one in found.items()} == {
+        "split into … names": "Stopped",
+        r"squatting before one victim\*": "Deterred",
+        "copies of all turned out of reach": "Deterred",
+        "units in uncovered regions": "Neither",
+    }
+    turned = found["copies of all turned out of reach"]
+    assert (turned.cell("imdb"), turned.cell("stl10"), turned.cell("agnews")) == (
+        "1.50 → 1.01", "1.90 → 1.02", "-",
+    )  # fmt: skip
+    assert next(iter(found)) == "copies of all turned out of reach"  # the largest first
 
 
 def test_the_attack_found_is_the_one_that_s10_plays():

@@ -1,21 +1,31 @@
-"""Writes the README's generated blocks: what the demo prints, and the worst case that is known.
+"""Writes the README's generated blocks: what the demo prints, and what is stopped, deterred and neither.
 
 Each block stands between two comments, `<!-- name -->` and `<!-- /name -->`.
 """
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from datamarket_gym.lab.cells import Row, attacks_of
-from datamarket_gym.lab.figures.words import attack_words
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.figures.words import attack_words, words
+from datamarket_gym.lab.kinds.checks import ASSUMING
 from datamarket_gym.lab.results import read_all
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-FOUND = "best_response_found"
+CHECKS, POWER, BAR = 3, 0.8, 1.02
+VERDICTS = {
+    "Stopped": "no more than honesty on any domain, without any check",
+    "Deterred": f"more somewhere, and at most {BAR} of honest pay on every domain once units are checked",
+    "Neither": f"more than {BAR} of honest pay somewhere, checks or not",
+}
+OTHERS = {"knn": "5-NN accuracy over chance", "logistic": "Shapley over names by logistic regression"}
+"""Utilities that are not recommended, in words."""
 
 
 def demo() -> str:
@@ -31,62 +41,86 @@ def demo() -> str:
     return f"```\n{text}\n```\n"
 
 
-def worst() -> str:
-    """The largest gain known against Shapley and against the recommended mechanism, per market."""
-    kept = {one.spec.name: one for one in read_all(ROOT / "docs" / "results")}
-    search = kept["best-response"]
-    free = [r for r in search.rows if not r["cost_identity"] and not r["cost_perturbation"]]
-    lines = [
-        "| market | attack | Shapley over names | recommended |",
-        "|---|---|---|---|",
+def checks() -> str:
+    """What is stopped, what is deterred by checks and what is neither, under the recommended mechanism."""
+    (kept,) = [one for one in read_all(ROOT / "docs" / "results") if one.spec.name == "s11"]
+    rows = [r for r in kept.rows if r["metric"] == "expected_net_gain" and r["power"] == POWER]
+    ours = of_learner(rows, "coverage")
+    found = {verdict: [one for one in ours if one.verdict == verdict] for verdict in VERDICTS}
+    listed = {
+        "Deterred": f"{len(found['Deterred'])} attacks, in the table",
+        **{verdict: _names(found[verdict]) for verdict in ("Stopped", "Neither")},
+    }
+    lines = [f"- **{verdict}**, {means}: {listed[verdict]}." for verdict, means in VERDICTS.items()]
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    shown = [*found["Neither"], *found["Deterred"]]
+    lines += [
+        "",
+        f"| attack | {' | '.join(words('task', task) for task in tasks)} |",
+        "|---" * (1 + len(tasks)) + "|",
+        *(f"| {one.name} | {' | '.join(one.cell(task) for task in tasks)} |" for one in shown),
+        "",
+        f"Attacked / honest payment without checks → with {CHECKS} of power {POWER}, mean over {kept.seeds} markets "
+        f"(standard errors up to {_error(rows, 0):.2f} → {_error(rows, CHECKS):.2f}), the largest over an attack's "
+        "variants and over what the attacker knows. The best response was searched for in that very market. "
+        "\\* needs a forged clock, or to have seen others' units before they came.",
     ]
-    for metric, title in (
-        ("net_gain", "searched for in that very market"),
-        ("net_gain_fresh", "the same attack in another market"),
-    ):
-        cells = [_text(free, metric, mechanism=m) for m in ("shapley", "recommended")]
-        lines.append(f"| synthetic, {search.seeds} markets | {title} | {cells[0]} | {cells[1]} |")
-    timed = {"attack": FOUND, "empty": "chance", "task": "synthetic"}
-    s10 = [r for r in kept["s10"].rows if all(r[key] == value for key, value in timed.items())]
-    cells = [_text(s10, "gain", mechanism=m) for m in ("shapley", "recommended")]
-    lines.append(
-        f"| synthetic, {kept['s10'].seeds} markets | the one found against `recommended`, in all of them "
-        f"| {cells[0]} | {cells[1]} |"
-    )
-    assumed = {label for label, attack in attacks_of(kept["s10"].spec) if attack.assumes}
-    fair = [
-        r for r in kept["s10"].rows
-        if (r["task"], r["empty"], r["metric"], r["mechanism"]) == ("synthetic", "chance", "gain", "recommended")
-        and r["attack"] not in assumed
-    ]  # fmt: skip
-    top = max(fair, key=lambda r: float(r["value"]))["attack"]
-    s10 = [r for r in kept["s10"].rows if all(r[k] == v for k, v in {**timed, "attack": top}.items())]
-    cells = [_text(s10, "gain", mechanism=m) for m in ("shapley", "recommended")]
-    lines.append(
-        f"| synthetic, {kept['s10'].seeds} markets | worst of {len(fair)} tried: {attack_words(top)} "
-        f"| {cells[0]} | {cells[1]} |"
-    )
-    for name in ("cifar10", "stl10", "agnews", "imdb"):
-        rows = [r for r in kept[name].rows if r["mechanism"] == "recommended" and r["task"] != "all"]
-        paid = [r for r in rows if r["metric"] == "gain"]
-        top = max(paid, key=lambda r: float(r["value"]))["attack"]
-        title = kept[name].spec.title.partition(":")[0]
-        lines.append(
-            f"| {title}, {kept[name].seeds} markets | worst of {len(paid)} tried: {attack_words(top)} "
-            f"| - | {_text(rows, 'gain', attack=top)} |"
-        )
+    for learner, name in OTHERS.items():
+        left = [one for one in of_learner(rows, learner) if one.verdict == "Neither"]
+        lines.append(f"The same checks leave above {BAR} under {name}: {_names(left)}.")
     return "\n".join(lines) + "\n"
 
 
-BLOCKS = {"demo": demo, "worst": worst}
+@dataclass(frozen=True)
+class Tried:
+    """An attack with all its variants: by domain, the largest net gain without checks and with them."""
+
+    name: str
+    nets: dict[str, tuple[float, float]]
+
+    @property
+    def verdict(self) -> str:
+        """Stopped without checks on all domains, deterred by checks on all, or neither."""
+        if all(round(without, 2) <= 1.0 for without, _ in self.nets.values()):
+            return "Stopped"
+        return "Deterred" if all(after <= BAR for _, after in self.nets.values()) else "Neither"
+
+    def cell(self, task: str) -> str:
+        """Both numbers on a domain; a dash where it was not played."""
+        return "{:.2f} → {:.2f}".format(*self.nets[task]) if task in self.nets else "-"
 
 
-def _text(rows: Iterable[Row], metric: str, **wanted: str) -> str:
-    """A mean with its standard error, and the ratio of means."""
-    found = [r for r in rows if all(r.get(k) == v for k, v in wanted.items())]
-    (mean,) = [r for r in found if r["metric"] == metric]
-    (ratio,) = [r for r in found if r["metric"] == f"{metric}_ratio_of_means"]
-    return f"{mean['value']:.2f} ± {mean['se']:.2f} [{ratio['value']:.2f}]"
+def of_learner(rows: Iterable[Row], learner: str) -> list[Tried]:
+    """The attacks under a utility, the largest without checks first; nobody cheating is none."""
+    nets: dict[str, dict[str, dict[int, list[float]]]] = {}
+    for row in rows:
+        if row["learner"] == learner and row["attack"] != "honest" and row["checks"] in (0, CHECKS):
+            assumes = "\\*" if row["family"] == ASSUMING else ""
+            by_task = nets.setdefault(stem(row["attack"]) + assumes, {})
+            by_task.setdefault(row["task"], {}).setdefault(row["checks"], []).append(float(row["value"]))
+    tried = [
+        Tried(name, {task: (max(by[0]), max(by[CHECKS])) for task, by in by_task.items()})
+        for name, by_task in nets.items()
+    ]
+    return sorted(tried, key=lambda one: -max(without for without, _ in one.nets.values()))
+
+
+def stem(attack: str) -> str:
+    """An attack in words without its numbers, which tell its variants apart."""
+    said = attack_words(attack)
+    return re.sub(r"\b\d+%?", "…", said if attack.endswith("_all") else said.partition(",")[0])
+
+
+def _names(tried: Iterable[Tried]) -> str:
+    return "; ".join(one.name for one in tried) or "nothing that was tried"
+
+
+def _error(rows: Iterable[Row], checks: int) -> float:
+    """The largest standard error."""
+    return max(r["se"] or 0.0 for r in rows if r["learner"] == "coverage" and r["checks"] == checks)
+
+
+BLOCKS = {"demo": demo, "checks": checks}
 
 
 def block(readme: str, name: str) -> str:

@@ -17,7 +17,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.world.data import DOMAINS, find
 
 ROOT = Path(__file__).parents[2]
-SUITES = ("real-data", "holdout", "predict-theta", "content")
+SUITES = ("real-data", "holdout", "predict-theta", "content", "checks")
 
 
 def run(*words):

@@ -15,6 +15,7 @@ from datamarket_gym.lab.spec import (
     ExperimentSpec,
     Layout,
     MechanismEntry,
+    Promise,
     Ranges,
     TaskEntry,
     UtilityEntry,
@@ -33,12 +34,13 @@ def named(section):
 
 def test_every_key_is_on_the_page():
     keys = PAGE.split("## Every key")[1].split("## Kinds")[0]
-    first, tasks, utilities, mechanisms, rest = re.split(r"^`\[\[.*", keys, flags=re.M)
-    tables, ranges = rest.split("`[ranges]`")
-    inside = {"tasks", "utilities", "mechanisms", "tables", "ranges"}
+    first, tasks, utilities, mechanisms, tables, rest = re.split(r"^`\[\[.*", keys, flags=re.M)
+    promises, ranges = rest.split("`[ranges]`")
+    inside = {"tasks", "utilities", "mechanisms", "tables", "promises", "ranges"}
     assert named(first) == set(ExperimentSpec.model_fields) - inside
     for section, model in (
         (tasks, TaskEntry), (utilities, UtilityEntry), (mechanisms, MechanismEntry), (tables, Layout),
+        (promises, Promise),
     ):  # fmt: skip
         assert named(section) == set(model.model_fields)
     assert set(Ranges.model_fields) <= set(re.findall(r"`(\w+)`", ranges))
@@ -64,6 +66,9 @@ def test_every_kind_and_option_is_on_the_page():
         ("domain", {"units": 5}, "options.units"),
         ("domain", {"units": {"attacks": ["copycat"], "called": {"honest": "x"}}}, "unknown attack"),
         ("geometry", {"x": 1}, "options.x"),
+        ("checks", {"paid": {}}, "options.checks"),
+        ("checks", {"checks": [{"per_payee": -1}], "paid": {}}, "options.checks.0.per_payee"),
+        ("checks", {"checks": [{"per_payee": 1, "power": 0.0}], "paid": {}}, "options.checks.0.power"),
     ],
 )
 def test_options_that_a_kind_does_not_know_or_lacks_are_refused_before_the_first_cell(

@@ -153,6 +153,11 @@ def test_one_player(device: str) -> None:
     agree(*draw(7, players=1, rows=20), device)
 
 
+def test_rows_that_fill_a_word_but_for_one(device: str) -> None:
+    """Rows are packed 64 to a word; one free place left the bytes of a word apart in memory."""
+    agree(*draw(9, players=3, rows=21), device)
+
+
 def test_order_of_rows_and_players_does_not_matter(device: str) -> None:
     rows, validation = draw(8, players=5)
     rng = np.random.default_rng(8)

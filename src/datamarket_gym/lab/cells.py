@@ -84,6 +84,9 @@ def prepare(spec: ExperimentSpec, out: Path) -> None:
 
 def compute(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     """The rows of one cell; ``engine`` holds learner settings that do not change results."""
+    if task.learners:
+        paid = [utility for utility in spec.utilities if utility.learner in task.learners]
+        spec = spec.model_copy(update={"utilities": paid})
     return _checked(spec)(spec, task, seed, engine)
 
 

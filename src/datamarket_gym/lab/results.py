@@ -22,12 +22,13 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.lab.accounts import Account, accounts, comparison, tally, times
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.paper_values import with_paper
-from datamarket_gym.lab.spec import ExperimentSpec, builtin_specs
-from datamarket_gym.lab.summary import RATIO
+from datamarket_gym.lab.promises import promises_page
+from datamarket_gym.lab.spec import ExperimentSpec, Layout, builtin_specs
+from datamarket_gym.lab.summary import RATIO, matches
 from datamarket_gym.lab.tables import DEFAULT, render
 
 _DROPPED = ("paper", "tolerance", "within", "experiment")
-_KEPT = ("gain", "gain_ratio_of_means", "gain_additive")
+_KEPT = ("gain", "gain_additive")
 """Metrics that are kept of every experiment, beside those its tables show and the paper reports."""
 _DIGITS = 6  # significant
 
@@ -72,11 +73,18 @@ def collect(runs: Path, out: Path) -> list[str]:
         names[name] = folder
         head = {key: manifest[key] for key in ("name", "seeds", "versions", "spec")}
         layouts = ExperimentSpec(**manifest["spec"]).tables or DEFAULT
-        shown = {*_KEPT, *(metric for layout in layouts for metric in layout.metrics)}
-        shown |= {metric + RATIO for metric in shown}
-        kept = [row for row in rows if row["metric"] in shown or row["paper"] is not None]
+        kept = [row for row in rows if _is_kept(row, layouts) or row["paper"] is not None]
         write_text(out / f"{name}.json", _written({**head, "timings": timings}, kept))
     return list(names)
+
+
+def _is_kept(row: Row, layouts: Sequence[Layout]) -> bool:
+    """Whether a row, or the ratio of means beside it, is of a metric that is kept, or in a table that keeps it."""
+    metric = row["metric"].removesuffix(RATIO)
+    return metric in _KEPT or any(
+        metric in layout.metrics and (layout.keeps == "all" or matches(row, layout.where))
+        for layout in layouts
+    )
 
 
 def read_all(folder: Path) -> list[Compact]:
@@ -186,6 +194,8 @@ def _section(one: Compact, against: Sequence[Account], figures: str) -> str:
     text.append(f"Seeds {one.first_seed} to {one.last_seed}.\n")
     text += [f"![{one.spec.title}]({figures}/{figure}.svg)\n" for figure in _figures(name)]
     text.append(render(one.rows, one.spec.tables).replace("\n## ", "\n### ").replace("## ", "### ", 1))
+    if one.spec.promises:
+        text.append(promises_page(one.spec, one.rows))
     if against:
         text.append(comparison(f"{name}: cell by cell against the paper", against))
     return "\n".join(text)

@@ -22,10 +22,15 @@ Axes = dict[str, float | int | str]
 
 
 class TaskEntry(Document):
-    """A task as written in the registry, what its clock knows, and the axes it stands for in the tables."""
+    """A task as written in the registry, what its clock knows, and the axes it stands for in the tables.
+
+    ``learners`` names those of the utilities under which it is paid, so that cells that would be long can be
+    computed beside one another; without any it is paid under all.
+    """
 
     task: str
     times: Literal["given", "equal", "none"] = "given"
+    learners: list[str] = []
     axes: Axes = {}
 
     @property
@@ -35,7 +40,7 @@ class TaskEntry(Document):
 
 
 class UtilityEntry(Document):
-    """A learner and what accuracy is counted from."""
+    """A learner and what accuracy is counted from; coverage is counted from nothing."""
 
     learner: str = "logistic"
     empty: Literal["none", "chance"] = "none"
@@ -94,6 +99,7 @@ class Layout(Document):
 
     ``down`` left out is the attack and every axis. Whatever else varies splits the table in several,
     but for the labels in ``merge``. Several metrics are the columns of one table; mechanisms then go down.
+    Compact results keep all rows of the metric, or with ``keeps = "shown"`` those of the table alone.
     """
 
     metric: str | list[str] = "gain"
@@ -101,11 +107,26 @@ class Layout(Document):
     across: str = "mechanism"
     merge: list[str] = []
     where: Where = {}
+    keeps: Literal["all", "shown"] = "all"
 
     @property
     def metrics(self) -> list[str]:
         """The metrics shown."""
         return [self.metric] if isinstance(self.metric, str) else self.metric
+
+
+class Promise(Document):
+    """What must hold of an experiment's rows; the results page names every row of which it does not.
+
+    Of every row of ``where`` (the metric among its labels) the value is taken, less that of the row that
+    differs from it by the labels in ``less``; all but ``spared`` of these numbers are ``at_most`` so large.
+    """
+
+    says: str
+    where: Where
+    less: dict[str, Any] = {}
+    at_most: float
+    spared: int = Field(default=0, ge=0)
 
 
 class Ranges(Document):
@@ -124,8 +145,8 @@ def require_attacks(called: Mapping[str, str], attacks: Sequence[str]) -> None:
 class ExperimentSpec(Document):
     """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
 
-    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges`` and
-    ``tables`` say how results are shown; they do not decide them. ``called`` gives attacks, as
+    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges``, ``tables`` and
+    ``promises`` say how results are shown; they do not decide them. ``called`` gives attacks, as
     ``attacks`` writes them, the names that tables print. ``device`` "cuda" marks an
     experiment that a suite leaves out on a CPU.
     """
@@ -138,6 +159,7 @@ class ExperimentSpec(Document):
     pooled: list[str] = []
     ranges: Ranges | None = None
     tables: list[Layout] = []
+    promises: list[Promise] = []
     kind: str = "market"
     seeds: int = Field(default=50, ge=1)
     first_seed: int = Field(default=0, ge=0)
@@ -158,7 +180,7 @@ class ExperimentSpec(Document):
     @property
     def digest(self) -> str:
         """Hash of all that decides the results of a seed; which seeds are run is not part of it."""
-        shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables"}
+        shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables", "promises"}
         text = json.dumps(self.model_dump(exclude={*shown, "seeds", "first_seed"}), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
 from datamarket_gym.judge.metrics import ROUNDING
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.paper_values import with_paper
@@ -33,16 +33,21 @@ AVERAGED = (
     "l1_exact", "l1_reference", "asked",
     "delta", "fairness_loss", "bound_used", "bound_broken", "proxy_broken",
     "hidden_harm", "paid_total", "attacker_paid", "harm_done",
-    "net_gain", "net_gain_fresh",
-    "honest_cost", "caught", "measured",
+    "net_gain", "net_gain_fresh", "expected_net_gain", "expected_share_gain",
+    "spill", "kappa", "false_share",
+    "honest_cost", "l1_to_logistic", "caught", "measured",
 )  # fmt: skip
 MEASURES = (
     "gain", *AVERAGED, "honest_payment", "attacked_payment", "honest_payment_fresh",
     "evaluations", "near_zero", "redrawn",
 )  # fmt: skip
-NOTE = "best_attack"  # of the seed with the largest net gain; it names no group
+NOTE = "best_attack"  # of the seed in which it is worth most; it names no group
 RATIO = "_ratio_of_means"  # ends the metric that stands beside a mean of ratios
-_WEIGHTED = {"net_gain": "honest_payment", "net_gain_fresh": "honest_payment_fresh"}
+_WEIGHTED = {
+    "net_gain": "honest_payment",
+    "net_gain_fresh": "honest_payment_fresh",
+    "expected_net_gain": "honest_payment",
+}
 """Ratios other than the gain, and what they are ratios to."""
 
 Labels = tuple[tuple[str, Any], ...]
@@ -85,6 +90,24 @@ def require_told_apart(spec: ExperimentSpec) -> None:
             raise DataMarketError(
                 f"{spec.name}: two of its {what} are {twice[0]}, and would be averaged as one; drop one of them"
             )
+    _require_paid_once(spec)
+
+
+def _require_paid_once(spec: ExperimentSpec) -> None:
+    """Refuse learners that no utility has, and a task that two entries would pay under one learner."""
+    known = list(dict.fromkeys(utility.learner for utility in spec.utilities))
+    seen: set[tuple[str, str, str]] = set()
+    for task in spec.tasks:
+        if unknown := set(task.learners) - set(known):
+            raise UnknownNameError("learner of this experiment's utilities", min(unknown), known)
+        for learner in dict.fromkeys(task.learners or known):
+            paid = (task.label, repr(sorted(task.axes.items())), learner)
+            if paid in seen:
+                raise DataMarketError(
+                    f"{spec.name}: {task.label} is paid under {learner} twice, and both would be averaged as one; "
+                    "name each learner in one of its entries"
+                )
+            seen.add(paid)
 
 
 def require_one_row_a_cell(rows: Sequence[Row]) -> None:
@@ -120,9 +143,15 @@ def summarise(
 
 def _notes(rows: list[Row]) -> Row:
     found = [row for row in rows if row.get(NOTE)]
-    note = {NOTE: max(found, key=lambda row: row["net_gain"])[NOTE]} if found else {}
+    note = {NOTE: max(found, key=_worth)[NOTE]} if found else {}
     redrawn = sorted({row["seed"] for row in rows if row.get("redrawn")})
     return {**note, **({"redrawn": redrawn} if redrawn else {})}
+
+
+def _worth(row: Row) -> float:
+    """What a best attack was searched for: its net gain, expected where there are checks."""
+    expected = row.get("expected_net_gain")
+    return float(row["net_gain"] if expected is None else expected)
 
 
 def _metrics(rows: list[Row]) -> Iterator[Row]:
@@ -180,7 +209,8 @@ def _ratio(metric: str, rows: list[Row], above: str, below: str) -> Iterator[Row
     """
     by_seed: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
-        by_seed[row["seed"]].append((row[above], row[below]))
+        if row.get(above) is not None:
+            by_seed[row["seed"]].append((row[above], row[below]))
     if not by_seed:
         return
     parts, wholes = np.array([np.mean(found, axis=0) for found in by_seed.values()]).T

@@ -53,6 +53,7 @@ PARAMETERS = {
     "steal_sigma": "with noise {:.2g}",
     "names": "{} further names",
     "cosine": "cosine {:.2g}",
+    "first": "submitted first",
 }
 """A parameter that is not as usual, or that is always said, in words."""
 
@@ -88,6 +89,15 @@ LABELS = [
     (re.compile(r"(?:text|image)_([a-z]+)_(\d)"), "{}, strength {}"),
     (re.compile(r"noisy_theft_from_(\d+)"), "theft from {} others, with noise"),
     (re.compile(r"noisy_theft_([\d.]+)_spreads?"), "theft from all, noise of {} spreads"),
+    (re.compile(r"theft_of_the_best_([\d.]+)_spreads?"), "theft of the best 5%, noise of {} spreads"),
+    (re.compile(r"near_copies_([\d.]+)_spreads?"), "near duplicates, noise of {} spreads"),
+    (re.compile(r"own_copies_([\d.]+)_spreads?"), "copies of all own units, noise of {} spreads"),
+    (
+        re.compile(r"own_copies_first_([\d.]+)_spreads?"),
+        "copies of own units, submitted first, noise of {} spreads",
+    ),
+    (re.compile(r"copycat_([\d.]+)_spreads?"), "copies of another's units, noise of {} spreads"),
+    (re.compile(r"shadow_besides"), "copies of own units moved by a proxy"),
     (re.compile(r"best_response_found"), "the best response found"),
     (re.compile(r"bridge_all"), "bridges to all, from the first unit"),
     (re.compile(r"backdate_all"), "copies of all, with earlier times"),

@@ -23,6 +23,7 @@ from datamarket_gym.lab.cells import Row, kind, labels_of, learner_for, market_o
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
+from datamarket_gym.world.market import ProviderMarket
 
 _FRESH = 1_000_000  # added to a seed: a market that no experiment searches in
 _TRIES = 50
@@ -57,8 +58,8 @@ def _against(
     m: Mechanism | OwnMechanism,
     engine: dict[str, Any],
 ) -> list[Row]:
-    target, used = _target(spec, task, seed, utility, m, engine)
-    fresh, _ = _target(spec, task, used + _FRESH, utility, m, engine)
+    target, _, used = clear_target(spec, task, seed, utility, m, engine)
+    fresh, _, _ = clear_target(spec, task, used + _FRESH, utility, m, engine)
     rows: list[Row] = []
     for level in spec.options["costs"]:
         costs = AttackCosts(**level)
@@ -92,21 +93,21 @@ def _against(
     return rows
 
 
-def _target(
+def clear_target(
     spec: ExperimentSpec,
     task: TaskEntry,
     seed: int,
     utility: UtilityEntry,
     m: Mechanism | OwnMechanism,
     engine: dict[str, Any],
-) -> tuple[Target, int]:
-    """The market of a seed, or of the next in which the provider's honest pay is clearly above zero."""
+) -> tuple[Target, ProviderMarket, int]:
+    """The provider in the market of a seed, or of the next in which its honest pay is clearly above zero."""
     learner = learner_for(utility, engine)
     for at in range(seed, seed + _TRIES * 1000, 1000):
         market = market_of(task, at)
         oracle = market.utility_oracle(utility.build(), learner, engine.get("memo"))
         with suppress(UnclearPayError):  # the next market is tried
-            return Target(market.state, m.seeded(at), oracle, spec.provider), at
+            return Target(market.state, m.seeded(at), oracle, spec.provider), market, at
     raise DataMarketError(
         f"{m.name} pays provider {spec.provider} almost nothing in {_TRIES} markets; "
         "leave it out with --only, or choose another provider"

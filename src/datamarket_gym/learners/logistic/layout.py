@@ -238,8 +238,10 @@ def _bits(rows: Array) -> Array:
     padding = xp.zeros((games, size, -n % 64), dtype=xp.uint8, device=device(rows))
     padded = xp.reshape(xp.concat([rows, padding], axis=2), (games, size, -1, 8))
     weight = xp.asarray([1 << i for i in range(8)], dtype=xp.uint8, device=device(rows))
-    # Bytes 0 to 7 of a word are its bits 0 to 63 on every machine torch runs on (little-endian).
-    return xp.sum(padded * weight, axis=3, dtype=xp.uint8).view(xp.int64)
+    # Flat, since only then eight bytes lie side by side whatever the rows' strides are. Bytes 0 to 7 of a word are
+    # its bits 0 to 63 on every machine torch runs on (little-endian).
+    octets = xp.reshape(xp.sum(padded * weight, axis=3, dtype=xp.uint8), (-1,))
+    return xp.reshape(octets.view(xp.int64), (games, size, -1))
 
 
 def _constant(stack: Stack, inside: Array, suspect: Array) -> Array:

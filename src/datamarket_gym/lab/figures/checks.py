@@ -1,0 +1,211 @@
+"""The figures of S11: what attacks net in expectation by the number of checks, attack by attack, and best responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.figures.drawing import (
+    COLOURS,
+    LINES,
+    MAP,
+    MARKERS,
+    along,
+    distinct,
+    drawer,
+    honest_line,
+    legend_below,
+    line,
+    panels,
+    pick,
+    plotting,
+    say,
+)
+from datamarket_gym.lab.figures.words import attack_words, words
+from datamarket_gym.lab.kinds.checks import ASSUMING
+
+METRIC = "expected_net_gain"
+POWER = 0.8
+BAR = 1.02
+"""With checks no attack should net more than this."""
+LEARNERS = {
+    "coverage": "coverage (recommended)",
+    "knn": "5-NN over chance",
+    "logistic": "logistic regression, names play",
+}
+_SCALE = f"1 is honesty, dotted: {BAR}; linear up to 1, logarithmic beyond"
+_BRIGHT = 2.0  # nets from here on have the brightest colour; each cell says its number
+_NAMED = 3  # attacks above the bar whose names a panel has room for
+
+
+@drawer("s11")
+def by_checks(rows: Sequence[Row]) -> Any:
+    """A row of panels for each domain, a column for each utility, a line for each attack, in its family's style."""
+    shown = _expected(rows, power=POWER, knowledge=1.0)
+    tasks, learners = distinct(shown, "task"), _learners(shown)
+    families = [f for f in distinct(shown, "family") if f not in ("nobody cheats", "best response")]
+    with plotting() as plt:
+        figure, axes = panels(plt, len(tasks) * len(learners), len(learners), (4.3, 2.7))
+        for number, axis in enumerate(axes):
+            task, learner = tasks[number // len(learners)], learners[number % len(learners)]
+            found = pick(shown, METRIC, task=task, learner=learner)
+            for place, family in enumerate(families):
+                _family(axis, place, family, [row for row in found if row["family"] == family])
+            best = along([row for row in found if row["family"] == "best response"], "checks")
+            axis.errorbar(*best, color="#d4202a", linewidth=1.6, marker="o", label="best response found")
+            _above(axis, found)
+            axis.set(title=f"{words('task', task)}: {LEARNERS.get(learner, learner)}")
+            if number % len(learners) == 0:
+                axis.set_ylabel("expected net gain")
+        _net_axes(axes)
+        legend_below(figure, *axes)
+        say(figure, f"a line is an attack that knows everything; checks of power {POWER}")
+        say(figure, f"{_SCALE}; written: the largest that stay above the dotted line with most checks")
+        figure.bars = (
+            "no bars on the lines of single attacks; on best responses ± one standard error over seeds"
+        )
+    return figure
+
+
+@drawer("s11", called="s11-attacks")
+def by_attack(rows: Sequence[Row]) -> Any:
+    """Every attack on every domain under every utility: without checks, and with most; the worst over knowledge."""
+    shown = _expected(rows, power=POWER)
+    tasks, learners = distinct(shown, "task"), _learners(shown)
+    attacks = [
+        attack
+        for family in distinct(shown, "family")
+        for attack in distinct([row for row in shown if row["family"] == family], "attack")
+    ]
+    most = max(row["checks"] for row in shown)
+    with plotting() as plt:
+        figure, axes = plt.subplots(
+            1, len(learners), sharey=True, squeeze=False,
+            figsize=(3.2 + 3.9 * len(learners), 1.6 + 0.21 * len(attacks)),
+        )  # fmt: skip
+        for axis, learner in zip(axes[0], learners, strict=True):
+            of_learner = pick(shown, METRIC, learner=learner)
+            table = np.full((len(attacks), len(tasks)), np.nan)
+            for down, attack in enumerate(attacks):
+                for across, task in enumerate(tasks):
+                    cell = pick(of_learner, METRIC, attack=attack, task=task)
+                    before, after = (_worst(cell, n) for n in (0, most))
+                    if before is None or after is None:
+                        continue
+                    table[down, across] = after
+                    axis.text(
+                        across, down, f"{before:.2f} → {after:.2f}", ha="center", va="center", fontsize=6,
+                        color="black" if after > 0.5 * _BRIGHT else "white",
+                        weight="bold" if after > BAR else "normal",
+                    )  # fmt: skip
+            axis.imshow(np.clip(table, 0.0, _BRIGHT), cmap=MAP, vmin=0.0, vmax=_BRIGHT, aspect="auto")
+            axis.set_xticks(range(len(tasks)), [words("task", task) for task in tasks], fontsize=7)
+            axis.set_title(LEARNERS.get(learner, learner))
+            axis.grid(visible=False)
+        axes[0, 0].set_yticks(range(len(attacks)), [attack_words(a) for a in attacks], fontsize=7)
+        say(
+            figure,
+            f"expected net gain without checks → with {most} of power {POWER}; bold: still above {BAR}",
+        )
+        say(
+            figure,
+            "each the largest over what the attacker knows; colour: with checks, the brighter the more",
+        )
+        largest = max((row["se"] or 0.0) for row in shown)
+        figure.bars = f"standard errors over seeds up to {largest:.2f}"
+    return figure
+
+
+@drawer("s11", called="s11-responses")
+def by_knowledge(rows: Sequence[Row]) -> Any:
+    """Best responses by the number of checks, a panel for each domain, a line for each utility and knowledge."""
+    shown = [row for row in _expected(rows) if row["attack"] == "best_response"]
+    if not shown:
+        raise DataMarketError(
+            "these results have no best responses; run the whole experiment, without --only"
+        )
+    tasks = distinct(shown, "task")
+    with plotting() as plt:
+        figure, axes = panels(plt, len(tasks), size=(4.4, 3.2))
+        for axis, task in zip(axes, tasks, strict=True):
+            series = [(a, k) for a in _learners(shown) for k in sorted(distinct(shown, "knowledge"))]
+            place = 0
+            for learner, knowledge in series:
+                found = pick(shown, METRIC, task=task, learner=learner, knowledge=knowledge)
+                if not found:
+                    continue
+                label = f"{LEARNERS.get(learner, learner)}, knows {knowledge:.0%} of others' units"
+                line(axis, place, *along([r for r in found if r["power"] == POWER], "checks"), label)
+                for row in (r for r in found if r["power"] == 1.0):
+                    axis.errorbar(
+                        row["checks"] + 0.06 * (place + 1), row["value"], row["se"] or 0.0,
+                        color=COLOURS[place % 6], marker=MARKERS[place % 6], mfc="white",
+                    )  # fmt: skip
+                place += 1
+            axis.set(title=words("task", task), ylabel="expected net gain")
+        _net_axes(axes)
+        legend_below(figure, *axes)
+        say(
+            figure,
+            f"the best attack of a search in that very market; checks of power {POWER}, open marks: 1",
+        )
+        say(figure, _SCALE)
+    return figure
+
+
+def _expected(rows: Sequence[Row], **where: Any) -> list[Row]:
+    found = [row for row in pick(rows, METRIC, **where) if "checks" in row]
+    if not found:
+        raise DataMarketError(f"these results have no {METRIC}; run an experiment of kind 'checks'")
+    return found
+
+
+def _learners(rows: Sequence[Row]) -> list[str]:
+    """Those of the rows, in the order in which they are told about."""
+    found = distinct(rows, "learner")
+    return [*(one for one in LEARNERS if one in found), *(one for one in found if one not in LEARNERS)]
+
+
+def _family(axis: Any, place: int, family: str, rows: Sequence[Row]) -> None:
+    """A line for each attack; those that take more than the mechanism to be broken are grey."""
+    colour = "#999999" if family == ASSUMING else COLOURS[place % 6]
+    for number, attack in enumerate(distinct(rows, "attack")):
+        x, y, _ = along([row for row in rows if row["attack"] == attack], "checks")
+        axis.plot(
+            x, y, color=colour, linestyle=LINES[place % 6], marker=MARKERS[place % 6],
+            linewidth=0.7, markersize=2.5, alpha=0.8, label=None if number else family,
+        )  # fmt: skip
+
+
+def _worst(rows: Sequence[Row], checks: int) -> float | None:
+    """The largest value over what is known."""
+    return max((row["value"] for row in rows if row["checks"] == checks), default=None)
+
+
+def _net_axes(axes: Sequence[Any]) -> None:
+    """Nets against the number of checks, of one height: linear up to honesty and logarithmic beyond, with the bar."""
+    low = min(0.95, *(axis.dataLim.y0 for axis in axes))
+    high = max(1.2, *(axis.dataLim.y1 for axis in axes))
+    ticks = [tick for tick in (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16) if tick <= high]
+    for axis in axes:
+        honest_line(axis)
+        axis.axhline(BAR, color="#d4202a", linewidth=0.8, linestyle=":", zorder=0)
+        axis.set_yscale("symlog", base=2, linthresh=1.0, linscale=1.0)
+        axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.minorticks_off()
+        axis.set(xlabel="checks of each payee", xticks=range(4), ylim=(low - 0.05, 1.08 * high))
+
+
+def _above(axis: Any, rows: Sequence[Row]) -> None:
+    """The names of the largest that most checks leave above the bar."""
+    most = max(row["checks"] for row in rows)
+    left = [row for row in rows if row["checks"] == most and row["value"] > BAR]
+    largest = sorted(left, key=lambda row: -row["value"])
+    names = [f"{attack_words(row['attack'])} {row['value']:.2f}" for row in largest[:_NAMED]]
+    if len(largest) > _NAMED:
+        names.append(f"and {len(largest) - _NAMED} more")
+    axis.text(0.98, 0.97, "\n".join(names), transform=axis.transAxes, ha="right", va="top", fontsize=6.5)
