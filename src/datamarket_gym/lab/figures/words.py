@@ -103,6 +103,9 @@ LABELS = [
     (re.compile(r"backdate_all"), "copies of all, with earlier times"),
     (re.compile(r"grind_ties_all"), "copies of all, that win ties in time"),
     (re.compile(r"squat_all"), "squatting before all"),
+    (re.compile(r"worthless_squat_by_leak"), "worthless squatting by leaked rows"),
+    (re.compile(r"worthless_squat_all"), "worthless squatting before all"),
+    (re.compile(r"noisy_theft_in_another_name"), "noisy theft in another name, noise of 1 spread"),
 ]
 """What attacks call themselves in tables, where it is not their registered name."""
 

@@ -175,7 +175,7 @@ class _Stand:
             return self.m.pay(profile.submission, self.oracle, profile.truth)
 
     def fairness(self) -> Iterator[Row]:
-        """Of the honest market: the distance to exact logistic Shapley over providers, and what evidence costs."""
+        """Of the honest market: the distance to exact logistic Shapley, over chance, and what evidence costs."""
         honest = self.market.honest
         if self.oracle.utility.learner == ACCURACY or not selected(
             self.spec.only, honest.attack, self.m.name
@@ -183,7 +183,7 @@ class _Stand:
             return
         paid = self.pay(honest)
         exact = mechanism("shapley").pay(
-            honest.submission, self.market.utility_oracle(Utility(ACCURACY)), honest.truth
+            honest.submission, self.market.utility_oracle(Utility.paying(ACCURACY)), honest.truth
         )
         ours, theirs = pot_shares(paid.as_dict()), pot_shares(exact.as_dict())
         yield {
