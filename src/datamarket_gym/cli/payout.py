@@ -21,6 +21,7 @@ from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.explain import Explanation, explain
+from datamarket_gym.payout.ledger_file import APPROVED
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
@@ -124,7 +125,7 @@ def show_checks(
 def approve_and_show(run: Path, by: str | None, despite: Sequence[str]) -> bool:
     """Verify and approve a run; whether it is approved now."""
     record = ledger.read_record(run)
-    if record is not None and record.state != "draft":
+    if record is not None and record.state in APPROVED:
         Console().print(f"was {record.state} before; nothing changed")
         return True
     checks = verify(run)

@@ -19,7 +19,7 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
 from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under
-from datamarket_gym.payout.manifest import read_manifest, spec_of
+from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.outputs import describe, leaked_units
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results, in_cents
@@ -65,7 +65,7 @@ def explain(
     """Explain one identity's payment of a finished run; needs the run's inputs."""
     progress = progress or SILENT
     progress.stage("reading the run and its inputs")
-    payday, results = _results(folder, places_of(folder, submissions, validation, reference))
+    payday, results = finished_results(folder, places_of(folder, submissions, validation, reference))
     inputs, shares = results.inputs, results.payments.shares
     if identity not in inputs.identities:
         near = get_close_matches(identity, inputs.identities, n=3)
@@ -100,10 +100,10 @@ def explain(
     )
 
 
-def _results(folder: Path, places: Places) -> tuple[Payday, Results]:
+def finished_results(folder: Path, places: Places) -> tuple[Payday, Results]:
     """The results of a run, from its records and inputs."""
     manifest = read_manifest(folder)
-    payday = Payday.read(places, spec_of(manifest))
+    payday = Payday.read(places, spec_of(manifest), settled_by(manifest))
     if payday.run != manifest["run"]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"
@@ -121,7 +121,9 @@ def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
         clusters=clusters_by(inputs.submission, fewer, clusters.granularity, clusters.lot),
     )
     paid = among(paid, inputs.everyone)
-    return in_cents(paid, inputs, spec, results.payees.group, payday.opening).division.paid
+    return in_cents(
+        paid, inputs, spec, results.payees.group, payday.opening, payday.unpaid
+    ).division.paid
 
 
 def _linked(results: Results, code: int) -> list[Row]:

@@ -6,7 +6,9 @@ when results are written. A name of any length or script therefore costs nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -59,7 +61,8 @@ class Inputs:
     reference: ReferenceRows | None = (
         None  # what thresholds are measured on, where it is not the validation rows
     )
-    aside: frozenset[str] = frozenset()  # names of units that were set aside
+    aside: frozenset[str] = frozenset()  # names of units that were set aside, or were found to be false
+    removed: dict[str, int] = field(default_factory=dict)  # found to be false, by identity
 
     @cached_property
     def owner(self) -> Codes:
@@ -89,13 +92,25 @@ class Inputs:
         """The inputs without leaked units; their identities stay."""
         if not len(leaks):
             return self
-        rest = leaks.others(len(self.ids))
+        return self._of(leaks.others(len(self.ids)))
+
+    def without_units(self, names: Collection[str]) -> Inputs:
+        """The inputs without units that checks found to be false; their identities stay."""
+        gone = np.array([name in names for name in self.ids])
+        if gone.all():
+            raise SubmissionError("no unit is left to pay for: all were found to be false")
+        counts = Counter(self.identities[owner] for owner in self.owner[gone])
+        return replace(self._of(np.flatnonzero(~gone)), removed=dict(counts))
+
+    def _of(self, rest: Codes) -> Inputs:
+        """The inputs with these units alone; the others are set aside."""
+        kept = [self.ids[i] for i in rest]
         return replace(
             self,
             submission=self.submission.take(rest),
-            ids=[self.ids[i] for i in rest],
+            ids=kept,
             links={name: [column[i] for i in rest] for name, column in self.links.items()},
-            aside=frozenset(self.ids[i] for i in leaks.unit),
+            aside=self.aside | (frozenset(self.ids) - frozenset(kept)),
         )
 
 

@@ -43,6 +43,8 @@ class PayRule:
     amount: int
     floor: bool
     opening: Values
+    held: NDArray[np.bool_] | None = None  # who is paid nothing now
+    forfeited: NDArray[np.bool_] | None = None  # whose units earn for the others
 
     def weights(self, scores: Values) -> Values:
         """The sum of scores times shares per identity."""
@@ -50,7 +52,7 @@ class PayRule:
         part: Values = used[self.shares.cluster] * self.shares.share
         total: Values = np.zeros(self.n_identities)
         np.add.at(total, self.shares.identity, part)
-        return total
+        return total if self.forfeited is None else np.where(self.forfeited, 0.0, total)
 
     def paid(self, scores: Values) -> Values:
         """What each identity would be paid."""
@@ -59,6 +61,8 @@ class PayRule:
             return np.zeros(len(self.payee))
         absent = len(self.payee) - self.n_identities
         due = np.concatenate([self.amount * weight / weight.sum(), np.zeros(absent)]) + self.opening
+        if self.held is not None:
+            due = np.where(self.held, 0.0, due)
         netted = np.maximum(np.bincount(self.payee, weights=due), 0.0)
         gains = np.maximum(due, 0.0)
         held = np.bincount(self.payee, weights=gains)

@@ -1,81 +1,35 @@
 """The ledger: runs, payments, overrides, warnings and an append-only history, kept by SQLite's transactions.
 
-A run is a draft, then approved, then paid, and never goes back. It is approved by somebody who names each of its
-warnings; the history keeps who did. Triggers in the file itself refuse to
-change an approved run's payments or to rewrite history, whoever opens the file. Amounts are whole
-minor units. Wall-clock times stand here and nowhere else.
+A run is a draft, then approved, then paid, and never goes back. One that asks for spot checks is checked before it
+is approved (`payout.checks.entries`); if a payee fails them it is superseded by another draft. A run is approved by
+somebody who names each of its warnings; the history keeps who did.
 """
 
 from __future__ import annotations
 
-import getpass
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.payout.ledger_file import (
+    APPROVED,
+    NAME,
+    Record,
+    draw_of,
+    named,
+    note,
+    opened,
+    record_of,
+    required,
+    statements,
+    superseded_of,
+    transaction,
+)
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.warnings import StandingWarning, require_answered
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS runs (
-  run TEXT PRIMARY KEY, state TEXT NOT NULL CHECK (state IN ('draft', 'approved', 'paid')),
-  amount INTEGER NOT NULL, currency TEXT NOT NULL, manifest TEXT NOT NULL, places TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS payments (
-  run TEXT NOT NULL REFERENCES runs, identity TEXT NOT NULL, paid INTEGER NOT NULL CHECK (paid >= 0),
-  entitled INTEGER NOT NULL, balance INTEGER NOT NULL, PRIMARY KEY (run, identity));
-CREATE TABLE IF NOT EXISTS overrides (
-  run TEXT NOT NULL REFERENCES runs, position INTEGER NOT NULL, content TEXT NOT NULL,
-  PRIMARY KEY (run, position));
-CREATE TABLE IF NOT EXISTS warnings (
-  run TEXT NOT NULL REFERENCES runs, position INTEGER NOT NULL, name TEXT NOT NULL, content TEXT NOT NULL,
-  PRIMARY KEY (run, name));
-CREATE TABLE IF NOT EXISTS carried (run TEXT PRIMARY KEY, into_run TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS history (
-  entry INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, run TEXT NOT NULL, event TEXT NOT NULL,
-  by TEXT NOT NULL, detail TEXT NOT NULL);
-CREATE TRIGGER IF NOT EXISTS runs_stay BEFORE DELETE ON runs
-  BEGIN SELECT RAISE(ABORT, 'runs are never deleted'); END;
-CREATE TRIGGER IF NOT EXISTS runs_move BEFORE UPDATE ON runs
-  WHEN NOT ((OLD.state = 'draft' AND NEW.state = 'approved') OR (OLD.state = 'approved' AND NEW.state = 'paid'))
-    OR OLD.run != NEW.run OR OLD.amount != NEW.amount OR OLD.currency != NEW.currency
-    OR OLD.manifest != NEW.manifest OR OLD.places != NEW.places
-  BEGIN SELECT RAISE(ABORT, 'a run moves from draft to approved to paid and does not change otherwise'); END;
-CREATE TRIGGER IF NOT EXISTS carried_once BEFORE UPDATE ON carried
-  BEGIN SELECT RAISE(ABORT, 'balances are carried once'); END;
-CREATE TRIGGER IF NOT EXISTS carried_stays BEFORE DELETE ON carried
-  BEGIN SELECT RAISE(ABORT, 'balances are carried once'); END;
-CREATE TRIGGER IF NOT EXISTS history_kept BEFORE UPDATE ON history
-  BEGIN SELECT RAISE(ABORT, 'history is only added to'); END;
-CREATE TRIGGER IF NOT EXISTS history_stays BEFORE DELETE ON history
-  BEGIN SELECT RAISE(ABORT, 'history is only added to'); END;
-""" + "".join(
-    f"""
-CREATE TRIGGER IF NOT EXISTS {table}_{verb} BEFORE {verb} ON {table}
-  WHEN (SELECT state FROM runs WHERE run = {row}.run) != 'draft'
-  BEGIN SELECT RAISE(ABORT, 'an approved run cannot be changed'); END;"""
-    for table in ("payments", "overrides", "warnings")
-    for verb, row in (("INSERT", "NEW"), ("UPDATE", "OLD"), ("DELETE", "OLD"))
-)
-
-
-def statements() -> list[str]:
-    """The statements that make an empty file a ledger, one by one, for use inside a transaction."""
-    found, part = [], ""
-    for line in _TABLES.splitlines():
-        part += line + "\n"
-        if sqlite3.complete_statement(part):
-            found.append(part)
-            part = ""
-    return found
-
-
-NAME = "ledger.sqlite"
-_WAIT = 30.0  # seconds another process may hold the file
 
 
 @dataclass(frozen=True)
@@ -86,40 +40,6 @@ class Entry:
     paid: int
     entitled: int
     balance: int
-
-
-@dataclass(frozen=True)
-class Record:
-    """A run as the ledger has it; ``places`` are the paths its inputs had."""
-
-    run: str
-    state: str
-    amount: int
-    currency: str
-    manifest: str
-    places: dict[str, str]
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    try:
-        with closing(sqlite3.connect(path, timeout=_WAIT, isolation_level=None)) as connection:
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA synchronous = FULL")
-            yield connection
-    except sqlite3.DatabaseError as error:
-        raise DataMarketError(f"the ledger {str(path)!r} refuses: {error}") from error
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        connection.rollback()
-        raise
-    connection.commit()
 
 
 def draft(
@@ -133,10 +53,10 @@ def draft(
 
     A run that is there already stays as it is.
     """
-    with _opened(folder / NAME) as connection, _transaction(connection):
+    with opened(folder / NAME) as connection, transaction(connection):
         for statement in statements():
             connection.execute(statement)
-        known = _record(connection)
+        known = record_of(connection)
         if known is not None:
             if (known.run, known.manifest) != (record.run, record.manifest):
                 raise DataMarketError(
@@ -147,6 +67,7 @@ def draft(
             "INSERT INTO runs VALUES (?, 'draft', ?, ?, ?, ?)",
             (record.run, record.amount, record.currency, record.manifest, json.dumps(record.places)),
         )
+        connection.execute("INSERT INTO checking VALUES (?, ?, NULL, NULL)", (record.run, record.checks))
         connection.executemany(
             "INSERT INTO payments VALUES (?, ?, ?, ?, ?)",
             [(record.run, e.identity, e.paid, e.entitled, e.balance) for e in entries],
@@ -159,7 +80,7 @@ def draft(
             "INSERT INTO warnings VALUES (?, ?, ?, ?)",
             [(record.run, i, w.name, json.dumps(asdict(w))) for i, w in enumerate(warnings)],
         )
-        _note(connection, record.run, "draft", None, f"manifest {record.manifest}")
+        note(connection, record.run, "draft", None, f"manifest {record.manifest}")
     return "draft"
 
 
@@ -176,13 +97,14 @@ def approve(
     ``previous`` is the folder whose balances this run has taken up: they are marked as carried in the
     same transaction, so that no second run can take them up too.
     """
-    with _opened(folder / NAME) as connection:
+    with opened(folder / NAME) as connection:
         if previous is not None:
             connection.execute("ATTACH ? AS previous", (str(previous / NAME),))
-        with _transaction(connection):
-            record = _required(connection, folder)
-            if record.state != "draft":
+        with transaction(connection):
+            record = required(connection, folder)
+            if record.state in APPROVED:
                 return False
+            _require_checked(connection, record, folder)
             if record.manifest != manifest:
                 raise DataMarketError(
                     "manifest.json is not the one the run was entered with; run verify"
@@ -192,22 +114,22 @@ def approve(
             if previous is not None:
                 _carry(connection, record.run)
             for warning in found:
-                _note(connection, record.run, "despite", by, f"{warning.name}: {warning.title}")
+                note(connection, record.run, "despite", by, f"{warning.name}: {warning.title}")
             connection.execute("UPDATE runs SET state = 'approved' WHERE run = ?", (record.run,))
-            _note(connection, record.run, "approved", by, f"manifest {manifest}")
+            note(connection, record.run, "approved", by, f"manifest {manifest}")
     return True
 
 
 def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
     """Mark an approved run as paid; False where it was marked before."""
-    with _opened(folder / NAME) as connection, _transaction(connection):
-        record = _required(connection, folder)
+    with opened(folder / NAME) as connection, transaction(connection):
+        record = required(connection, folder)
         if record.state == "paid":
             return False
-        if record.state == "draft":
-            raise DataMarketError("the run is a draft; approve it before it is paid")
+        if record.state != "approved":
+            raise DataMarketError(f"the run is {named(record.state)}; approve it before it is paid")
         connection.execute("UPDATE runs SET state = 'paid' WHERE run = ?", (record.run,))
-        _note(connection, record.run, "paid", by, reference)
+        note(connection, record.run, "paid", by, reference)
     return True
 
 
@@ -215,9 +137,9 @@ def read_record(folder: Path) -> Record | None:
     """The run of a folder; None where there is no ledger yet."""
     if not (folder / NAME).is_file():
         return None
-    with _opened(folder / NAME) as connection:
+    with opened(folder / NAME) as connection:
         try:
-            return _record(connection)
+            return record_of(connection)
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):  # made, but nothing was entered before the process ended
                 return None
@@ -226,7 +148,7 @@ def read_record(folder: Path) -> Record | None:
 
 def read_entries(folder: Path) -> list[Entry]:
     """All payments, by identity."""
-    with _opened(folder / NAME) as connection:
+    with opened(folder / NAME) as connection:
         rows = connection.execute(
             "SELECT identity, paid, entitled, balance FROM payments ORDER BY identity"
         )
@@ -235,24 +157,34 @@ def read_entries(folder: Path) -> list[Entry]:
 
 def read_entered_warnings(folder: Path) -> list[StandingWarning]:
     """The warnings that the run was entered with."""
-    with _opened(folder / NAME) as connection:
+    with opened(folder / NAME) as connection:
         return _warnings(connection)
 
 
 def read_history(folder: Path) -> list[tuple[str, str, str, str]]:
     """(time, event, by, detail) from the first entry to the last."""
-    with _opened(folder / NAME) as connection:
+    with opened(folder / NAME) as connection:
         return list(connection.execute("SELECT at, event, by, detail FROM history ORDER BY entry"))
 
 
-def _record(connection: sqlite3.Connection) -> Record | None:
-    row = connection.execute(
-        "SELECT run, state, amount, currency, manifest, places FROM runs"
-    ).fetchone()
-    if row is None:
-        return None
-    run, state, amount, currency, manifest, places = row
-    return Record(run, state, amount, currency, manifest, json.loads(places))
+def _require_checked(connection: sqlite3.Connection, record: Record, folder: Path) -> None:
+    """Refuse to approve a draft that asks for checks, or whose checks were begun, and one that is superseded."""
+    if record.state == "checked":
+        return
+    if record.state == "superseded":
+        later = superseded_of(connection)
+        where = f" in {str(later[1])!r}" if later else ""
+        raise DataMarketError(f"another run{where} has taken the place of this one; approve that one")
+    if draw_of(connection) is not None:
+        raise DataMarketError(
+            "checks of this run were drawn and not settled; record what they found "
+            f"(datamarket check record {folder} outcomes.csv), then: datamarket check settle {folder}"
+        )
+    if record.checks > 0:
+        raise DataMarketError(
+            f"the run asks for {record.checks} checks of each payee before it is approved; begin with: "
+            f"datamarket check plan {folder} (or pay again with checks = 0)"
+        )
 
 
 def _warnings(connection: sqlite3.Connection) -> list[StandingWarning]:
@@ -260,37 +192,15 @@ def _warnings(connection: sqlite3.Connection) -> list[StandingWarning]:
     return [StandingWarning.from_plain(json.loads(content)) for (content,) in rows]
 
 
-def _required(connection: sqlite3.Connection, folder: Path) -> Record:
-    record = _record(connection)
-    if record is None:
-        raise DataMarketError(f"the ledger in {str(folder)!r} holds no run; run pay first")
-    return record
-
-
 def _carry(connection: sqlite3.Connection, run: str) -> None:
     before, state = connection.execute("SELECT run, state FROM previous.runs").fetchone()
     taken = connection.execute(
         "SELECT into_run FROM previous.carried WHERE run = ?", (before,)
     ).fetchone()
-    if state == "draft":
+    if state not in APPROVED:
         raise DataMarketError(
-            "the run whose balances this one takes up is still a draft; approve it first"
+            f"the run whose balances this one takes up is still {named(state)}; approve it first"
         )
     if taken is not None and taken[0] != run:
         raise DataMarketError("the balances of the earlier run were taken up by another run already")
     connection.execute("INSERT OR IGNORE INTO previous.carried VALUES (?, ?)", (before, run))
-
-
-def _note(connection: sqlite3.Connection, run: str, event: str, by: str | None, detail: str) -> None:
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    connection.execute(
-        "INSERT INTO history (at, run, event, by, detail) VALUES (?, ?, ?, ?, ?)",
-        (at, run, event, by or _user(), detail),
-    )
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no such user, as in some containers
-        return "unknown"

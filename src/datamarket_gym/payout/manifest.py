@@ -14,6 +14,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json, sha256, write_json
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec, checked_spec
 
 NAME = "manifest.json"
@@ -46,7 +47,11 @@ OUTPUTS = (
 
 
 def run_id(
-    spec: PayoutSpec, files: dict[str, Any], overrides: list[Override], opening: dict[str, int]
+    spec: PayoutSpec,
+    files: dict[str, Any],
+    overrides: list[Override],
+    opening: dict[str, int],
+    settles: Settles | None = None,
 ) -> str:
     """A hash of all that decides a run's results."""
     parts = [
@@ -57,11 +62,14 @@ def run_id(
         {role: [f["sha256"], f["bytes"]] for role, f in files.items()},
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
+        *([] if settles is None else [settles.model_dump(mode="json")]),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def write_manifest(results: Results, run: str, opening: dict[str, int], folder: Path) -> None:
+def write_manifest(
+    results: Results, run: str, opening: dict[str, int], settles: Settles | None, folder: Path
+) -> None:
     """Write the manifest of a finished run."""
     spec, division = results.spec, results.division
     clusters = results.payments.clusters
@@ -77,6 +85,7 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
+            "settles": None if settles is None else settles.model_dump(mode="json"),
             "versions": {
                 "datamarket-gym": __version__,
                 **{name: version(name) for name in ("numpy", "scipy", "pyarrow", "plotly", "jinja2")},
@@ -87,7 +96,8 @@ def write_manifest(results: Results, run: str, opening: dict[str, int], folder: 
             "paid": sum(division.paid),
             "balances": sum(division.balance),
             "identities": len(results.names),
-            "units": len(results.inputs.ids) + len(results.leaks),
+            "units": len(results.inputs.ids) + len(results.inputs.aside),
+            "removed": sum(results.inputs.removed.values()),
             "leaked": len(results.leaks),
             "clusters": clusters.n_clusters,
             "ties": len(clusters.edges),
@@ -121,3 +131,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise DataMarketError(f"{str(folder / NAME)!r} is no manifest of this version")
     return found
+
+
+def settled_by(manifest: dict[str, Any]) -> Settles | None:
+    """What a run settles; None for one that was paid without an earlier one."""
+    said = manifest.get("settles")
+    return None if said is None else Settles.model_validate(said)

@@ -92,12 +92,14 @@ def divide(
     keys: Sequence[bytes],
     names: Sequence[str],
     opening: Sequence[int] | None = None,
+    held: Sequence[bool] | None = None,
     nothing: str = "the data are worth nothing",
 ) -> Division:
     """Divide an amount by whole weights; see the module. ``opening`` balances join the entitlements.
 
-    ``payee[i]`` is the number of the payee that identity i belongs to: weights are netted within it. ``nothing`` says
-    what it means of the data if the weights do not add up to anything.
+    ``payee[i]`` is the number of the payee that identity i belongs to: weights are netted within it. Who is
+    ``held`` is paid nothing now: all it is entitled to is its balance, and the others are paid the amount. ``nothing``
+    says what it means of the data if the weights do not add up to anything.
     """
     total = sum(weight)
     if total <= 0:
@@ -108,7 +110,8 @@ def divide(
         )
     due = [Fraction(amount * w, total) for w in weight]
     due = [e + o for e, o in zip(due, opening or [0] * len(due), strict=True)]
-    netted, gains = _by_payee(due, payee), _by_payee([max(e, Fraction(0)) for e in due], payee)
+    now = [Fraction(0) if h else e for e, h in zip(due, held or [False] * len(due), strict=True)]
+    netted, gains = _by_payee(now, payee), _by_payee([max(e, Fraction(0)) for e in now], payee)
     pool = sum((max(n, Fraction(0)) for n in netted.values()), Fraction(0))
     if pool <= 0:
         raise DataMarketError(
@@ -118,7 +121,7 @@ def divide(
         amount * max(netted[g], Fraction(0)) / pool * max(e, Fraction(0)) / gains[g]
         if netted[g] > 0
         else Fraction(0)
-        for e, g in zip(due, payee, strict=True)
+        for e, g in zip(now, payee, strict=True)
     ]
     order = _by_content(keys, names)
     paid = largest_remainder(amount, exact, order)

@@ -20,6 +20,8 @@ from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.names import csv_safe, visible
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
+from datamarket_gym.pipeline.payments import floored
+from datamarket_gym.pipeline.per_unit import unit_amounts
 from datamarket_gym.pipeline.represent import canonical_training_set
 
 _CLUSTERS, _UNITS, _TIES = 200, 40, 40
@@ -162,7 +164,11 @@ def payment_table(results: Results) -> pa.Table:
     absent = len(results.names) - n
     leaked = Counter(results.leaks.identity.tolist())
     played = [*np.bincount(results.inputs.owner, minlength=n).tolist(), *[0] * absent]
-    units = [count + leaked[name] for count, name in zip(played, results.names, strict=True)]
+    removed = results.inputs.removed
+    units = [
+        count + leaked[name] + removed.get(name, 0)
+        for count, name in zip(played, results.names, strict=True)
+    ]
     pairs = np.unique(np.stack([results.inputs.owner, results.payments.clusters.label]), axis=1)
     clusters = [*np.bincount(pairs[0], minlength=n).tolist(), *[0] * absent]
     payee = [*results.payees.group.tolist(), *range(n, n + absent)]
@@ -240,7 +246,10 @@ def evidence_table(results: Results) -> pa.Table:
 
 
 def cluster_table(results: Results) -> pa.Table:
-    """One row per unit: its cluster, whether it stands for it, and its share of the cluster's score."""
+    """One row per unit: its cluster, whether it stands for it, its share of the cluster's score, and what it earns.
+
+    ``row`` is its place among the units that played. Spot checks are drawn from this table alone.
+    """
     inputs, canonical = results.inputs, results.payments.canonical
     share = np.zeros(len(inputs.ids))
     np.add.at(share, canonical.claim_unit, canonical.claim_share)
@@ -250,6 +259,9 @@ def cluster_table(results: Results) -> pa.Table:
     public = results.payments.scores.number[label]
     order = np.lexsort((seniority_ranks(inputs.submission, results.payments.clusters.lot), public))
     size = np.bincount(label)[label]
+    used = floored(results.payments) if results.spec.negative == "zero" else results.payments
+    by_unit = unit_amounts(used)
+    earned = np.bincount(by_unit.row, weights=by_unit.amount, minlength=len(inputs.ids))
     return pa.table(
         {
             "cluster": public[order],
@@ -260,6 +272,8 @@ def cluster_table(results: Results) -> pa.Table:
             "share": share[order],
             "score": results.payments.scores.values[label][order],
             "score_error": score_errors(results)[label][order],
+            "amount": earned[order],
+            "row": order,
         }
     )
 

@@ -16,6 +16,7 @@ from datamarket_gym.payout.inputs import Inputs, utility_oracle
 from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
 from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.settles import Unpaid
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold
 from datamarket_gym.payout.worth import SettledCoverage, settled_coverage
@@ -89,9 +90,17 @@ class Cents:
 
 
 def in_cents(
-    payments: Payments, inputs: Inputs, spec: PayoutSpec, group: Codes, opening: dict[str, int]
+    payments: Payments,
+    inputs: Inputs,
+    spec: PayoutSpec,
+    group: Codes,
+    opening: dict[str, int],
+    unpaid: Unpaid,
 ) -> Cents:
-    """What the pipeline pays, divided in minor units exactly; ``group`` is each identity's payee."""
+    """What the pipeline pays, divided in minor units exactly; ``group`` is each identity's payee.
+
+    What the units of those who forfeited earn is divided among the others.
+    """
     n, floor = len(inputs.identities), spec.negative == "zero"
     used = floored(payments) if floor else payments
     shares = used.shares
@@ -99,6 +108,9 @@ def in_cents(
     step = grid_of(used.scores.values)
     np.add.at(whole, shares.identity, np.round(shares.amount / step).astype(np.int64))
     names = everyone(inputs, opening)
+    lost = np.array([name in unpaid.forfeited for name in inputs.identities])
+    whole[lost] = 0
+    held = [name in unpaid.forfeited | unpaid.carried for name in names]
     payee = np.concatenate([group, np.arange(len(names) - n) + n])
     balances = [opening.get(name, 0) for name in names]
     division = divide(
@@ -108,9 +120,12 @@ def in_cents(
         [*identity_keys(inputs), *[b""] * (len(names) - n)],
         names,
         balances,
-        nothing=spec.worth.nothing,
+        held,
+        spec.worth.nothing,
     )
-    payer = PayRule(shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64))
+    payer = PayRule(
+        shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64), np.array(held), lost
+    )
     return Cents(names, division, payer)
 
 

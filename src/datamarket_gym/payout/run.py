@@ -22,24 +22,32 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Run, open_run
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
+from datamarket_gym.payout.ledger_file import Record
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import read_manifest, write_manifest
+from datamarket_gym.payout.manifest import read_manifest, spec_of, write_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.outputs import write_tables
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.red_team import run_red_team
 from datamarket_gym.payout.report.page import write_report
+from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Payday, Places, Work
 from datamarket_gym.payout.warned import warnings_of
 from datamarket_gym.payout.warnings import read_warnings, write_warnings
 
 
-def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None = None) -> dict[str, Any]:
-    """Run, or resume, a payout into a folder; returns its manifest."""
+def pay(
+    places: Places,
+    spec: PayoutSpec,
+    out: Path,
+    progress: Progress | None = None,
+    settles: Settles | None = None,
+) -> dict[str, Any]:
+    """Run, or resume, a payout into a folder; returns its manifest. ``settles``: what checks of a draft found."""
     progress = progress or SILENT
     progress.stage("reading and checking the inputs")
-    payday = Payday.read(places, spec)
+    payday = Payday.read(places, spec, settles)
     _check_times(payday)
     if spec.leak_check == "error":
         payday.leaks  # noqa: B018  refused before anything is written
@@ -55,7 +63,7 @@ def pay(places: Places, spec: PayoutSpec, out: Path, progress: Progress | None =
             run_red_team(results, run.state / "audit", out / "audit.json")
             progress.stage("writing the report")
             write_report(results, warned, payday.run, out)
-            write_manifest(results, payday.run, payday.opening, out)
+            write_manifest(results, payday.run, payday.opening, settles, out)
         progress.stage("entering the run into the ledger")
         manifest = read_manifest(out)
         _enter(manifest, places, payday.overrides, out)
@@ -95,12 +103,13 @@ def _enter(manifest: dict[str, Any], places: Places, overrides: list[Override], 
         ledger.Entry(r["identity"], *(money.signed(r[c]) for c in ("payment", "entitled", "balance")))
         for r in rows.to_pylist()
     ]
-    record = ledger.Record(
+    record = Record(
         manifest["run"],
         "draft",
         manifest["amount"],
         manifest["currency"],
         sha256(out / MANIFEST),
         places.as_dict(),
+        spec_of(manifest).checks,
     )
     ledger.draft(out, record, entries, overrides, read_warnings(out))

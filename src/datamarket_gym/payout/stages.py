@@ -24,10 +24,12 @@ from datamarket_gym.payout import ledger
 from datamarket_gym.payout.evidence import known_ties, payees
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
+from datamarket_gym.payout.ledger_file import APPROVED
 from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
+from datamarket_gym.payout.settles import Settles, Unpaid
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -45,13 +47,14 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Places:
-    """Where the files of a run are: submissions, validation rows, and what else it was given."""
+    """Where the files of a run are: submissions, validation rows, what else it was given, and the run it settles."""
 
     submissions: Path
     validation: Path
     overrides: Path | None = None
     carry_from: Path | None = None
     reference: Path | None = None
+    settles: Path | None = None
 
     def as_dict(self) -> dict[str, str]:
         """Absolute paths by role, for the ledger."""
@@ -64,7 +67,7 @@ def opening_balances(folder: Path | None) -> dict[str, int]:
     if folder is None:
         return {}
     record = ledger.read_record(folder)
-    if record is None or record.state == "draft":
+    if record is None or record.state not in APPROVED:
         raise DataMarketError(f"{str(folder)!r} holds no approved run to carry balances from")
     return {e.identity: e.balance for e in ledger.read_entries(folder) if e.balance}
 
@@ -79,10 +82,11 @@ class Payday:
     opening: dict[str, int]
     edge_table: Path | None
     run: str
+    settles: Settles | None = None
 
     @classmethod
-    def read(cls, places: Places, spec: PayoutSpec) -> Payday:
-        """Read the inputs."""
+    def read(cls, places: Places, spec: PayoutSpec, settles: Settles | None = None) -> Payday:
+        """Read the inputs; without the units that checks of the run that this one settles found."""
         overrides, opening = read_overrides(places.overrides), opening_balances(places.carry_from)
         edge_table = None if spec.linkage.edges is None else Path(spec.linkage.edges)
         more = {"edges": edge_table, "overrides": places.overrides}
@@ -93,8 +97,15 @@ class Payday:
             {k: v for k, v in more.items() if v is not None},
             places.reference,
         )
-        run = run_id(spec, inputs.files, overrides, opening)
-        return cls(spec, inputs, overrides, opening, edge_table, run)
+        if settles is not None:
+            inputs = inputs.without_units({found.unit for found in settles.found})
+        run = run_id(spec, inputs.files, overrides, opening, settles)
+        return cls(spec, inputs, overrides, opening, edge_table, run, settles)
+
+    @property
+    def unpaid(self) -> Unpaid:
+        """Identities that are paid nothing in this run."""
+        return Unpaid() if self.settles is None else self.settles.unpaid
 
     @cached_property
     def leaks(self) -> Leaks:
@@ -160,7 +171,9 @@ class Work:
         self.run.progress.stage("scoring once more without evidence")
         apart = clusters_by(inputs.submission, Edges.none(), clusters.granularity, clusters.lot)
         plain = self.paid(mechanism, apart, "without_evidence_", groups=False)
-        cents, without = (in_cents(p, inputs, spec, owners.group, day.opening) for p in (paid, plain))
+        cents, without = (
+            in_cents(p, inputs, spec, owners.group, day.opening, day.unpaid) for p in (paid, plain)
+        )
         return Results(
             spec, inputs, threshold, mechanism, day.overrides, paid, owners, cents.names, cents.division,
             raw_scores(paid), standard_errors(cents.payer, paid.scores), half_width(len(paid.scores.by_group)),

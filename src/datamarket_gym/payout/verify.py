@@ -1,7 +1,8 @@
 """verify: do the files of a run still say what was worked out, and does working it out again agree?
 
 Hashes of all outputs against the manifest, the manifest against the ledger, sums against the amount,
-and the three places that hold payments (CSV, Parquet, ledger) against each other. ``recompute`` runs
+and the three places that hold payments (CSV, Parquet, ledger) against each other; the draw of spot checks is worked
+out again, and answers and settlement are held against it. ``recompute`` runs
 the whole payout again from the inputs, in a folder of its own, and compares every byte.
 """
 
@@ -17,8 +18,10 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout import ledger
+from datamarket_gym.payout.checks.agreement import agreements
+from datamarket_gym.payout.ledger_file import Record
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import OUTPUTS, read_manifest, spec_of
+from datamarket_gym.payout.manifest import OUTPUTS, read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
@@ -56,6 +59,7 @@ def verify(
         checks.append(Check("manifest and ledger", same, detail))
     if all(check.good for check in checks):
         checks += _sums(folder, manifest)
+        checks += [Check(*found) for found in agreements(folder)]
     if recompute and record is not None:
         places = _places(record, submissions, validation, reference)
         checks += _recomputed(folder, manifest, places, progress)
@@ -110,7 +114,7 @@ def _sums(folder: Path, manifest: dict[str, Any]) -> list[Check]:
 
 
 def _places(
-    record: ledger.Record, submissions: Path | None, validation: Path | None, reference: Path | None
+    record: Record, submissions: Path | None, validation: Path | None, reference: Path | None
 ) -> Places:
     known = {role: Path(path) for role, path in record.places.items()}
     return Places(
@@ -136,7 +140,13 @@ def _recomputed(
     folder: Path, manifest: dict[str, Any], places: Places, progress: Progress | None
 ) -> list[Check]:
     with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as folder_again:
-        again = pay(places, spec_of(manifest), Path(folder_again) / "run", progress)
+        again = pay(
+            places,
+            spec_of(manifest),
+            Path(folder_again) / "run",
+            progress,
+            settled_by(manifest),
+        )
         if again["run"] != manifest["run"]:
             return [
                 Check(

@@ -1,0 +1,126 @@
+"""``datamarket check``: plan, draw, record, settle."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+group = typer.Typer(
+    no_args_is_help=True, help="Look at a few units of every payee before a payout run is approved."
+)
+
+Run = Annotated[Path, typer.Argument(help="Folder of a payout run.")]
+By = Annotated[str | None, typer.Option(help="Who does it; the user's name if left out.")]
+
+
+class Unanswered(StrEnum):
+    """What checks that nobody answered are taken for."""
+
+    wait = "wait"
+    false = "false"
+
+
+@group.command("plan")
+def plan(
+    run: Run,
+    checks: Annotated[
+        int | None,
+        typer.Option(help="Checks of each payee; those the run asks for, if left out.", min=1),
+    ] = None,
+    gain: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead of that: what may be left to gain, as a part of a payment, such as 0.01."
+        ),
+    ] = None,
+    power: Annotated[
+        float | None,
+        typer.Option(help="How often a check of a false unit finds that out; the run's, if left out."),
+    ] = None,
+    price: Annotated[str | None, typer.Option(help="What one check costs, such as 2.50.")] = None,
+    least: Annotated[
+        str | None,
+        typer.Option(
+            help="Who is paid less than this is not checked and not paid now: the amount is carried to the next run."
+        ),
+    ] = None,
+    false_alarms: Annotated[
+        float, typer.Option(help="How often a check takes a genuine unit for a false one.")
+    ] = 0.0,
+    plant: Annotated[
+        int,
+        typer.Option(
+            help="Fakes to put among the checks, which measure the power by how many are found.", min=0
+        ),
+    ] = 0,
+    announce: Annotated[
+        str, typer.Option(help='What the beacon will be, such as "the hash of Bitcoin block 900000".')
+    ] = "",
+    by: By = None,
+) -> None:
+    """How many units are looked at, what that costs, and what it leaves to gain. May be repeated until the draw."""
+    from datamarket_gym.cli.checks import plan_and_show
+    from datamarket_gym.payout.checks.plan import Wishes
+
+    wishes = Wishes(checks, gain, power, price, least, false_alarms, plant, announce)
+    plan_and_show(run, wishes, by)
+
+
+@group.command("draw")
+def draw(
+    run: Run,
+    beacon: Annotated[
+        str, typer.Option(help="The value that was announced when the checks were planned.")
+    ],
+    submissions: Annotated[
+        Path | None, typer.Option(help="Where the submissions are now, if they were moved.")
+    ] = None,
+    validation: Annotated[Path | None, typer.Option(help="The same for the validation rows.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="The same for the reference rows.")] = None,
+    by: By = None,
+) -> None:
+    """Draw the units to look at, once: checks.csv, and checks.html to read. The same beacon again changes nothing."""
+    from datamarket_gym.cli.checks import draw_and_show
+
+    draw_and_show(run, beacon, submissions, validation, reference, by)
+
+
+@group.command("record")
+def record(
+    run: Run,
+    outcomes: Annotated[
+        Path,
+        typer.Argument(
+            help="Table with the columns number (or unit), outcome (genuine, false, unanswered), note, by."
+        ),
+    ],
+    correct: Annotated[
+        bool, typer.Option("--correct", help="Answers that differ from earlier ones take their place.")
+    ] = False,
+    by: By = None,
+) -> None:
+    """Keep what the checks found. May be repeated until all are answered; every answer stays in the history."""
+    from datamarket_gym.cli.checks import record_and_show
+
+    record_and_show(run, outcomes, correct, by)
+
+
+@group.command("settle")
+def settle(
+    run: Run,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the new draft, where somebody failed or is carried.")
+    ] = None,
+    unanswered: Annotated[
+        Unanswered,
+        typer.Option(help="Checks that nobody answered: wait for them, or take the units for false."),
+    ] = Unanswered.wait,
+    by: By = None,
+) -> None:
+    """Everybody passed: the run can be approved. Else pay again without what was found, and without who failed."""
+    from datamarket_gym.cli.checks import settle_and_show
+
+    settle_and_show(run, out, unanswered is Unanswered.false, by)

@@ -1,0 +1,1 @@
+"""Spot checks between the draft of a run and its approval: plan, draw, ask, record, settle."""

@@ -1,0 +1,123 @@
+"""Whether what lies in a run's folder about its checks is what its ledger, its files and the beacon come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import sha256
+from datamarket_gym.payout import ledger
+from datamarket_gym.payout.checks import entries
+from datamarket_gym.payout.checks.draw import FILE as CHECKS
+from datamarket_gym.payout.checks.draw import DrawnChecks, checks_text, drawn_again
+from datamarket_gym.payout.checks.plan import FILE as PLAN
+from datamarket_gym.payout.checks.standing import FILE as BEFORE
+from datamarket_gym.payout.manifest import NAME as MANIFEST
+from datamarket_gym.payout.manifest import read_manifest, settled_by
+
+Finding = tuple[str, bool, str]
+"""What was looked at, whether it is good, and a word on it."""
+
+
+def agreements(run: Path) -> Iterator[Finding]:
+    """Everything that can be held against something else, from the plan to the settlement."""
+    settles = settled_by(read_manifest(run))
+    if settles is not None:
+        same = (run / BEFORE).is_file() and sha256(run / BEFORE) == settles.before
+        said = f"{len(settles.found)} units found, {len(settles.forfeited)} identities forfeit"
+        yield (
+            BEFORE,
+            same,
+            said if same else "missing, or not what the manifest says: settle the earlier run again",
+        )
+    yield from _certificate(run)
+    plan = entries.read_plan(run)
+    if plan is None:
+        return
+    path = run / PLAN
+    same = path.is_file() and path.read_text(encoding="utf-8") == plan
+    yield (
+        PLAN,
+        same,
+        "as entered" if same else "missing, or not the plan in the ledger: plan or draw again",
+    )
+    known = entries.read_draw(run)
+    if known is None:
+        return
+    try:
+        drawn = drawn_again(run)
+    except DataMarketError as error:
+        yield CHECKS, False, str(error)
+        return
+    found = _drawn_as_said(run, drawn)
+    yield found
+    if found[1]:
+        yield from _answers(run, drawn)
+
+
+def _certificate(run: Path) -> Iterator[Finding]:
+    """The certificate of a run that is checked, worked out again."""
+    from datamarket_gym.payout.checks.certificate import FILE, settled_certificate
+
+    if not any(event == "checked" for _, event, _, _ in ledger.read_history(run)):
+        return
+    try:
+        same = (run / FILE).is_file() and (run / FILE).read_text(
+            encoding="utf-8"
+        ) == settled_certificate(run)
+        yield (
+            FILE,
+            same,
+            "as the checks come to" if same else "missing, or not what the checks come to: settle again",
+        )
+    except DataMarketError as error:
+        yield FILE, False, str(error)
+
+
+def _drawn_as_said(run: Path, drawn: DrawnChecks) -> Finding:
+    path = run / CHECKS
+    same = path.is_file() and path.read_text(encoding="utf-8") == checks_text(drawn)
+    wrong = "missing, or not what the manifest, the plan and the beacon come to: draw again with the same beacon"
+    return CHECKS, same, f"{len(drawn.draws)} checks, drawn again under the beacon" if same else wrong
+
+
+def _answers(run: Path, drawn: DrawnChecks) -> Iterator[Finding]:
+    """The answers against the history, and what was made of them against the answers."""
+    from datamarket_gym.payout.checks.record import FILE, FOLDER, answers_of
+
+    history = ledger.read_history(run)
+    told = [detail for _, event, _, detail in history if event == "answers"]
+    path = run / FOLDER / FILE
+    digest = sha256(path) if path.exists() else ""
+    if told or digest:
+        same = bool(told) and told[-1].endswith(digest) and bool(digest)
+        wrong = "missing, or not what was recorded last: record the outcomes again"
+        yield f"{FOLDER}/{FILE}", same, f"recorded {len(told)} times" if same else wrong
+        if not same:
+            return
+    ended = [detail for _, event, _, detail in history if event in ("checked", "superseded")]
+    if not ended:
+        return
+    answers = answers_of(run)
+    false = any(
+        d.number in answers and answers[d.number].outcome == "false"
+        for d in drawn.draws
+        if not d.planted
+    )
+    record = ledger.read_record(run)
+    passed = record is not None and record.state != "superseded"
+    good = ended[-1].endswith(digest or "none") and not (passed and false)
+    yield "settlement", good, ended[-1] if good else "answers were changed after they were settled"
+    later = entries.read_superseded(run)
+    if later is not None and (later[1] / MANIFEST).is_file():
+        settles = settled_by(read_manifest(later[1]))
+        same = settles is not None and (settles.manifest, settles.outcomes) == (
+            sha256(run / MANIFEST),
+            digest,
+        )
+        yield (
+            "the run that took its place",
+            same,
+            str(later[1]) if same else "it does not settle this run",
+        )

@@ -1,0 +1,50 @@
+"""check record: what was found, kept beside the run and noted in its ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from datamarket_gym.core.files import sha256
+from datamarket_gym.payout.checks import entries
+from datamarket_gym.payout.checks.draw import DrawnChecks, read_checks
+from datamarket_gym.payout.checks.record import (
+    FILE,
+    FOLDER,
+    CheckAnswer,
+    answers_of,
+    keep_outcomes,
+    read_outcomes,
+)
+
+PATH = f"{FOLDER}/{FILE}"
+
+
+@dataclass(frozen=True)
+class RecordedAnswers:
+    """What a table of outcomes added, and where that leaves the checks."""
+
+    drawn: DrawnChecks
+    new: list[CheckAnswer]
+    known: dict[int, CheckAnswer]
+
+    def count(self, outcome: str) -> int:
+        """Checks of an outcome; those that no answer came for are unanswered."""
+        known = self.known
+        return sum(
+            (known[d.number].outcome if d.number in known else "unanswered") == outcome
+            for d in self.drawn.draws
+        )
+
+
+def record_answers(
+    run: Path, outcomes: Path, correct: bool = False, by: str | None = None
+) -> RecordedAnswers:
+    """Keep the answers of a table; what differs from earlier ones is refused unless it corrects them."""
+    drawn = read_checks(run)
+    answers = read_outcomes(outcomes, drawn)
+    with entries.working_in(run):
+        entries.require_open(run)
+        new = keep_outcomes(run, answers, correct)
+        entries.enter_answers(run, sha256(run / PATH), len(new), by)
+    return RecordedAnswers(drawn, new, answers_of(run))

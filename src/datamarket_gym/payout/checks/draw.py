@@ -1,0 +1,230 @@
+"""check draw: which units are looked at, a function of the run's manifest, the plan and a beacon, and of nothing else.
+
+Of each payee m units are drawn, with replacement, with probability a_u+ / P. The random number of a draw is an HMAC
+(SHA-256) of the payee and the draw's number under a key that is a hash of the manifest, the plan and the beacon: who
+submits cannot foresee it, since the beacon comes later; who pays cannot move it, since the manifest and the plan are
+in the ledger before the beacon is known. ``verify`` works it out again.
+
+A run that settles an earlier one pays other amounts: with p the chances of a payee's units then and p' now, a draw u of
+then stands with probability min(1, p'_u / p_u), else there is a new one, by (p' - p)+. What is drawn in
+all is then distributed by p', as if everything were drawn anew, with the fewest new checks (a maximal coupling).
+
+A unit that is drawn twice is looked at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import hmac
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.errors import DataMarketError, ParameterError, RunError
+from datamarket_gym.core.files import sha256, write_text
+from datamarket_gym.payout.checks import entries
+from datamarket_gym.payout.checks.payees import CheckedPayee, paid_payees
+from datamarket_gym.payout.checks.plan import FILE as PLAN
+from datamarket_gym.payout.checks.plan import CheckPlan
+from datamarket_gym.payout.checks.sealed import require_sealed, seal
+from datamarket_gym.payout.checks.standing import StandingChecks, read_standing
+from datamarket_gym.payout.ledger_file import DrawRecord
+from datamarket_gym.payout.manifest import NAME as MANIFEST
+from datamarket_gym.payout.manifest import read_manifest, settled_by
+from datamarket_gym.payout.names import csv_safe
+from datamarket_gym.payout.stages import Places
+
+FILE = "checks.csv"
+COLUMNS = ("number", "payee", "identity", "unit", "amount", "share", "asked")
+ASKED = "the original file, where it comes from, and the right to sell it"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One unit that is looked at: whose it is, what it earns (in whole currency) and its part of the payee's pay."""
+
+    number: int
+    payee: str
+    identity: str
+    unit: str
+    row: int  # place among the units that played
+    amount: float
+    share: float
+    planted: bool = False  # a fake of the operator's own; checks.csv does not tell
+
+
+@dataclass
+class DrawnChecks:
+    """What a run's draw came to: units to look at, and (``kept``) draws on units that are looked at anyway, or were."""
+
+    run: str
+    beacon: str
+    checks: int
+    power: float
+    draws: list[Draw]
+    kept: list[Draw] = field(default_factory=list)
+
+
+def draw_checks(
+    run: Path, beacon: str, by: str | None = None, places: Places | None = None
+) -> DrawnChecks:
+    """Draw, once and for all; a second time with the same beacon changes nothing, with another it is refused.
+
+    ``places`` says where the run's inputs are now, of which the page shows what was drawn.
+    """
+    from datamarket_gym.payout.checks.page import write_checks_page
+    from datamarket_gym.payout.checks.plant import planted
+
+    _require_beacon(run, beacon)
+    with entries.working_in(run):
+        known = entries.enter_beacon(
+            run, beacon, by
+        )  # from here on it is drawn, whatever becomes of this process
+        plant = CheckPlan.model_validate_json(known.plan).plant
+        if plant and (real := _drawn(run, known)).draws:
+            planted(run, real, plant, beacon, places)
+            entries.enter_seal(run, str(seal(run)), by)
+        drawn = drawn_again(run)
+        write_text(run / PLAN, known.plan)
+        write_text(run / FILE, checks_text(drawn))
+        write_checks_page(run, drawn, places)
+    return drawn
+
+
+def read_checks(run: Path) -> DrawnChecks:
+    """What was drawn, as checks.csv has it; refused where that is not what the ledger's draw comes to."""
+    drawn = drawn_again(run)
+    path = run / FILE
+    if not path.is_file():
+        raise RunError(
+            f"{str(path)!r} is missing; draw again with the same beacon, which writes it again"
+        )
+    if path.read_text(encoding="utf-8") != checks_text(drawn):
+        raise RunError(
+            f"{str(path)!r} was changed after the draw; delete it and draw again with the same beacon"
+        )
+    return drawn
+
+
+def drawn_again(run: Path) -> DrawnChecks:
+    """The draw, worked out from the files of the run, the plan and the beacon in its ledger; and what was planted."""
+    from datamarket_gym.payout.checks.plant import mixed, planted_before
+
+    known = entries.read_draw(run)
+    if known is None:
+        raise DataMarketError(f"no checks are drawn yet; run: datamarket check draw {run} --beacon TEXT")
+    require_sealed(run, entries.read_seal(run))
+    drawn = _drawn(run, known)
+    return replace(drawn, draws=mixed(drawn.draws, planted_before(run)))
+
+
+def _drawn(run: Path, known: DrawRecord) -> DrawnChecks:
+    """The draw without what was planted."""
+    manifest = read_manifest(run)
+    plan = CheckPlan.model_validate_json(known.plan)
+    payees = paid_payees(run, manifest)
+    key = draw_key(sha256(run / MANIFEST), known.plan, known.beacon)
+    standing = read_standing(run, settled_by(manifest))
+    draws, kept = drawn_by(key, plan, payees, standing)
+    return DrawnChecks(manifest["run"], known.beacon, plan.checks, plan.power, draws, kept)
+
+
+def draw_key(manifest: str, plan: str, beacon: str) -> bytes:
+    """The key of all random numbers of a draw."""
+    return hashlib.sha256(json.dumps([manifest, plan, beacon]).encode()).digest()
+
+
+def drawn_by(
+    key: bytes, plan: CheckPlan, payees: list[CheckedPayee], standing: StandingChecks | None = None
+) -> tuple[list[Draw], list[Draw]]:
+    """The draws of a key that need an answer, numbered from 1, and those that have one: a unit is looked at once."""
+    waiting = frozenset(plan.carried)
+    draws: list[Draw] = []
+    kept: list[Draw] = []
+    for payee in payees:
+        if payee.name in waiting:
+            continue
+        seen = set() if standing is None else set(standing.draws_of(payee.name))
+        for place in _places(key, plan.checks, payee, standing):
+            known = payee.units[place] in seen
+            seen.add(payee.units[place])
+            (kept if known else draws).append(
+                Draw(
+                    0 if known else len(draws) + 1, payee.name, payee.identities[place], payee.units[place],
+                    int(payee.rows[place]), float(payee.amount[place]), float(payee.share[place]),
+                )
+            )  # fmt: skip
+    return draws, kept
+
+
+def _places(
+    key: bytes, checks: int, payee: CheckedPayee, standing: StandingChecks | None
+) -> Iterator[int]:
+    """The units of a payee that are drawn, by their places."""
+    before = np.zeros(len(payee.units))
+    earlier: list[str] = []
+    if standing is not None:
+        before, earlier = standing.shares(payee.name, payee.units), standing.draws_of(payee.name)
+    place = {unit: i for i, unit in enumerate(payee.units)}
+    excess = np.maximum(payee.share - before, 0.0)
+    for number in range(checks):
+        weight: Values = payee.share
+        if number < len(earlier):
+            at = place.get(earlier[number])
+            if (
+                at is not None
+                and _chance(key, payee.name, number, "stands") * before[at] < payee.share[at]
+            ):
+                yield at
+                continue
+            weight = excess if excess.any() else payee.share
+        yield _picked(weight, _chance(key, payee.name, number, "drawn"))
+
+
+def _picked(weight: Values, chance: float) -> int:
+    """The place at which the sum of the weights passes this part of all of them."""
+    sums = np.cumsum(weight)
+    place = int(np.searchsorted(sums, chance * sums[-1], side="right"))
+    return min(place, int(np.flatnonzero(weight)[-1]))
+
+
+def _chance(key: bytes, payee: str, number: int, what: str) -> float:
+    """A random number in [0, 1) of 53 bits, by HMAC."""
+    digest = hmac.digest(key, json.dumps([what, number, payee]).encode(), "sha256")
+    return (int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53
+
+
+def checks_text(drawn: DrawnChecks) -> str:
+    """checks.csv: what is to be looked at, and what is asked of the payee; planted fakes look like the rest."""
+    file = io.StringIO(newline="")
+    out = csv.writer(file, lineterminator="\n")
+    out.writerow(COLUMNS)
+    for draw in drawn.draws:
+        out.writerow(
+            [
+                draw.number, csv_safe(draw.payee), csv_safe(draw.identity), csv_safe(draw.unit),
+                f"{draw.amount:.6f}", f"{draw.share:.6f}", ASKED,
+            ]
+        )  # fmt: skip
+    return file.getvalue()
+
+
+def _require_beacon(run: Path, beacon: str) -> None:
+    """Refuse a text that says nothing, cannot be read, or was known when the payees of an earlier draft answered."""
+    if not beacon.strip():
+        raise ParameterError("beacon", beacon, "give the value that was announced")
+    if not beacon.isprintable():
+        raise ParameterError("beacon", ascii(beacon), "it holds characters that cannot be read")
+    settles = settled_by(read_manifest(run))
+    if settles is not None and settles.beacon == beacon:
+        raise ParameterError(
+            "beacon",
+            beacon,
+            "the run that this one settles was drawn under it, and whoever answered there knew it; announce another",
+        )

@@ -1,0 +1,184 @@
+"""check settle: nobody failed, and the run is checked; or somebody did, and the pot is paid again.
+
+Who fails is paid nothing. The units that were found are taken out, all others of that payee stay in the game in
+their place and time: they tie and dilute as before, unpaid. If they left, the other names of a cheat would earn what
+they earned, and failing would cost nothing; or a name could be sacrificed that kept another's fakes from earning, and
+from being drawn. What they would be paid is divided among the others, in a new draft that names the old one. Amounts
+are others there, so that it is drawn again, on its own amounts; where they did not change, draws of the old one stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import sha256, write_text
+from datamarket_gym.core.progress import Progress
+from datamarket_gym.payout import ledger
+from datamarket_gym.payout.checks import entries
+from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
+from datamarket_gym.payout.checks.certificate import planted_so_far, settled_certificate
+from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
+from datamarket_gym.payout.checks.payees import paid_payees, payee_names
+from datamarket_gym.payout.checks.plan import CheckPlan, read_plan
+from datamarket_gym.payout.checks.record import FILE as OUTCOMES
+from datamarket_gym.payout.checks.record import FOLDER, CheckAnswer, answers_of
+from datamarket_gym.payout.checks.standing import before_bytes, digest_of, write_before
+from datamarket_gym.payout.manifest import NAME as MANIFEST
+from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.settles import FoundUnit, Settles, StandingDraw
+from datamarket_gym.payout.verify import places_of, verify
+
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class SettledChecks:
+    """What checks came to: who failed and by which units, who is carried, and the run that is left."""
+
+    failed: list[str]
+    found: list[FoundUnit]
+    carried: list[str]
+    run: Path  # the run itself, or the new draft
+    checked: bool  # whether it can be approved
+
+
+def settle(
+    run: Path,
+    out: Path | None = None,
+    by: str | None = None,
+    *,
+    unanswered_false: bool = False,
+    progress: Progress | None = None,
+) -> SettledChecks:
+    """Settle the checks of a run; killed, it is finished by the same call."""
+    bad = [check for check in verify(run) if not check.good]
+    if bad:
+        raise DataMarketError(f"{bad[0].what}: {bad[0].detail}; run: datamarket verify {run}")
+    drawn, plan = read_checks(run), read_plan(run)
+    found = found_units(drawn, answers_of(run), unanswered_false)
+    failed = sorted({unit.payee for unit in found})
+    with entries.working_in(run):
+        if not failed and not plan.carried:
+            write_text(run / CERTIFICATE, settled_certificate(run))
+            entries.mark_checked(run, f"all payees passed; {_answered(run)}", by)
+            return SettledChecks([], [], [], run, True)
+        if out is None:
+            raise DataMarketError(
+                f"{_who(failed, plan.carried)}, so that the pot is paid again: name a folder for the new draft, --out"
+            )
+        _require_place(run, out)
+        settles, before = _settles(run, drawn, plan, found, failed)
+        new = pay(
+            replace(places_of(run), settles=run),
+            spec_of(read_manifest(run)), out, progress, settles,
+        )  # fmt: skip
+        write_before(out, before)
+        entries.supersede(run, new["run"], out, f"{_who(failed, plan.carried)}; {_answered(run)}", by)
+        if not failed:  # units earn what they earned, so every draw stands
+            write_text(out / CERTIFICATE, settled_certificate(out))
+            entries.mark_checked(out, f"all payees passed the checks of run {settles.run}", by)
+        return SettledChecks(failed, found, plan.carried, out, not failed)
+
+
+def found_units(
+    drawn: DrawnChecks, answers: Mapping[int, CheckAnswer], unanswered_false: bool
+) -> list[FoundUnit]:
+    """The units that were found to be false; an error where answers are missing. Planted fakes are nobody's."""
+    open_ = [d for d in drawn.draws if _outcome(d, answers) == "unanswered"]
+    if open_ and not unanswered_false:
+        shown = ", ".join(str(d.number) for d in open_[:_NAMED])
+        more = f" and {len(open_) - _NAMED} more" if len(open_) > _NAMED else ""
+        raise DataMarketError(
+            f"{len(open_)} of {len(drawn.draws)} checks are not answered (number {shown}{more}); record what was "
+            "found, or say --unanswered false, if the payees had their time: who does not answer then fails"
+        )
+    found: dict[str, FoundUnit] = {}
+    for draw in drawn.draws:
+        outcome = _outcome(draw, answers)
+        if outcome != "genuine" and not draw.planted:
+            note = answers[draw.number].note if draw.number in answers else ""
+            said = note if outcome == "false" else f"not answered. {note}".strip()
+            found.setdefault(
+                draw.unit, FoundUnit(unit=draw.unit, identity=draw.identity, payee=draw.payee, note=said)
+            )
+    return list(found.values())
+
+
+def _outcome(draw: Draw, answers: Mapping[int, CheckAnswer]) -> str:
+    return answers[draw.number].outcome if draw.number in answers else "unanswered"
+
+
+def _settles(
+    run: Path, drawn: DrawnChecks, plan: CheckPlan, found: Sequence[FoundUnit], failed: Sequence[str]
+) -> tuple[Settles, bytes]:
+    """What the new draft settles, added to what the old one did; and each unit's chance to be drawn then."""
+    manifest, payee = read_manifest(run), payee_names(run)
+    earlier = settled_by(manifest)
+    gone, waiting = frozenset(failed), frozenset(plan.carried)
+    passed = [p for p in paid_payees(run, manifest) if p.name not in gone | waiting]
+    if not passed:
+        raise DataMarketError("every payee failed its checks, so that nobody is left to be paid")
+    before = before_bytes(passed)
+    draws = [d for d in (*drawn.kept, *drawn.draws) if not d.planted and d.payee not in gone]
+    lost = {name for name, group in payee.items() if group in gone}
+    held = {name for name, group in payee.items() if group in waiting}
+    fakes_found, planted = planted_so_far(run)
+    settles = Settles(
+        run=manifest["run"],
+        manifest=sha256(run / MANIFEST),
+        beacon=drawn.beacon,
+        checks=drawn.checks,
+        power=drawn.power,
+        outcomes=_digest(run),
+        found=[*(earlier.found if earlier else []), *found],
+        forfeited=sorted(lost.union(earlier.forfeited if earlier else ())),
+        carried=sorted(held.union(earlier.carried if earlier else ())),
+        draws=[StandingDraw(payee=d.payee, unit=d.unit) for d in draws],
+        fakes=planted,
+        fakes_found=fakes_found,
+        before=digest_of(before),
+    )
+    return settles, before
+
+
+def _require_place(run: Path, out: Path) -> None:
+    """Refuse a second new draft: both could be paid."""
+    if out.resolve() == run.resolve():
+        raise DataMarketError("the new draft needs a folder of its own; name another --out")
+    record = ledger.read_record(run)
+    if record is not None and record.state == "superseded":
+        later = entries.read_superseded(run)
+        if later is not None and later[1] != out.resolve():
+            raise DataMarketError(
+                f"the run was settled into {str(later[1])!r} before; go on there, or two drafts could be paid"
+            )
+
+
+def _digest(run: Path) -> str:
+    path = run / FOLDER / OUTCOMES
+    return sha256(path) if path.exists() else ""
+
+
+def _answered(run: Path) -> str:
+    return f"outcomes {_digest(run) or 'none'}"
+
+
+def _who(failed: Sequence[str], carried: Sequence[str]) -> str:
+    words = []
+    if failed:
+        words.append(f"{_listed(failed)} failed")
+    if carried:
+        words.append(
+            f"{_listed(carried)} {'is' if len(carried) == 1 else 'are'} carried to the next run"
+        )
+    return " and ".join(words)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(visible(name)) for name in names[:_NAMED])
+    return shown + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -1,0 +1,34 @@
+"""A payday with checks, and the answers to them, for the tests of spot checks."""
+
+import csv
+
+from payout_files import run
+
+from datamarket_gym.payout.checks.answers import record_answers
+from datamarket_gym.payout.checks.draw import draw_checks, read_checks
+from datamarket_gym.payout.checks.plan import Wishes, make_plan
+
+
+def paid(folder, submitted=None, **changes):
+    """The folder of a run that asks for three checks of each payee."""
+    return run(folder, submitted, **{"checks": 3, **changes})
+
+
+def drawn(folder, beacon="block 1", **wishes):
+    """Plan and draw; what was drawn."""
+    make_plan(folder, Wishes(**{"announce": "the hash of block 1", **wishes}), "planner")
+    return draw_checks(folder, beacon, "drawer")
+
+
+def answered(folder, false=(), unanswered=()):
+    """Record an answer to every check: false for units, or payees, that are named, and for planted fakes."""
+    path = folder.parent / f"{folder.name}-outcomes.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["number", "outcome", "note", "by"])
+        for draw in read_checks(folder).draws:
+            if draw.number in unanswered:
+                continue
+            bad = draw.planted or draw.unit in false or draw.payee in false
+            out.writerow([draw.number, "false" if bad else "genuine", "seen", "K. Ito"])
+    return record_answers(folder, path, by="recorder")

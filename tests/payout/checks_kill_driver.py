@@ -1,0 +1,157 @@
+"""Plans, draws, records and settles checks in child processes, kills them with SIGKILL, and lets others finish.
+
+A child dies just before or just after a rename or a commit to the ledger: there is nothing else that lasts. Prints what
+it saw as JSON. A program of its own, so that the package is imported once and children start at once.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from functools import partial
+from pathlib import Path
+
+import jinja2  # noqa: F401  imported here once instead of in every child
+import pyarrow.parquet  # noqa: F401
+import scipy.sparse.csgraph
+import scipy.stats  # noqa: F401
+from checks_files import answered, paid
+
+import datamarket_gym.payout.checks.plant  # noqa: F401
+from datamarket_gym.payout import ledger
+from datamarket_gym.payout.checks.answers import record_answers
+from datamarket_gym.payout.checks.draw import draw_checks
+from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.verify import verify
+
+_commit = sqlite3.Connection.commit
+
+
+def dies_at(number, told):
+    """Make the process kill itself at the n-th moment that lasts: just before (even) or just after it (odd)."""
+    seen = [0]
+
+    def around(act):
+        seen[0] += 1
+        if seen[0] == number // 2 + 1 and number % 2 == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        act()
+        if seen[0] == number // 2 + 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if told is not None:
+            told.write_text(str(seen[0]))
+
+    class Dying(sqlite3.Connection):
+        def commit(self):
+            around(lambda: _commit(self))
+
+    real = os.replace
+    os.replace = lambda a, b: around(lambda: real(a, b))
+    sqlite3.connect = partial(sqlite3.connect, factory=Dying)
+
+
+def child(work, number, told=None):
+    """Do work in a child that dies at a moment; whether it was killed."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            dies_at(number, told)
+            work()
+            os._exit(0)
+        except BaseException as error:
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+            os._exit(3)
+    status = os.waitpid(pid, 0)[1]
+    if not os.WIFSIGNALED(status):
+        assert status == 0, "the work failed"
+    return os.WIFSIGNALED(status)
+
+
+def left(folder):
+    """All that lasts of a run: files without those that name a nonce, and the history without times."""
+    files = {
+        str(path.relative_to(folder)): path.read_bytes().hex()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in ("ledger.sqlite", "planted.json", ".lock")
+    }
+    record = ledger.read_record(folder)
+    history = [(event, detail.split(" new")[-1]) for _, event, _, detail in ledger.read_history(folder)]
+    return files, record.state, [event for event, _ in history]
+
+
+def tried(start, work, seen, name, few):
+    """Kill work at its moments, each on a copy of a folder, finish it, and compare with one that was not disturbed."""
+    calm = shutil.copytree(start, start.parent / f"{name}-calm")
+    told = start.parent / f"{name}-count"
+    assert not child(partial(work, calm), 10**6, told)
+    moments = 2 * int(told.read_text())
+    seen["moments"][name] = moments
+    chosen = range(moments) if not few else [*range(0, moments - 10, 20), *range(moments - 10, moments)]
+    for number in chosen:
+        copy = shutil.copytree(start, start.parent / f"{name}-{number}")
+        assert child(partial(work, copy), number), (name, number)
+        seen["kills"] += 1
+        work(copy)
+        for a, b in ((copy, calm), (place(copy), place(calm))):
+            if b.exists() and left(a) != left(b):
+                seen["different"].append([name, number])
+            if b.exists() and [c.what for c in verify(a) if not c.good]:
+                seen["different"].append([name, number, "verify"])
+        shutil.rmtree(copy)
+        shutil.rmtree(place(copy), ignore_errors=True)
+    return calm
+
+
+def place(folder):
+    return folder.with_name(f"{folder.name}-new")
+
+
+def main():
+    base = Path(sys.argv[1])
+    seen = {"kills": 0, "different": [], "moments": {}}
+    run = paid(base)
+
+    def plan(folder):
+        make_plan(folder, Wishes(announce="block 1"), "A")
+
+    def draw(folder):
+        draw_checks(folder, "block 1", "A")
+
+    planned = tried(run, plan, seen, "plan", few=False)
+    tossed = tried(planned, draw, seen, "draw", few=False)
+    planting = shutil.copytree(run, base / "planting")
+    make_plan(planting, Wishes(announce="block 1", plant=3), "A")
+    for number in range(16):  # fakes are made under a nonce: each draw has its own, and keeps it
+        copy = shutil.copytree(planting, base / f"planted-{number}")
+        killed = child(partial(draw, copy), number)
+        sealed = copy / "checks" / "planted.json"
+        before = sealed.read_bytes() if sealed.exists() else None
+        draw(copy)
+        if before not in (None, sealed.read_bytes()) or [c.what for c in verify(copy) if not c.good]:
+            seen["different"].append(["planted", number])
+        seen["kills"] += killed
+    answered(shutil.copytree(tossed, base / "good"))
+    good, bad = base / "good-outcomes.csv", base / "bad-outcomes.csv"
+    bad.write_text(good.read_text().replace("genuine", "false", 3))
+
+    def passed(folder):
+        record_answers(folder, good, by="A")
+
+    def failed(folder):
+        record_answers(folder, bad, by="A")
+
+    def settled(folder):
+        settle(folder, place(folder), "A")
+
+    fine = tried(tossed, passed, seen, "record", few=False)
+    tried(fine, settled, seen, "settle", few=False)
+    poor = shutil.copytree(tossed, base / "poor")
+    failed(poor)
+    tried(poor, settled, seen, "again", few=True)
+    sys.stdout.write(json.dumps(seen))
+
+
+main()

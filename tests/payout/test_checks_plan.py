@@ -1,0 +1,119 @@
+"""check plan: how many checks, what they cost, what they leave, and who is carried instead."""
+
+import json
+import shutil
+
+import pytest
+from checks_files import paid
+from payout_files import cents
+
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
+from datamarket_gym.payout import ledger
+from datamarket_gym.payout.checks.payees import paid_payees
+from datamarket_gym.payout.checks.plan import Wishes, make_plan, read_plan
+from datamarket_gym.payout.manifest import read_manifest
+
+
+@pytest.fixture(scope="module")
+def payday(tmp_path_factory):
+    return paid(tmp_path_factory.mktemp("planned"))
+
+
+@pytest.fixture
+def folder(payday, tmp_path):
+    return shutil.copytree(payday, tmp_path / "run")
+
+
+def paid_to(folder):
+    return {name: value for name, value in cents(folder).items() if value > 0}
+
+
+def test_the_runs_own_settings_decide_where_nothing_is_asked(folder):
+    found = make_plan(folder, Wishes())
+    assert (found.plan.checks, found.plan.power) == (3, 0.8)
+    assert found.payees == len(paid_to(folder))
+    assert found.in_all == 3 * found.payees
+    assert found.paid == 100_000
+    assert found.kappa == max(p.kappa for p in paid_payees(folder, read_manifest(folder)))
+    payees = paid_payees(folder, read_manifest(folder))
+    gaps = [deterrence_gap(Checks(3, 0.8), p.kappa, largest_unit=p.share.max()) for p in payees]
+    assert found.most == max(gaps)
+    assert found.gap == pytest.approx(
+        sum(g * p.paid for g, p in zip(gaps, payees, strict=True)) / 100_000
+    )
+    assert found.payees < found.units <= found.in_all
+
+
+def test_as_many_checks_as_leave_no_more_than_a_gain(folder):
+    few = make_plan(folder, Wishes(power=0.9))
+    found = make_plan(folder, Wishes(gain=few.gap / 4, power=0.9))
+    assert found.plan.checks > few.plan.checks
+    assert found.gap <= few.gap / 4
+    fewer = make_plan(folder, Wishes(checks=found.plan.checks - 1, power=0.9))
+    assert fewer.gap > few.gap / 4
+    with pytest.raises(ParameterError, match="leave something, however many"):
+        make_plan(folder, Wishes(gain=0.0, power=0.9))
+    with pytest.raises(ParameterError, match="either the checks or the gain"):
+        make_plan(folder, Wishes(checks=3, gain=0.1))
+    single = make_plan(folder, Wishes(gain=0.0, power=1.0))
+    assert single.plan.checks == 3  # one would do, and three were promised
+    assert single.gap == 0
+
+
+def test_what_was_promised_is_the_least(folder):
+    with pytest.raises(ParameterError, match="3 for each payee were promised"):
+        make_plan(folder, Wishes(checks=2))
+    assert make_plan(folder, Wishes(gain=0.9, power=1.0)).plan.checks == 3
+
+
+def test_cost_and_false_alarms_in_money(folder):
+    found = make_plan(folder, Wishes(price="2.50", false_alarms=0.01, plant=4))
+    assert found.cost == 250 * (3 * found.payees + 4)
+    assert found.alarmed == pytest.approx(1 - 0.99**3)
+    assert found.alarm_cost == round((1 - 0.99**3) * 100_000)
+    assert found.below_price == 0
+    dear = make_plan(folder, Wishes(price="90.00"))
+    assert dear.below_price == sum(value < 27_000 for value in paid_to(folder).values()) > 0
+
+
+def test_who_is_paid_less_than_least_is_carried(folder):
+    amounts = sorted(paid_to(folder).values())
+    limit = f"{amounts[1] / 100:.2f}"  # the second is not less than itself
+    found = make_plan(folder, Wishes(least=limit))
+    assert [cents(folder)[name] for name in found.plan.carried] == [amounts[0]]
+    assert found.carried == amounts[0]
+    assert found.payees == len(amounts) - 1
+    with pytest.raises(DataMarketError, match="lower --least"):
+        make_plan(folder, Wishes(least="100000"))
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"power": 0.0}, {"power": 1.5}, {"checks": 0}, {"false_alarms": -0.1}, {"false_alarms": 2.0}, {"plant": -1},
+        {"price": "two"}, {"least": "-1"}, {"announce": "a\tb"},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_and_nothing_is_entered(folder, wishes):
+    with pytest.raises(ParameterError):
+        make_plan(folder, Wishes(**wishes))
+    assert ledger.read_history(folder)[-1][1] == "draft"
+    assert not (folder / "checks").exists()
+
+
+def test_planning_again_replaces_the_plan_and_the_history_keeps_both(folder):
+    make_plan(folder, Wishes(announce="block 1"), "A")
+    make_plan(folder, Wishes(checks=5, announce="block 2"), "B")
+    make_plan(folder, Wishes(checks=5, announce="block 2"), "C")  # the same: nothing to note
+    assert read_plan(folder).checks == 5
+    assert json.loads((folder / "checks" / "plan.json").read_text())["announced"] == "block 2"
+    told = [(by, detail) for _, event, by, detail in ledger.read_history(folder) if event == "planned"]
+    assert [by for by, _ in told] == ["A", "B"]
+    assert [detail.split(": ")[1] for _, detail in told] == ["block 1", "block 2"]
+
+
+def test_a_run_without_checks_can_be_checked_too(tmp_path):
+    folder = paid(tmp_path, checks=0)
+    assert make_plan(folder, Wishes()).plan.checks == 1
+    assert make_plan(folder, Wishes(checks=2)).plan.checks == 2

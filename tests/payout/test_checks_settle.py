@@ -1,0 +1,294 @@
+"""check settle: everybody passed, or the pot is paid again; who fails is paid nothing and its other units stay."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from checks_files import answered, drawn, paid
+from payout_files import cents, payments, run, units, validation, warned
+
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.files import sha256
+from datamarket_gym.judge.guarantees.deterred import Deterrence
+from datamarket_gym.payout import ledger
+from datamarket_gym.payout.checks.answers import record_answers
+from datamarket_gym.payout.checks.draw import draw_checks, read_checks
+from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.verify import verify
+
+
+@pytest.fixture(scope="module")
+def payday(tmp_path_factory):
+    folder = paid(tmp_path_factory.mktemp("settled"))
+    drawn(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(payday, tmp_path):
+    return shutil.copytree(payday, tmp_path / "run")
+
+
+def approve(folder):
+    return ledger.approve(folder, sha256(folder / "manifest.json"), "tester", None, warned(folder))
+
+
+def state(folder):
+    return ledger.read_record(folder).state
+
+
+def bad(folder, **options):
+    return [check.what for check in verify(folder, **options) if not check.good]
+
+
+def certificate(folder):
+    plain = json.loads((folder / "certificate.json").read_text())
+    words = plain.pop("words")
+    found = Deterrence.model_validate(plain)
+    assert found.words == words
+    return found
+
+
+def test_a_run_that_asks_for_checks_is_approved_only_when_checked(folder, payday):
+    with pytest.raises(DataMarketError, match="check record"):
+        approve(folder)
+    answered(folder)
+    with pytest.raises(DataMarketError, match="check settle"):
+        approve(folder)
+    found = settle(folder, by="settler")
+    assert (found.run, found.checked, found.failed) == (folder, True, [])
+    assert state(folder) == "checked"
+    assert bad(folder) == []
+    assert not (folder.parent / "new").exists()
+    assert settle(folder) == found  # a second time nothing changes
+    assert approve(folder)
+    assert ledger.mark_paid(folder, "transfer 1")
+    events = [event for _, event, _, _ in ledger.read_history(folder)]
+    said = len(warned(folder))
+    assert events == [
+        "draft",
+        "planned",
+        "drawn",
+        "answers",
+        "checked",
+        *["despite"] * said,
+        "approved",
+        "paid",
+    ]
+
+
+def test_before_a_plan_approval_names_the_next_command(tmp_path):
+    folder = paid(tmp_path)
+    with pytest.raises(DataMarketError, match=r"asks for 3 checks.*datamarket check plan"):
+        approve(folder)
+    assert state(folder) == "draft"
+    free = paid(tmp_path / "free", checks=0)
+    assert approve(free)
+
+
+def test_a_run_without_checks_whose_checks_were_drawn_must_be_settled(tmp_path):
+    folder = paid(tmp_path, checks=0)
+    drawn(folder)
+    with pytest.raises(DataMarketError, match="drawn and not settled"):
+        approve(folder)
+
+
+def test_the_certificate_says_what_the_checks_leave(folder):
+    answered(folder)
+    settle(folder)
+    found = certificate(folder)
+    assert (found.per_payee, found.power, found.planted) == (3, 0.8, None)
+    assert found.paid == pytest.approx(1000)
+    assert found.payment == pytest.approx(max(cents(folder).values()) / 100)
+    assert found.payees == sum(value > 0 for value in cents(folder).values())
+
+
+def test_missing_answers_wait_unless_the_operator_says_otherwise(folder):
+    number = read_checks(folder).draws[0].number
+    answered(folder, unanswered=(number,))
+    with pytest.raises(DataMarketError, match=rf"1 of \d+ checks are not answered \(number {number}\)"):
+        settle(folder)
+    assert state(folder) == "draft"
+    found = settle(folder, folder.parent / "new", unanswered_false=True)
+    assert found.failed == [read_checks(folder).draws[0].payee]
+    assert found.found[0].note.startswith("not answered")
+
+
+def test_who_fails_is_paid_nothing_and_the_pot_goes_to_the_others(folder):
+    answered(folder, false=("seller 1",))
+    with pytest.raises(DataMarketError, match=r"'seller 1' failed.*--out"):
+        settle(folder)
+    found = settle(folder, folder.parent / "new")
+    new = folder.parent / "new"
+    assert (found.run, found.checked, found.failed) == (new, False, ["seller 1"])
+    assert sum(cents(new).values()) == 100_000
+    assert cents(new)["seller 1"] == cents(new, "balance")["seller 1"] == 0
+    for name in cents(folder):
+        if name not in ("seller 1", "thief"):
+            assert cents(new)[name] > cents(folder)[name]
+    assert (state(folder), state(new)) == ("superseded", "draft")
+    said = json.loads((new / "manifest.json").read_text())["settles"]
+    assert said["run"] == ledger.read_record(folder).run
+    assert said["manifest"] == sha256(folder / "manifest.json")
+    assert said["forfeited"] == ["seller 1"]
+    false = {d.unit for d in read_checks(folder).draws if d.payee == "seller 1"}
+    assert {f["unit"] for f in said["found"]} == false
+    assert bad(folder) == bad(new) == []
+
+
+def test_only_what_was_found_leaves_the_game(folder):
+    answered(folder, false=("seller 1",))
+    gone = {d.unit for d in read_checks(folder).draws if d.payee == "seller 1"}
+    settle(folder, folder.parent / "new")
+    new = folder.parent / "new"
+    before, after = (
+        set(pq.read_table(f / "clusters.parquet")["unit"].to_pylist()) for f in (folder, new)
+    )
+    assert before - after == gone
+    assert payments(new)["seller 1"]["units"] == payments(folder)["seller 1"]["units"]
+    assert json.loads((new / "manifest.json").read_text())["removed"] == len(gone)
+
+
+def test_a_copy_under_another_name_does_not_inherit_from_who_fails(tmp_path):
+    """Insurance: later copies of one's own units, under another name, stay copies if the first name fails."""
+    columns = units(copies=0)
+    mine = [i for i, name in enumerate(columns["identity"]) if name == "seller 1"]
+    for column in ("label", "features"):
+        columns[column] = np.concatenate([columns[column], columns[column][mine]])
+    columns["id"] += [f"copy {i}" for i in mine]
+    columns["identity"] += ["insurance"] * len(mine)
+    columns["time"] = np.concatenate([columns["time"], 1000.0 + np.arange(len(mine))])
+    folder = paid(tmp_path, columns)
+    assert cents(folder)["insurance"] == 0
+    found = drawn(folder)
+    one = next(d.unit for d in found.draws if d.payee == "seller 1")
+    answered(folder, false=(one,))
+    settle(folder, tmp_path / "new")
+    # the copy of the unit that was found plays now; the others are still copies of units that stay
+    earned = {
+        r["unit"]: r["amount"] for r in pq.read_table(tmp_path / "new" / "clusters.parquet").to_pylist()
+    }
+    assert {u for u, a in earned.items() if u.startswith("copy") and a} <= {f"copy {one[1:]}"}
+
+
+def test_the_new_draft_is_recomputed_to_the_byte_and_explained(folder):
+    answered(folder, false=("seller 1",))
+    settle(folder, folder.parent / "new")
+    new = folder.parent / "new"
+    assert bad(new, recompute=True) == []
+    assert explain(new, "seller 2").paid == cents(new)["seller 2"]
+    assert explain(new, "seller 1").paid == 0
+
+
+def test_a_superseded_run_is_neither_approved_nor_settled_elsewhere(folder):
+    answered(folder, false=("seller 1",))
+    settle(folder, folder.parent / "new")
+    with pytest.raises(DataMarketError, match="taken the place"):
+        approve(folder)
+    with pytest.raises(DataMarketError, match="approve it before"):
+        ledger.mark_paid(folder, "transfer 1")
+    with pytest.raises(DataMarketError, match="was settled into"):
+        settle(folder, folder.parent / "another")
+    assert not (folder.parent / "another").exists()
+    with pytest.raises(DataMarketError, match="only drafts can be answered"):
+        answered(folder)
+    assert settle(folder, folder.parent / "new").run == folder.parent / "new"
+    with pytest.raises(DataMarketError, match="no approved run"):
+        run(folder.parent / "next", carry_from=folder)
+
+
+def test_the_new_draft_is_drawn_again_under_another_beacon_until_nobody_fails(folder):
+    answered(folder, false=("seller 1",))
+    new = settle(folder, folder.parent / "new").run
+    with pytest.raises(DataMarketError, match=r"asks for 3 checks"):
+        approve(new)
+    make_plan(new, Wishes(announce="block 2"))
+    with pytest.raises(ParameterError, match="announce another"):
+        draw_checks(new, "block 1")
+    found = draw_checks(new, "block 2")
+    payees = {name for name, value in cents(new).items() if value > 0}
+    looked = [d.payee for d in (*found.draws, *found.kept)]
+    assert {name: looked.count(name) for name in payees} == dict.fromkeys(payees, 3)
+    assert "seller 1" not in looked
+    assert found.kept  # most amounts hardly changed
+    genuine = {(d.payee, d.unit) for d in read_checks(folder).draws}
+    assert {(d.payee, d.unit) for d in found.kept} <= genuine
+    if found.draws:
+        answered(new)
+    assert settle(new).checked
+    assert bad(new) == []
+    assert approve(new)
+
+
+def test_somebody_fails_in_the_second_round_too(folder):
+    answered(folder, false=("seller 1",))
+    new = settle(folder, folder.parent / "new").run
+    drawn(new, "block 2", checks=8)  # more checks, so that there are new ones
+    answered(new, false=("seller 2",))
+    third = settle(new, folder.parent / "third").run
+    said = json.loads((third / "manifest.json").read_text())["settles"]
+    assert said["forfeited"] == ["seller 1", "seller 2"]
+    assert cents(third)["seller 1"] == cents(third)["seller 2"] == 0
+    assert sum(cents(third).values()) == 100_000
+    assert len({f["payee"] for f in said["found"]}) == 2
+    assert bad(third, recompute=True) == []
+    with pytest.raises(ParameterError, match="8 for each payee were promised"):
+        make_plan(third, Wishes(checks=3))
+
+
+def test_the_carried_are_paid_by_the_next_run(payday, tmp_path):
+    folder = run(tmp_path / "june", checks=3)
+    smallest = min(value for value in cents(folder).values() if value)
+    name = next(n for n, value in cents(folder).items() if value == smallest)
+    drawn(folder, least=f"{(smallest + 1) / 100:.2f}")
+    assert name not in {d.payee for d in read_checks(folder).draws}
+    answered(folder)
+    found = settle(folder, tmp_path / "carried")
+    new = tmp_path / "carried"
+    assert (found.checked, found.carried, found.failed) == (True, [name], [])
+    assert state(new) == "checked"
+    assert cents(new)[name] == 0
+    assert cents(new, "balance")[name] == cents(new, "entitled")[name] == smallest
+    assert sum(cents(new).values()) == 100_000
+    assert sum(cents(new, "balance").values()) == 0
+    assert certificate(new).carried == 1
+    assert bad(new, recompute=True) == []
+    assert approve(new)
+    after = run(tmp_path / "july", units(seed=4), validation(seed=5), carry_from=new)
+    plain = run(tmp_path / "plain", units(seed=4), validation(seed=5))
+    assert abs(cents(after, "entitled")[name] - cents(plain, "entitled")[name] - smallest) <= 1
+
+
+def test_planted_fakes_measure_the_power_and_nobody_fails_by_them(tmp_path):
+    folder = paid(tmp_path)
+    found = drawn(folder, plant=6)
+    fakes = [d for d in found.draws if d.planted]
+    answered(folder)
+    assert settle(folder).checked
+    said = certificate(folder)
+    assert (said.planted.found, said.planted.planted) == (len(fakes), len(fakes))
+    assert said.power == pytest.approx(0.05 ** (1 / len(fakes)))  # Clopper-Pearson where all were found
+    assert bad(folder) == []
+
+
+def test_checks_that_find_no_planted_fake_certify_nothing(tmp_path):
+    folder = paid(tmp_path)
+    found = drawn(folder, plant=3)
+    path = tmp_path / "outcomes.csv"
+    path.write_text("number,outcome\n" + "".join(f"{d.number},genuine\n" for d in found.draws))
+    record_answers(folder, path)
+    with pytest.raises(DataMarketError, match="planted fakes was found"):
+        settle(folder)
+    assert state(folder) == "draft"
+
+
+def test_everybody_fails_and_nobody_can_be_paid(folder):
+    answered(folder, false=tuple(cents(folder)))
+    with pytest.raises(DataMarketError, match="nobody is left to be paid"):
+        settle(folder, folder.parent / "new")
+    assert state(folder) == "draft"
+    assert not (folder.parent / "new").exists()
