@@ -51,8 +51,17 @@ class PayoutPage:
 
 def render(page: PayoutPage) -> str:
     """The page as HTML."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from plotly.offline import get_plotlyjs
+
+    scripts = [get_plotlyjs() if page.charts else "", template_text("payout.js")]
+    return filled(
+        "payout.html.j2", page, template_text("payout.css"), scripts, charts=embedded(page.charts)
+    )
+
+
+def filled(template: str, page: Any, style: str, scripts: list[str], charts: str = "") -> str:
+    """A page by a template that escapes what is put in; only the given scripts can run in it, by their hashes."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=PackageLoader("datamarket_gym.payout.report", "templates"),
@@ -61,17 +70,18 @@ def render(page: PayoutPage) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    own = (files("datamarket_gym.payout.report") / "templates" / "payout.js").read_text(encoding="utf-8")
-    scripts = [get_plotlyjs() if page.charts else "", own]
-    return environment.get_template("payout.html.j2").render(
+    return environment.get_template(template).render(
         page=page,
-        style=(files("datamarket_gym.payout.report") / "templates" / "payout.css").read_text(
-            encoding="utf-8"
-        ),
+        style=style,
         scripts=scripts,
         hashes=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
-        charts=embedded(page.charts),
+        charts=charts,
     )
+
+
+def template_text(name: str) -> str:
+    """A style sheet or script that pages carry."""
+    return (files("datamarket_gym.payout.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def embedded(data: Any) -> str:

@@ -1,0 +1,200 @@
+"""checks.html: every drawn unit beside what it might be a copy of, what to ask of its payee, and a form to answer in.
+
+One file that opens without a network. Names and texts are escaped, pictures are drawn anew, and no script but the
+page's own can run. It does not tell which units were planted: those who check are given this page and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.core.files import write_text
+from datamarket_gym.evidence.order import seniority_ranks
+from datamarket_gym.payout.checks.contents import UnitContent, shown, side_for, unit_contents
+from datamarket_gym.payout.checks.draw import Draw, DrawnChecks
+from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
+from datamarket_gym.payout.checks.sealed import PlantedFake, read_plants
+from datamarket_gym.payout.explain import finished_results
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.report.html import Row, embedded, filled, template_text
+from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.verify import places_of
+
+NAME = "checks.html"
+NEAREST = 3
+_LONGEST, _LONGEST_NEAR = 1600, 400  # characters of a text
+_OPEN = 3  # so many payees are unfolded at once
+
+ASKED = (
+    "the original file, as it was made or received",
+    "its source: where it comes from, since when, and from whom",
+    "the consent or the licence under which it is handed in",
+)
+"""What a payee is asked for, of each drawn unit."""
+
+
+@dataclass(frozen=True)
+class ChecksPage:
+    """All that the page shows, as plain values; texts are escaped by the template."""
+
+    title: str
+    run: str
+    beacon: str
+    asked: Sequence[str]
+    payees: list[Row]
+    unfolded: bool
+
+
+def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = None) -> None:
+    """Write checks.html into the run's folder; needs the run's inputs, for what units hold."""
+    places = places or places_of(run)
+    if not places.submissions.exists():
+        raise SubmissionError(
+            f"the submissions of the run are no longer at {str(places.submissions)!r}, and the page shows what units "
+            "hold; put them back, or say where they are now with --submissions"
+        )
+    _, results = finished_results(run, places)
+    page = checks_page(results, places, drawn, _fakes(run))
+    scripts = [template_text("checks.js")]
+    style = template_text("payout.css") + template_text("checks.css")
+    key = embedded({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
+    write_text(run / NAME, filled("checks.html.j2", page, style, scripts, key))
+
+
+def checks_page(
+    results: Results, places: Places, drawn: DrawnChecks, fakes: dict[str, PlantedFake]
+) -> ChecksPage:
+    """Everything the page shows; ``fakes`` are the planted units by name."""
+    beside = _Beside(results, places, drawn.draws, fakes)
+    by_payee: dict[str, list[Draw]] = {}
+    for draw in sorted(drawn.draws, key=lambda draw: draw.number):
+        by_payee.setdefault(draw.payee, []).append(draw)
+    payees = [_payee(results, drawn.run, payee, draws, beside) for payee, draws in by_payee.items()]
+    return ChecksPage(
+        title=f"{len(drawn.draws):,} checks of {len(by_payee):,} payees",
+        run=drawn.run,
+        beacon=visible(drawn.beacon, 200),
+        asked=ASKED,
+        payees=payees,
+        unfolded=len(by_payee) <= _OPEN,
+    )
+
+
+def letter(payee: str, units: Sequence[str], run: str) -> str:
+    """What is written to a payee, ready to be sent."""
+    listed = "\n".join(f"  - {unit}" for unit in units)
+    asked = "\n".join(f"  {i}. {what}" for i, what in enumerate(ASKED, 1))
+    return (
+        f"Dear {payee},\n\n"
+        "you are to be paid for units that you handed in. Before money goes out, a few units of every payee are "
+        "drawn by lot and looked at. Of yours, these were drawn:\n\n"
+        f"{listed}\n\nOf each, please send us\n\n{asked}\n\n"
+        "To be drawn is no suspicion. If we find that a unit is not genuine (a copy, made from somebody else's, "
+        "wrongly labelled, or made up), the payment is forfeit.\n\n"
+        f"Payout run {run[:16]}\n"
+    )
+
+
+class _Beside:
+    """The drawn units, what is nearest to each, and what all of them hold."""
+
+    def __init__(
+        self, results: Results, places: Places, draws: Sequence[Draw], fakes: dict[str, PlantedFake]
+    ) -> None:
+        self.results, self.fakes = results, fakes
+        self.owner = results.inputs.owner
+        place = {name: i for i, name in enumerate(results.inputs.ids)}
+        names = [draw.unit for draw in draws]
+        unknown = [name for name in names if name not in place and name not in fakes]
+        if unknown:
+            raise DataMarketError(
+                f"the drawn unit {visible(unknown[0])!r} is not a unit of the run; draw again"
+            )
+        self.row = {name: place[name] for name in names if name in place}
+        self.near, self.cosine = self._nearest(names)
+        rows = {*self.row.values(), *(int(u) for near in self.near.values() for u in near if u >= 0)}
+        self.contents = unit_contents(results, places, rows)
+        self.side = side_for(len(draws) * (1 + NEAREST))
+
+    def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
+        results = self.results
+        submission = results.inputs.submission
+        rank = seniority_ranks(submission, results.payments.clusters.lot)
+        payee = results.payees.group[self.owner]
+        rows = [self.row.get(name, -1) for name in names]
+        drawn = Ranked(
+            np.array(
+                [
+                    submission.vectors[row] if row >= 0 else self.fakes[name].vector
+                    for name, row in zip(names, rows, strict=True)
+                ]
+            ).reshape(len(names), submission.vectors.shape[1]),
+            np.array([rank[row] if row >= 0 else len(rank) for row in rows], dtype=np.int64),
+            np.array([payee[row] if row >= 0 else -1 for row in rows], dtype=np.int64),
+        )
+        near, cosine = nearest_others(Ranked(submission.vectors, rank, payee), drawn, NEAREST)
+        return dict(zip(names, near, strict=True)), dict(zip(names, cosine, strict=True))
+
+    def unit(self, name: str) -> Row:
+        """A drawn unit."""
+        if name in self.row:
+            return shown(self.contents[self.row[name]], _LONGEST, self.side)
+        fake = self.fakes[name]
+        image = None if fake.image is None else base64.b64decode(fake.image)
+        content = UnitContent(fake.label, np.array(fake.features), fake.text, image)
+        return shown(content, _LONGEST, self.side)
+
+    def others(self, name: str) -> list[Row]:
+        """What is nearest to a drawn unit."""
+        inputs = self.results.inputs
+        return [
+            {
+                "unit": visible(inputs.ids[row]),
+                "identity": visible(inputs.identities[self.owner[row]]),
+                "cosine": f"{cosine:.3f}",
+                **shown(self.contents[row], _LONGEST_NEAR, 2 * self.side // 3),
+            }
+            for row, cosine in zip(self.near[name].tolist(), self.cosine[name].tolist(), strict=True)
+            if row >= 0
+        ]
+
+
+def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside: _Beside) -> Row:
+    checks: list[Row] = [
+        {
+            "number": draw.number,
+            "unit": visible(draw.unit),
+            "identity": visible(draw.identity) if draw.identity != payee else "",
+            "amount": _money(results, draw.amount),
+            "share": f"{draw.share:.1%}",
+            "content": beside.unit(draw.unit),
+            "others": beside.others(draw.unit),
+        }
+        for draw in draws
+    ]
+    name = visible(payee)
+    return {
+        "name": name,
+        "checks": checks,
+        "find": " ".join([name, *(check["unit"] for check in checks)]),
+        "letter": letter(name, [check["unit"] for check in checks], run),
+    }
+
+
+def _money(results: Results, amount: float) -> str:
+    money = results.spec.money
+    minor = round(amount * 10**money.digits)
+    return f"{money.code} {money.text(minor)}" if minor else f"less than {money.code} {money.text(1)}"
+
+
+def _fakes(run: Path) -> dict[str, PlantedFake]:
+    plants = read_plants(run)
+    return {} if plants is None else {fake.unit: fake for fake in plants.fakes}
