@@ -128,7 +128,7 @@ def draw_and_show(
         console.print(f"… and {len(drawn.draws) - _SHOWN:,} more in {CHECKS}")
     if drawn.kept:
         console.print(
-            f"{counted(len(drawn.kept), 'more draw')} fell on units that are listed, or were answered for, already.",
+            f"{counted(len(drawn.kept), 'draw')} fell on units that are listed, or were answered for, already.",
             highlight=False,
         )
     if not read_plan(run).announced:

@@ -42,7 +42,12 @@ from datamarket_gym.payout.stages import Places
 
 FILE = "checks.csv"
 COLUMNS = ("number", "payee", "identity", "unit", "amount", "share", "asked")
-ASKED = "the original file, where it comes from, and the right to sell it"
+ASKED = (
+    "the original file, as it was made or received",
+    "its source: where it comes from, since when, and from whom",
+    "the consent or the licence under which it is handed in",
+)
+"""What a payee is asked for, of each drawn unit."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +214,7 @@ def checks_text(drawn: DrawnChecks) -> str:
         out.writerow(
             [
                 draw.number, csv_safe(draw.payee), csv_safe(draw.identity), csv_safe(draw.unit),
-                f"{draw.amount:.6f}", f"{draw.share:.6f}", ASKED,
+                f"{draw.amount:.6f}", f"{draw.share:.6f}", "; ".join(ASKED),
             ]
         )  # fmt: skip
     return file.getvalue()

@@ -18,7 +18,7 @@ from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.checks.contents import UnitContent, shown, side_for, unit_contents
-from datamarket_gym.payout.checks.draw import Draw, DrawnChecks
+from datamarket_gym.payout.checks.draw import ASKED, Draw, DrawnChecks
 from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
 from datamarket_gym.payout.checks.sealed import PlantedFake, read_plants
 from datamarket_gym.payout.explain import finished_results
@@ -32,13 +32,6 @@ NAME = "checks.html"
 NEAREST = 3
 _LONGEST, _LONGEST_NEAR = 1600, 400  # characters of a text
 _OPEN = 3  # so many payees are unfolded at once
-
-ASKED = (
-    "the original file, as it was made or received",
-    "its source: where it comes from, since when, and from whom",
-    "the consent or the licence under which it is handed in",
-)
-"""What a payee is asked for, of each drawn unit."""
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,10 @@ from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.payees import CheckedPayee, paid_payees
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.spec import MOST_CHECKS
 
 FOLDER = "checks"
 FILE = f"{FOLDER}/plan.json"
-MOST_CHECKS = 1000
-"""Checks of one payee; more are surely a mistake."""
 
 
 class CheckPlan(Document):
