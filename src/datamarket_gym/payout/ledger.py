@@ -183,7 +183,7 @@ def _require_checked(connection: sqlite3.Connection, record: Record, folder: Pat
     if record.checks > 0:
         raise DataMarketError(
             f"the run asks for {record.checks} checks of each payee before it is approved; begin with: "
-            f"datamarket check plan {folder} (or pay again with checks = 0)"
+            f"datamarket check plan {folder} (or pay again with --checks 0)"
         )
 
 
