@@ -103,7 +103,7 @@ def test_the_history_shows_what_was_announced_before_the_draw(folder):
         (i, *row) for i, row in enumerate(ledger.read_history(folder)) if row[1] in ("planned", "drawn")
     )
     assert (planned, by, event, beacon) == ("planned", "planner", "drawn", "beacon block 1")
-    assert announced.endswith("the beacon will be: the hash of block 1")
+    assert announced.startswith("the beacon will be: the hash of block 1; plan ")
 
 
 def test_units_are_drawn_by_what_they_earn():

@@ -54,7 +54,7 @@ def enter_plan(folder: Path, plan: str, announced: str, by: str | None = None) -
         connection.execute("UPDATE checking SET plan = ? WHERE run = ?", (plan, record.run))
         digest = hashlib.sha256(plan.encode()).hexdigest()
         said = f"the beacon will be: {announced}" if announced else "no beacon was announced"
-        note(connection, record.run, "planned", by, f"plan {digest}; {said}")
+        note(connection, record.run, "planned", by, f"{said}; plan {digest}")
 
 
 def enter_beacon(folder: Path, beacon: str, by: str | None = None) -> DrawRecord:
@@ -123,7 +123,9 @@ def mark_checked(folder: Path, detail: str, by: str | None = None) -> bool:
     return True
 
 
-def supersede(folder: Path, by_run: str, place: Path, detail: str, by: str | None = None) -> bool:
+def supersede(
+    folder: Path, by_run: str, place: Path, why: str, answers: str, by: str | None = None
+) -> bool:
     """Another draft, in the folder ``place``, takes the place of this one; False where it did so before."""
     with opened(folder / NAME) as connection, transaction(connection):
         record = required(connection, folder)
@@ -134,7 +136,7 @@ def supersede(folder: Path, by_run: str, place: Path, detail: str, by: str | Non
             "INSERT INTO superseded VALUES (?, ?, ?)", (record.run, by_run, str(place.resolve()))
         )
         connection.execute("UPDATE runs SET state = 'superseded' WHERE run = ?", (record.run,))
-        note(connection, record.run, "superseded", by, f"by run {by_run}; {detail}")
+        note(connection, record.run, "superseded", by, f"{why}; by run {by_run}; {answers}")
     return True
 
 

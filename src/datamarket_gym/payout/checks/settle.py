@@ -78,7 +78,7 @@ def settle(
             spec_of(read_manifest(run)), out, progress, settles,
         )  # fmt: skip
         write_before(out, before)
-        entries.supersede(run, new["run"], out, f"{_who(failed, plan.carried)}; {_answered(run)}", by)
+        entries.supersede(run, new["run"], out, _who(failed, plan.carried), _answered(run), by)
         if not failed:  # units earn what they earned, so every draw stands
             write_text(out / CERTIFICATE, settled_certificate(out))
             entries.mark_checked(out, f"all payees passed the checks of run {settles.run}", by)
