@@ -127,7 +127,7 @@ def test_fairness_is_of_the_honest_market(rows):
     assert {row["learner"] for row in found} == {"coverage", "knn"}
     market = market_of(TaskEntry(task=SMALL), 3)
     shares = []
-    for name, utility in (("recommended", Utility("coverage")), ("shapley", Utility("logistic"))):
+    for name, utility in (("recommended", Utility.paying()), ("shapley", Utility.paying("logistic"))):
         paid = mechanism(name).seeded(3).pay(market.honest.submission, market.utility_oracle(utility))
         shares.append(paid.totals / paid.totals.sum())
     row = next(row for row in found if row["learner"] == "coverage")
@@ -139,6 +139,7 @@ def test_families_say_what_needs_more_than_the_mechanism_to_be_broken():
     found = {label: family(attack) for label, attack in attacks_of(in_spreads(S11, 1.0))}
     assert {label for label, of in found.items() if of == ASSUMING} == {
         "backdate", "backdate_all", "grind_ties", "grind_ties_all", "squat", "squat_all",
+        "worthless_squat_all",
     }  # fmt: skip
     assert found["noisy_theft_1_spread"] == found["turn"] == "others' units"
     assert found["own_copies_0.6_spreads"] == found["exact_dup_2x_sybils"] == "own units again"
