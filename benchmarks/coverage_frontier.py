@@ -13,14 +13,16 @@ Beside them k-NN over chance (tables: on standardised columns), coverage without
 random. Then all of it side by side, by the similarity that `auto` takes, and the rule: the highest quantile whose L1
 is nowhere further above the lowest of the same domain or table than MARGIN.
 
-Usage: python benchmarks/coverage_frontier.py [--seeds N] [--first SEED] [--only NAME ...] [--out FILE]
+Usage: python benchmarks/coverage_frontier.py [--seeds N] [--first SEED] [--only NAME ...] [--jobs N] [--out FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -241,22 +243,32 @@ def together(found: dict[str, list[Way]], by_chance: list[float]) -> Iterator[st
     )
 
 
+def at_random_too(domain: str, seeds: range) -> tuple[list[Way], float]:
+    """All ways to pay, and the accuracy on units drawn at random."""
+    return measured(domain, seeds), float(np.mean([kept(drawn(domain, seed), None) for seed in seeds]))
+
+
 def main() -> None:
     """Print the tables, and write them to a file where one is named."""
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("--seeds", type=int, default=8, help="markets each")
     asked.add_argument("--first", type=int, default=0, help="the first seed")
     asked.add_argument("--only", nargs="*", default=[], help="some domains or tables alone")
+    asked.add_argument("--jobs", type=int, default=1, help="domains and tables measured at once")
     asked.add_argument("--out", type=Path, help="a file for what is printed")
     given = asked.parse_args()
     seeds = range(given.first, given.first + given.seeds)
     lines, by_chance = [], []
     found: dict[str, list[Way]] = {}
-    for domain in given.only or (*DOMAINS, *TABLES):
-        found[domain] = measured(domain, seeds)
-        by_chance.append(float(np.mean([kept(drawn(domain, seed), None) for seed in seeds])))
-        lines += shown(domain, found[domain], by_chance[-1], seeds)
-        print(f"{domain} is measured", flush=True)
+    names = given.only or (*DOMAINS, *TABLES)
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for domain, (ways, chance) in zip(
+            names, pool.map(at_random_too, names, repeat(seeds)), strict=True
+        ):
+            found[domain] = ways
+            by_chance.append(chance)
+            lines += shown(domain, ways, chance, seeds)
+            print(f"{domain} is measured", flush=True)
     lines += together(found, by_chance)
     print("\n".join(lines))
     if given.out:
