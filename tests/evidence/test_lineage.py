@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, mechanism
+from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence import lineage, nearest_earlier, seniority_ranks
@@ -314,3 +315,17 @@ def test_thetas_are_checked():
         EvidenceGraph.build(cloud(10, 0), "lineage@auto")
     clusters = EvidenceGraph.build(cloud(40, 0), "lineage@none")
     assert set(clusters.edges.reason.tolist()) == {"exact_hash"}
+
+
+def test_no_row_is_longer_than_one_however_small_its_numbers():
+    """Squares of numbers below 1e-162 are lost, one by one: the rest of such a row would be like everything."""
+    rng = np.random.default_rng(5)
+    rows = np.abs(rng.normal(size=(6, 40)))
+    small = rows * (1.55e-162 / np.sort(rows, axis=1)[:, -2:-1])  # only the largest square would be left
+    for vectors in (small, small * 1e-100, small * 1e20, np.nextafter(0.0, 1.0) * np.ones((2, 3))):
+        assert np.linalg.norm(directions(vectors), axis=1) == pytest.approx(1.0)
+    assert directions(small) == pytest.approx(directions(rows))
+    near, cosine = nearest_earlier(np.concatenate([rows, small]))
+    assert near[6:].tolist() == list(range(6))
+    assert cosine[6:] == pytest.approx(1.0)
+    assert not directions(np.zeros((2, 3))).any()

@@ -41,6 +41,15 @@ def test_the_lowest_is_the_floor_rounded_up_to_hundredths():
         assert found.admits(theta)
 
 
+@pytest.mark.parametrize("floor", [0.9, 0.83, 0.75, 0.57])
+def test_a_crowd_at_a_hundredth_does_not_switch_the_evidence_off(floor):
+    """A floor above a hundredth by rounding alone: whoever places units at that cosine chooses where it lies."""
+    found = Threshold(why="as said", price=price(0.5), crowding=np.nextafter(floor, 2.0))
+    assert found.lowest == floor
+    assert found.admits(found.lowest)
+    assert not found.admits(floor - 1e-6)
+
+
 def units(features, embedding=None):
     n = len(features)
     return Submission(

@@ -140,6 +140,49 @@ def test_who_fails_is_paid_nothing_and_the_pot_goes_to_the_others(folder):
     assert bad(folder) == bad(new) == []
 
 
+def test_what_was_forfeited_can_be_kept(folder):
+    answered(folder, false=("seller 1",))
+    lost = cents(folder)["seller 1"]
+    new = settle(folder, folder.parent / "new", keep_forfeited=True).run
+    assert sum(cents(new).values()) == 100_000 - lost
+    assert json.loads((new / "manifest.json").read_text())["settles"]["kept"] == lost
+    assert bad(folder) == bad(new, recompute=True) == []
+    drawn(new, "block 2", checks=8)
+    answered(new, false=("seller 2",))
+    more = cents(new)["seller 2"]
+    third = settle(new, folder.parent / "third", keep_forfeited=True).run
+    assert sum(cents(third).values()) == 100_000 - lost - more
+    assert json.loads((third / "manifest.json").read_text())["settles"]["kept"] == lost + more
+    assert bad(new) == bad(third, recompute=True) == []
+
+
+def test_a_name_made_to_fail_gains_nothing_for_another_where_forfeits_are_kept(tmp_path):
+    """Sacrifice: noisy units of the others dilute them alone; found out, they go on diluting, unpaid."""
+    columns = units(copies=0)
+    label = np.asarray(columns["label"])
+    columns["identity"] = [f"seller {0 if c == 0 else i % 3 + 1}" for i, c in enumerate(label)]
+    honest = cents(paid(tmp_path / "honest", columns))["seller 0"]
+    others = np.repeat(np.flatnonzero(label != 0), 5)
+    near = columns["features"][others] + np.random.default_rng(2).normal(0, 0.3, (len(others), 6))
+    folder = paid(
+        tmp_path / "flooded",
+        {
+            "id": columns["id"] + [f"flood {i}" for i in range(len(others))],
+            "identity": columns["identity"] + ["lost name"] * len(others),
+            "label": np.concatenate([label, label[others]]),
+            "time": np.concatenate([columns["time"], 1000.0 + np.arange(len(others))]),
+            "features": np.concatenate([columns["features"], near]),
+        },
+    )
+    drawn(folder)
+    answered(folder, false=("lost name",))
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    divided = settle(folder, tmp_path / "divided").run
+    kept = settle(copy, tmp_path / "kept", keep_forfeited=True).run
+    assert cents(divided)["seller 0"] > 1.2 * honest
+    assert cents(kept)["seller 0"] <= honest
+
+
 def test_only_what_was_found_leaves_the_game(folder):
     answered(folder, false=("seller 1",))
     gone = {d.unit for d in read_checks(folder).draws if d.payee == "seller 1"}

@@ -5,6 +5,7 @@ import pytest
 
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units import GroundTruth
+from datamarket_gym.units.truth import SubmittedProfile, genuine
 
 
 def test_the_truth_is_aligned_by_id_where_neither_side_is_sorted(submission):
@@ -29,3 +30,18 @@ def test_an_unknown_unit_is_named_even_if_it_would_sort_last(submission):
     ids = np.array(["y", "x", "w", "v", "u"])  # z, the last of all, is missing
     with pytest.raises(SubmissionError, match="unit 'z' is not in the ground truth"):
         GroundTruth(ids, ids, ids, {}).aligned(submission)
+
+
+def test_a_unit_under_another_embedding_is_not_genuine(submission):
+    """What ties a unit is part of it: an own unit under an embedding of one's invention captures, or escapes."""
+    rng = np.random.default_rng(0)
+    everything = np.arange(len(submission))
+    dated = submission.take(everything, {"embedding": rng.normal(size=(len(submission), 3))})
+    names = {str(name): str(name) for name in dated.identities}
+    truth = GroundTruth(dated.id, dated.identity, dated.id, names)
+    honest = SubmittedProfile(dated, truth)
+    assert genuine(honest, honest).all()
+    moved = dated.embedding.copy()
+    moved[2] += 1.0
+    other = SubmittedProfile(dated.take(everything[::-1], {"embedding": moved[::-1]}), truth)
+    assert genuine(other, honest).tolist() == [u != dated.id[2] for u in other.submission.id]

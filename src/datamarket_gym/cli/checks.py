@@ -161,10 +161,15 @@ def record_and_show(run: Path, outcomes: Path, correct: bool, by: str | None) ->
     console.print(f"Then: {then}", highlight=False, markup=False)
 
 
-def settle_and_show(run: Path, out: Path | None, unanswered_false: bool, by: str | None) -> None:
+def settle_and_show(
+    run: Path, out: Path | None, unanswered_false: bool, keep_forfeited: bool, by: str | None
+) -> None:
     """Settle a run's checks and say what is left."""
     with shown_on_stderr() as progress:
-        found = settle(run, out, by, unanswered_false=unanswered_false, progress=progress)
+        found = settle(
+            run, out, by,
+            unanswered_false=unanswered_false, keep_forfeited=keep_forfeited, progress=progress,
+        )  # fmt: skip
     console = Console()
     _print_found(console, found)
     if found.checked:
@@ -173,8 +178,9 @@ def settle_and_show(run: Path, out: Path | None, unanswered_false: bool, by: str
             highlight=False, markup=False,
         )  # fmt: skip
         return
+    what = "What was not forfeited" if keep_forfeited else "The pot"
     console.print(
-        f"The pot is divided among the others in a new draft, {found.run}; {run} can no longer be approved. Amounts "
+        f"{what} is divided among the others in a new draft, {found.run}; {run} can no longer be approved. Amounts "
         "have changed, so units may have to be drawn that were not: announce another beacon, then: "
         f"datamarket check plan {found.run} --announce TEXT",
         highlight=False, markup=False,

@@ -24,10 +24,20 @@ Keys: TypeAlias = NDArray[np.bytes_]
 
 LARGEST = 1e150
 """The largest number that a feature may be: squares of larger ones overflow."""
+_SMALL, _ENLARGED = 1e-140, 2.0**600  # lengths whose squares are not exact, and by how much such rows are enlarged
 
 
 def directions(vectors: Features) -> Features:
-    """Rows of length one; rows of zeros stay zero, and so are similar to nothing."""
+    """Rows of length one; rows of zeros stay zero, and so are similar to nothing.
+
+    Squares of very small numbers are lost, and a row would come out longer than one, like everything: such
+    rows are made larger first.
+    """
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    small = (norms < _SMALL)[:, 0]
+    if small.any():
+        vectors = vectors.copy()
+        vectors[small] *= _ENLARGED
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Features = vectors / np.where(norms > 0, norms, 1.0)
     return unit

@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import ParameterError, require_in
 from datamarket_gym.core.machine import available_cores
@@ -94,12 +94,12 @@ def nearest_earlier(vectors: Features, least: float = -1.0) -> tuple[Codes, Valu
     """
     from threadpoolctl import threadpool_limits
 
-    norms = np.linalg.norm(vectors, axis=1)
+    towards = directions(vectors)
     parent, cosine = np.full(len(vectors), -1), np.full(len(vectors), -np.inf)
-    used = np.flatnonzero(norms > 0)
+    used = np.flatnonzero(towards.any(axis=1))
     if not len(used):
         return parent, cosine
-    unit = vectors[used] / norms[used, None]
+    unit = towards[used]
     first = _first_alike(_row_digests(unit))
     alone = np.flatnonzero(first == np.arange(len(unit)))  # copies have a parent without any product
     distinct = unit[alone]

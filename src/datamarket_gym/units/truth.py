@@ -69,16 +69,24 @@ class SubmittedProfile:
 
 
 def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.bool_]:
-    """Which submitted units are honest ones of who submits them: the id, the features and the label unchanged.
+    """Which submitted units are honest ones of who submits them: id, features, label and embedding unchanged.
 
-    Copies, derivatives, other people's units, relabelled and made up ones are not.
+    Copies, derivatives, other people's units, relabelled and made up ones are not, nor are those whose embedding,
+    which decides what ties them, is not the honest one.
     """
     theirs, ours = honest.submission, profile.submission
     owner = honest.truth.aligned(theirs).owner
     known = {
-        (str(unit), key): str(who)
-        for unit, key, who in zip(theirs.id, theirs.keys.tolist(), owner, strict=True)
+        (str(unit), key): (str(who), row)
+        for row, (unit, key, who) in enumerate(
+            zip(theirs.id, theirs.keys.tolist(), owner, strict=True)
+        )
     }
     controller = profile.truth.controller
     pairs = zip(ours.id, ours.keys.tolist(), ours.identity, strict=True)
-    return np.array([known.get((str(u), key)) == controller[str(n)] for u, key, n in pairs], dtype=bool)
+    found = [known.get((str(u), key), ("", -1)) + (controller[str(n)],) for u, key, n in pairs]
+    true = np.array([row >= 0 and who == mine for who, row, mine in found], dtype=bool)
+    if theirs.embedding is not None and ours.embedding is not None:
+        row = np.array([row for _, row, _ in found], dtype=np.int64)
+        true &= (ours.embedding == theirs.embedding[row]).all(axis=1)
+    return true

@@ -23,6 +23,13 @@ class Unanswered(StrEnum):
     false = "false"
 
 
+class Forfeited(StrEnum):
+    """What becomes of the money of those who failed."""
+
+    divide = "divide"
+    keep = "keep"
+
+
 @group.command("plan")
 def plan(
     run: Run,
@@ -118,9 +125,16 @@ def settle(
         Unanswered,
         typer.Option(help="Checks that nobody answered: wait for them, or take the units for false."),
     ] = Unanswered.wait,
+    forfeited: Annotated[
+        Forfeited,
+        typer.Option(
+            help="What those who failed were to be paid: divide it among the others, or keep it, so that nobody "
+            "gains by a name that was made to fail."
+        ),
+    ] = Forfeited.divide,
     by: By = None,
 ) -> None:
     """Everybody passed: the run can be approved. Else pay again without what was found, and without who failed."""
     from datamarket_gym.cli.checks import settle_and_show
 
-    settle_and_show(run, out, unanswered is Unanswered.false, by)
+    settle_and_show(run, out, unanswered is Unanswered.false, forfeited is Forfeited.keep, by)

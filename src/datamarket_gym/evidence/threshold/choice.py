@@ -45,6 +45,7 @@ Sample = Literal["validation", "reference"]
 """Whose rows a threshold is measured on."""
 
 _POOL = 20_000  # rows that are looked at
+_ROUNDING = 1e-9  # of a hundredth
 _ELSEWHERE = {"validation": " (or a reference sample of other honest units)", "reference": ""}
 
 
@@ -82,11 +83,15 @@ class Threshold(BaseModel):
     @property
     def lowest(self) -> float | None:
         """The floor, rounded up to hundredths: what ``auto`` takes."""
-        return None if self.floor is None else math.ceil(100 * self.floor - 1e-9) / 100
+        return None if self.floor is None else math.ceil(100 * self.floor - _ROUNDING) / 100
 
     def admits(self, theta: float) -> bool:
-        """Whether a threshold may be used. A high one harms nobody, so there is no ceiling."""
-        return self.floor is not None and theta >= self.floor
+        """Whether a threshold may be used. A high one harms nobody, so there is no ceiling.
+
+        A floor that is a hundredth, up to rounding, admits that hundredth: else whoever places units at a
+        cosine of 0.9 with some validation rows would switch the evidence off.
+        """
+        return self.floor is not None and 100 * theta >= 100 * self.floor - 2 * _ROUNDING
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,11 +111,14 @@ def _answers(run: Path, drawn: DrawnChecks) -> Iterator[Finding]:
     yield "settlement", good, ended[-1] if good else "answers were changed after they were settled"
     later = entries.read_superseded(run)
     if later is not None and (later[1] / MANIFEST).is_file():
-        settles = settled_by(read_manifest(later[1]))
-        same = settles is not None and (settles.manifest, settles.outcomes) == (
-            sha256(run / MANIFEST),
-            digest,
-        )
+        ours, theirs = read_manifest(run), read_manifest(later[1])
+        before, settles = settled_by(ours), settled_by(theirs)
+        pot = ours["amount"] + (before.kept if before else 0)
+        same = settles is not None and (
+            settles.manifest,
+            settles.outcomes,
+            theirs["amount"] + settles.kept,
+        ) == (sha256(run / MANIFEST), digest, pot)
         yield (
             "the run that took its place",
             same,

@@ -3,8 +3,9 @@
 Who fails is paid nothing. The units that were found are taken out, all others of that payee stay in the game in
 their place and time: they tie and dilute as before, unpaid. If they left, the other names of a cheat would earn what
 they earned, and failing would cost nothing; or a name could be sacrificed that kept another's fakes from earning, and
-from being drawn. What they would be paid is divided among the others, in a new draft that names the old one. Amounts
-are others there, so that it is drawn again, on its own amounts; where they did not change, draws of the old one stand.
+from being drawn. What they would be paid is divided among the others, or kept, in a new draft that names the old one.
+Amounts are others there, so that it is drawn again, on its own amounts; where they did not change, draws of the old one
+stand.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256, write_text
@@ -53,9 +55,14 @@ def settle(
     by: str | None = None,
     *,
     unanswered_false: bool = False,
+    keep_forfeited: bool = False,
     progress: Progress | None = None,
 ) -> SettledChecks:
-    """Settle the checks of a run; killed, it is finished by the same call."""
+    """Settle the checks of a run; killed, it is finished by the same call.
+
+    ``keep_forfeited``: what those who failed were to be paid for units stays with whoever pays, and the new draft
+    divides the rest.
+    """
     bad = [check for check in verify(run) if not check.good]
     if bad:
         raise DataMarketError(f"{bad[0].what}: {bad[0].detail}; run: datamarket verify {run}")
@@ -72,11 +79,12 @@ def settle(
                 f"{_who(failed, plan.carried)}, so that the pot is paid again: name a folder for the new draft, --out"
             )
         _require_place(run, out)
-        settles, before = _settles(run, drawn, plan, found, failed)
-        new = pay(
-            replace(places_of(run), settles=run),
-            spec_of(read_manifest(run)), out, progress, settles,
-        )  # fmt: skip
+        manifest = read_manifest(run)
+        spec, kept = spec_of(manifest), forfeited_by(run, manifest, failed) if keep_forfeited else 0
+        if kept:
+            spec = spec.model_copy(update={"amount": spec.money.text(spec.minor - kept)})
+        settles, before = _settles(run, drawn, plan, found, failed, kept)
+        new = pay(replace(places_of(run), settles=run), spec, out, progress, settles)
         write_before(out, before)
         entries.supersede(run, new["run"], out, _who(failed, plan.carried), _answered(run), by)
         if not failed:  # units earn what they earned, so every draw stands
@@ -114,7 +122,12 @@ def _outcome(draw: Draw, answers: Mapping[int, CheckAnswer]) -> str:
 
 
 def _settles(
-    run: Path, drawn: DrawnChecks, plan: CheckPlan, found: Sequence[FoundUnit], failed: Sequence[str]
+    run: Path,
+    drawn: DrawnChecks,
+    plan: CheckPlan,
+    found: Sequence[FoundUnit],
+    failed: Sequence[str],
+    kept: int,
 ) -> tuple[Settles, bytes]:
     """What the new draft settles, added to what the old one did; and each unit's chance to be drawn then."""
     manifest, payee = read_manifest(run), payee_names(run)
@@ -142,8 +155,21 @@ def _settles(
         fakes=planted,
         fakes_found=fakes_found,
         before=digest_of(before),
+        kept=kept + (earlier.kept if earlier else 0),
     )
     return settles, before
+
+
+def forfeited_by(run: Path, manifest: dict[str, Any], failed: Sequence[str]) -> int:
+    """What a run would pay some payees for their units, in minor units: old balances are not forfeited."""
+    payee, opening = payee_names(run), manifest["opening_balances"]
+    old = dict.fromkeys(failed, 0)
+    for name, balance in opening.items():
+        if payee.get(name) in old:
+            old[payee[name]] += balance
+    return sum(
+        max(0, p.paid - max(0, old[p.name])) for p in paid_payees(run, manifest) if p.name in old
+    )
 
 
 def _require_place(run: Path, out: Path) -> None:
