@@ -3,7 +3,8 @@
 Usage: python examples/payday.py [--out runs/payday] [--rows 400]
 
 Makes the tables an operator would have (submissions, validation rows, settings, an override), pays EUR 10,000.00,
-explains the thief's payment, approves the run and verifies it. The articles are AG News, embedded by MiniLM; the
+explains the thief's payment, approves the run and verifies it; without checks of units, which examples/spot_checks.py
+shows. The articles are AG News, embedded by MiniLM; the
 file agnews_minilm.npz is looked for in the folder that DATAMARKET_DATA names. Nothing of it is kept in the project.
 """
 
@@ -26,7 +27,7 @@ SETTINGS = """\
 amount = "10000.00"
 currency = "EUR"
 learner = "coverage"    # pay for how much of the validation rows units cover
-checks = 0              # nobody is here to look at units; 3 of each payee are usual
+checks = 0              # nobody is here to look at units, see examples/spot_checks.py; 3 of each payee are usual
 theta = "auto"          # the lowest threshold that costs the honest at most 1 %
 
 [columns]

@@ -20,8 +20,11 @@ def datamarket(*arguments, cwd=None, columns=160):
 def test_help_and_version():
     shown = datamarket("--help")
     assert shown.returncode == 0
-    for command in ("demo", "list", "run"):
-        assert command in shown.stdout
+    from datamarket_gym.cli.app import HEADINGS
+
+    for heading, names in HEADINGS.items():
+        part = shown.stdout.split(heading)[1].split("╰")[0]  # the heading's own panel
+        assert set(names) == {line.split()[1] for line in part.splitlines()[1:] if line[2:3] != " "}
     assert datamarket("--version").stdout.startswith("datamarket-gym ")
 
 

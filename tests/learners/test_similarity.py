@@ -11,7 +11,7 @@ from datamarket_gym.conformance import ConformanceError, check_learner, check_si
 from datamarket_gym.core.registry import create, register
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.coverage import Coverage, CoverageScorer
-from datamarket_gym.learners.similarity import Similarity, chosen
+from datamarket_gym.learners.similarity import Similarity
 
 RNG = np.random.default_rng(0)
 ROWS, HELD = RNG.normal(size=(12, 4)), RNG.normal(size=(40, 4))
@@ -45,7 +45,7 @@ def test_zeros_are_like_nothing_and_constant_columns_say_nothing():
 
 @pytest.mark.parametrize(("held", "name"), [(HELD, "cosine"), (HELD * UNITS, "standardised")])
 def test_auto_looks_at_the_spreads_of_validation_columns(held, name):
-    assert chosen(held) == create("similarity", name)
+    assert create("similarity", "auto").settled(held) == create("similarity", name)
     assert (similar("auto", ROWS, held) == similar(name, ROWS, held)).all()
     wild = ROWS * np.array([1e6, 1.0, 1.0, 1e-6])  # what is submitted has no say
     assert (similar("auto", wild, held) == similar(name, wild, held)).all()

@@ -59,9 +59,16 @@ def _options(
     pass
 
 
+HEADINGS = {
+    "Pay, and defend what was paid": ("theta", "pay", "check", "explain", "verify", "ledger", "audit"),
+    "Compare mechanisms under attack": ("demo", "list", "run", "suite", "results", "figures", "embed", "bench"),
+}  # fmt: skip
+_HEADING = {name: heading for heading, names in HEADINGS.items() for name in names}
+
 for _module in iter_modules(commands.__path__):
     _found = import_module(f"{commands.__name__}.{_module.name}")
+    _name = _module.name.rstrip("_").replace("_", "-")
     if hasattr(_found, "group"):  # a command with sub-commands
-        app.add_typer(_found.group, name=_module.name.rstrip("_"))
+        app.add_typer(_found.group, name=_name, rich_help_panel=_HEADING[_name])
     else:
-        app.command(_module.name.rstrip("_").replace("_", "-"))(_found.command)
+        app.command(_name, rich_help_panel=_HEADING[_name])(_found.command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +12,8 @@ from rich.table import Table
 from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
 from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
+from datamarket_gym.learners.base import LEARNERS
+from datamarket_gym.learners.oracle import RECOMMENDED
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data import DOMAINS, Embeddings, load_corpus, load_embeddings
 from datamarket_gym.world.tasks.base import TASKS
@@ -54,7 +56,7 @@ def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None
 def recommended(asked: Question) -> Threshold:
     """The threshold that `recommended` takes where these, all of them, are the validation or reference rows."""
     named = asked.embeddings in DOMAINS
-    pool = _pool(asked.embeddings) if named else load_embeddings(Path(asked.embeddings))
+    pool = _pool(asked.embeddings) if named else _read(asked.embeddings)
     if pool.label is None:
         return Threshold(
             why="these embeddings have no labels, and the honest price is a share of pay; add labels"
@@ -64,10 +66,17 @@ def recommended(asked: Question) -> Threshold:
 
 def _pool(embeddings: str) -> Embeddings:
     if embeddings not in DOMAINS:
-        return load_embeddings(Path(embeddings)).training()
+        return _read(embeddings).training()
     task = TASKS.create(embeddings)
     assert isinstance(task, DomainTask)  # DOMAINS names no other tasks
     return task.pool()
+
+
+def _read(path: str) -> Embeddings:
+    """The rows of a file as evidence compares them where they are the validation rows' features."""
+    found = load_embeddings(Path(path))
+    learner = LEARNERS.create(RECOMMENDED)
+    return replace(found, vectors=learner.compared(found.vectors, found.vectors))
 
 
 def _policy_words(policy: Threshold) -> str:

@@ -80,6 +80,10 @@ class Learner(ABC):
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
         """Prepare the rows once; all coalitions are then answered by the scorer."""
 
+    def compared(self, rows: Features, validation: Features) -> Features:
+        """The vectors by whose cosine rows are alike, where they bring no embedding: their features as they are."""
+        return rows
+
 
 LEARNERS: Kind[Learner] = Kind("learner", Learner)
 

@@ -39,7 +39,7 @@ from datamarket_gym.learners.base import (
 )
 from datamarket_gym.learners.blocks import over_blocks, spans
 from datamarket_gym.learners.knn import MAX_PLAYERS_ANY_LAW, is_uniform
-from datamarket_gym.learners.similarity import SIMILARITIES
+from datamarket_gym.learners.similarity import SIMILARITIES, CosineSimilarity
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue
@@ -69,6 +69,13 @@ class Coverage(Learner):
         """Check and order the rows once."""
         check_rows(rows, validation)
         return CoverageScorer(self, rows, validation)
+
+    def compared(self, rows: Features, validation: Features) -> Features:
+        """The directions of the similarity; the rows as they are where it is their own cosine."""
+        similarity = SIMILARITIES.create(self.similarity).settled(validation)
+        return (
+            rows if isinstance(similarity, CosineSimilarity) else similarity.directions(rows, validation)
+        )
 
     def strangers(self, validation: Features) -> float:
         """c: the quantile of the similarities between validation rows, at least 0."""

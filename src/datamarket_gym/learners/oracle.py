@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import secrets
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -139,6 +140,16 @@ class UtilityOracle:
             reference=self.reference,
         )
         other.memo, other._secret = self.memo, self._secret
+        return other
+
+    def compared(self, features: Features) -> Features:
+        """The vectors that evidence compares of rows without an embedding: those that the learner compares."""
+        return self.learner.compared(features, self.features)
+
+    def judging_by(self, embedding: Features, reference: ReferenceRows | None) -> UtilityOracle:
+        """The same utility and memo, with other vectors for evidence to compare."""
+        other = copy(self)
+        other.embedding, other.reference = embedding, reference
         return other
 
     def scorer(

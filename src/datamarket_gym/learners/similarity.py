@@ -29,6 +29,10 @@ class Similarity(ABC):
         Each is a function of its own row and of the validation rows.
         """
 
+    def settled(self, validation: Features) -> Similarity:
+        """What this similarity means on these validation rows: itself, unless it leaves that to them."""
+        return self
+
 
 SIMILARITIES: Kind[Similarity] = Kind("similarity", Similarity)
 
@@ -69,14 +73,13 @@ class AutoSimilarity(Similarity):
 
     def directions(self, rows: Features, validation: Features) -> Features:
         """The directions of the similarity that suits the validation rows."""
-        return chosen(validation).directions(rows, validation)
+        return self.settled(validation).directions(rows, validation)
 
-
-def chosen(validation: Features) -> Similarity:
-    """The similarity that ``auto`` means on these validation rows."""
-    spread = validation[:, differing(validation)].std(axis=0)
-    unequal = len(spread) > 0 and spread.max() >= UNEQUAL * np.median(spread)
-    return StandardisedSimilarity() if unequal else CosineSimilarity()
+    def settled(self, validation: Features) -> Similarity:
+        """The similarity that suits the validation rows."""
+        spread = validation[:, differing(validation)].std(axis=0)
+        unequal = len(spread) > 0 and spread.max() >= UNEQUAL * np.median(spread)
+        return StandardisedSimilarity() if unequal else CosineSimilarity()
 
 
 def differing(validation: Features) -> NDArray[np.bool_]:

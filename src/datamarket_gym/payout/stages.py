@@ -17,7 +17,7 @@ from datamarket_gym.core.files import json_text, read_json, sha256
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Format, Run
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
-from datamarket_gym.evidence.leak import Leaks, find_leaks
+from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.learners.oracle import require_learnable
 from datamarket_gym.payout import ledger
@@ -32,6 +32,7 @@ from datamarket_gym.payout.results import Results, in_cents, raw_scores
 from datamarket_gym.payout.settles import Settles, Unpaid
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
+from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments, among
 from datamarket_gym.pipeline.records import record_format
@@ -41,6 +42,7 @@ from datamarket_gym.pipeline.set_aside import require_playable
 from datamarket_gym.pipeline.settle import drawing_lots
 from datamarket_gym.pipeline.share import Amounts, share
 from datamarket_gym.pipeline.tie import tie
+from datamarket_gym.units.submission import Submission
 
 R = TypeVar("R")
 
@@ -111,9 +113,17 @@ class Payday:
     def leaks(self) -> Leaks:
         """The units that are validation rows, or nearly; an error where there must be none."""
         inputs, check = self.inputs, self.spec.leak_check
-        leaks = Leaks.none() if check == "off" else find_leaks(inputs.submission, inputs.held)
+        leaks = Leaks.none() if check == "off" else find_leaks(*self._compared())
         require_playable(check, inputs.named(leaks), len(inputs.ids), visible)
         return leaks
+
+    def _compared(self) -> tuple[Submission, HeldRows]:
+        """The units and, in the order of their file, the validation rows, as evidence compares them."""
+        inputs, utility = self.inputs, utility_oracle(self.inputs, self.spec)
+        seen, held = compared(inputs.submission, utility)[0], inputs.held
+        if seen is not inputs.submission:
+            held = replace(held, embedding=utility.compared(held.features))
+        return seen, held
 
 
 @dataclass(frozen=True)
@@ -190,7 +200,8 @@ class Work:
         day, submission = self.payday, self.payday.inputs.submission
 
         def tied() -> Clusters:
-            return tie(mechanism, submission, known=known_ties(day.inputs, day.spec, day.edge_table))
+            known = known_ties(day.inputs, day.spec, day.edge_table)
+            return tie(mechanism, submission, known=known, utility=utility_oracle(day.inputs, day.spec))
 
         ties = self._kept("ties", Clusters, tied)
         overrides = [o.without(day.inputs.aside) for o in day.overrides]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from datamarket_gym.core.arrays import Features
-from datamarket_gym.core.registry import name_of
+from datamarket_gym.core.registry import written
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.learners.similarity import chosen
+from datamarket_gym.learners.similarity import SIMILARITIES
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,5 @@ def settled_coverage(learner: str, validation: Features) -> SettledCoverage | No
     made = LEARNERS.create(learner)
     if not isinstance(made, Coverage):
         return None
-    named = made.similarity
-    if named == "auto":
-        named = name_of(chosen(validation))
-    return SettledCoverage(named, made.strangers(validation))
+    settled = SIMILARITIES.create(made.similarity).settled(validation)
+    return SettledCoverage(written(settled), made.strangers(validation))

@@ -32,13 +32,12 @@ from datamarket_gym.core.specs import fault
 from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.evidence.leak import HeldRows
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.payments import Allocator, Payments, among
 from datamarket_gym.pipeline.represent import REPRESENTATIVES
 from datamarket_gym.pipeline.score import Valuator
-from datamarket_gym.pipeline.set_aside import LeakCheck, set_aside, told, without_leaks
+from datamarket_gym.pipeline.set_aside import LeakCheck, found_leaks, told, without_leaks
 from datamarket_gym.pipeline.settle import OPEN, settle
 from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.units.submission import Submission
@@ -140,17 +139,16 @@ class Mechanism(BaseModel):
         """
         started = time.perf_counter()
         everyone = submission.identities
-        submission, leaks = set_aside(
-            self.leak_check, submission, HeldRows(utility.features, utility.embedding)
-        )
+        leaks = found_leaks(self.leak_check, submission, utility)
         if len(leaks):
+            submission = submission.take(leaks.others(len(submission)))
             warnings.warn(LeakedRowsWarning(self.name, told(leaks)), stacklevel=2)
             clusters = None if clusters is None else without_leaks(clusters, submission, leaks)
         require_learnable(submission.label, utility)
         threshold = None
         if clusters is None:
             settled, threshold = settle(self, submission, utility)
-            clusters = tie(settled, submission, oracle)
+            clusters = tie(settled, submission, oracle, utility=utility)
             collapse = find_collapse(
                 settled.evidence, submission, clusters, checked=threshold is not None
             )

@@ -16,6 +16,8 @@ import numpy as np
 from datamarket_gym.core.errors import LeakError
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.units.submission import Submission
 
 REMEDY = (
@@ -27,13 +29,14 @@ REMEDY = (
 LeakCheck = Literal["off", "drop", "error"]
 
 
-def set_aside(leak_check: LeakCheck, submission: Submission, held: HeldRows) -> tuple[Submission, Leaks]:
-    """The units that play, and those that are validation rows; an error where there must be none."""
+def found_leaks(leak_check: LeakCheck, submission: Submission, utility: UtilityOracle) -> Leaks:
+    """The units that are validation rows; an error where there must be none."""
     if leak_check == "off":
-        return submission, Leaks.none()
-    leaks = find_leaks(submission, held)
+        return Leaks.none()
+    seen, judging = compared(submission, utility)
+    leaks = find_leaks(seen, HeldRows(judging.features, judging.embedding))
     require_playable(leak_check, leaks, len(submission))
-    return (submission.take(leaks.others(len(submission))) if len(leaks) else submission), leaks
+    return leaks
 
 
 def require_playable(

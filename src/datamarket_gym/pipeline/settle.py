@@ -19,6 +19,7 @@ from datamarket_gym.evidence.leak import HeldRows, find_leaks
 from datamarket_gym.evidence.lineage import AUTO, Lineage
 from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
 from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.units.submission import Submission
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
 
 def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str = AUTO) -> Threshold:
     """What the checks say about a submission, whatever threshold the mechanism uses."""
+    submission, utility = compared(submission, utility)
     reference = utility.reference
     honest = honest_rows(submission, utility)
     if reference is None:
@@ -70,6 +72,7 @@ def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str
 
 def honest_rows(submission: Submission, utility: UtilityOracle) -> LabelledVectors | None:
     """The vectors that thresholds are measured on, of reference rows or else of validation rows; None without any."""
+    submission, utility = compared(submission, utility)
     whose, rows = (
         ("validation", utility) if utility.reference is None else ("reference", utility.reference)
     )

@@ -7,9 +7,12 @@ would be without some ties) makes other clusters from other edges by `clusters_b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from datamarket_gym.evidence.graph import Clusters, Edges, EvidenceGraph
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth
 
@@ -22,13 +25,16 @@ def tie(
     submission: Submission,
     truth: GroundTruth | None = None,
     known: Edges | None = None,
+    utility: UtilityOracle | None = None,
 ) -> Clusters:
     """Clusters by the mechanism's evidence, and by ties that are known from elsewhere.
 
-    The truth is shown only to evidence that declares an oracle.
+    The truth is shown only to evidence that declares an oracle. With the utility that is paid for, evidence compares
+    units as it does (`pipeline.compare`); without one, their embeddings or features as they are.
     """
-    return EvidenceGraph.build(
-        submission,
+    seen = submission if utility is None else compared(submission, utility)[0]
+    found = EvidenceGraph.build(
+        seen,
         mechanism.evidence,
         granularity=mechanism.granularity,
         truth=truth,
@@ -36,3 +42,4 @@ def tie(
         known=known,
         lot=mechanism.lot,
     )
+    return found if seen is submission else replace(found, submission=submission)

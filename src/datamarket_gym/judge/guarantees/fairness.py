@@ -67,7 +67,7 @@ def fairness_bound(
     """Delta of a mechanism's clusters and representatives on an honest profile."""
     submission = profile.submission
     mechanism, _ = settle(mechanism, submission, utility)
-    clusters = tie(mechanism, submission, profile.truth)
+    clusters = tie(mechanism, submission, profile.truth, utility=utility)
     quotient = represent(mechanism, submission, clusters)
     merged = IdentityRepresentative().canonical(submission, clusters)
     games = [QuotientGame(units, utility) for units in (merged, quotient)]

@@ -152,7 +152,7 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
     """
     submission, truth, payments = paid.profile.submission, paid.profile.truth, paid.payments
     mechanism = paid.settled(mechanism)
-    clusters = tie(mechanism, submission, truth)
+    clusters = tie(mechanism, submission, truth, utility=paid.utility)
     if not _same_partition(clusters.label, payments.clusters.label):
         raise DataMarketError(
             f"the clusters are not those that {mechanism.evidence!r} finds in this submission; a "

@@ -18,9 +18,11 @@ from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.checks.contents import UnitContent, shows_images, unit_contents
 from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
+from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.submitted import embed
+from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.world.attacks import augment, paraphrase
 
 COPY, MIXTURE, RELABELLED = "copy", "mixture", "relabelled"
@@ -74,6 +76,7 @@ class _Workshop:
     def __init__(self, results: Results, places: Places, rng: np.random.Generator) -> None:
         self.results, self.places, self.rng = results, places, rng
         self.submission = results.inputs.submission
+        self.utility = utility_oracle(results.inputs, results.spec)
         self.payee = results.payees.group[results.inputs.owner]
         self.label = np.unique(self.submission.label, return_inverse=True)[1]
         self.images = shows_images(results, places)
@@ -106,7 +109,11 @@ class _Workshop:
         ]
         features = self._features(how, first, second, noise, changed)
         embedding = self.submission.embedding
-        vectors = features if embedding is None else self._numbers(embedding, how, first, second, noise)
+        vectors = (
+            self.utility.compared(features)
+            if embedding is None
+            else self._numbers(embedding, how, first, second, noise)
+        )
         return [
             FalseUnit(
                 how,
@@ -178,7 +185,9 @@ class _Workshop:
         if theta is None or not different:
             return different
         units = Ranked(
-            self.submission.vectors, np.zeros(len(self.submission), dtype=np.int64), self.payee
+            compared(self.submission, self.utility)[0].vectors,
+            np.zeros(len(self.submission), dtype=np.int64),
+            self.payee,
         )
         made = Ranked(
             np.array([fake.vector for fake in different]),

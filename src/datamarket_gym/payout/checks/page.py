@@ -22,11 +22,13 @@ from datamarket_gym.payout.checks.draw import ASKED, Draw, DrawnChecks
 from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
 from datamarket_gym.payout.checks.sealed import PlantedFake, read_plants
 from datamarket_gym.payout.explain import finished_results
+from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.html import Row, embedded, filled, template_text
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import places_of
+from datamarket_gym.pipeline.compare import compared
 
 NAME = "checks.html"
 NEAREST = 3
@@ -120,20 +122,21 @@ class _Beside:
     def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
         results = self.results
         submission = results.inputs.submission
+        vectors = compared(submission, utility_oracle(results.inputs, results.spec))[0].vectors
         rank = seniority_ranks(submission, results.payments.clusters.lot)
         payee = results.payees.group[self.owner]
         rows = [self.row.get(name, -1) for name in names]
         drawn = Ranked(
             np.array(
                 [
-                    submission.vectors[row] if row >= 0 else self.fakes[name].vector
+                    vectors[row] if row >= 0 else self.fakes[name].vector
                     for name, row in zip(names, rows, strict=True)
                 ]
-            ).reshape(len(names), submission.vectors.shape[1]),
+            ).reshape(len(names), vectors.shape[1]),
             np.array([rank[row] if row >= 0 else len(rank) for row in rows], dtype=np.int64),
             np.array([payee[row] if row >= 0 else -1 for row in rows], dtype=np.int64),
         )
-        near, cosine = nearest_others(Ranked(submission.vectors, rank, payee), drawn, NEAREST)
+        near, cosine = nearest_others(Ranked(vectors, rank, payee), drawn, NEAREST)
         return dict(zip(names, near, strict=True)), dict(zip(names, cosine, strict=True))
 
     def unit(self, name: str) -> Row:

@@ -1,0 +1,30 @@
+"""Before the stages, compare: what similarity evidence sees of units, and of the operator's rows.
+
+An embedding that the submission brings; else what the utility's learner compares of features (`Learner.compared`).
+Coverage of a table goes by standardised features, and so must evidence: in columns of very unequal spread the cosine
+of raw numbers tells hardly any two units apart, and no threshold would tie a copy without tying strangers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.units.submission import Submission
+
+
+def compared(submission: Submission, utility: UtilityOracle) -> tuple[Submission, UtilityOracle]:
+    """The submission and the utility with what evidence compares as embeddings, where that is not the features.
+
+    For evidence alone: what is paid for, and what records hold, are the units as they were submitted.
+    """
+    if submission.embedding is not None:
+        return submission, utility
+    vectors = utility.compared(submission.features)
+    if vectors is submission.features:
+        return submission, utility
+    reference = utility.reference
+    if reference is not None:
+        reference = replace(reference, embedding=utility.compared(reference.features))
+    judging = utility.judging_by(utility.compared(utility.features), reference)
+    return replace(submission, embedding=vectors), judging
