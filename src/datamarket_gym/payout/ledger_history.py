@@ -1,7 +1,8 @@
 """Whether a ledger's tables say what its history says, and whether its own rules are still in the file.
 
 Whoever holds the file can write anything into it: the rules stop mistakes, and this finds what was changed without
-changing all of it. What was published (the manifest's hash, the plan's, what the beacon would be) is what an operator cannot change.
+changing all of it. What an operator cannot change is what was published: the hashes of the manifest and of the plan,
+and what the beacon would be.
 """
 
 from __future__ import annotations
