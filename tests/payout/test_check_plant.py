@@ -53,17 +53,17 @@ def test_fakes_are_draws_of_payees_who_are_not_there(run):
     assert 6 <= len(fakes) < 6 + drawn.checks
     assert all(fake.planted for fake in fakes)
     assert not {fake.payee for fake in fakes} & set(inputs.identities)
-    assert not {fake.unit for fake in fakes} & set(inputs.ids)
+    assert not {fake.unit for fake in fakes} & {draw.unit for draw in drawn.draws}
     assert len({fake.unit for fake in fakes}) == len(fakes)
     assert [fake.row for fake in fakes] == list(range(len(inputs.ids), len(inputs.ids) + len(fakes)))
     # by the pattern of the run's own names, in as many draws a payee, at amounts like those drawn
     assert all(re.fullmatch(r"seller \d+|thi.+", fake.payee) for fake in fakes)
-    assert all(re.fullmatch(r"u\d+", fake.unit) for fake in fakes)
+    assert {fake.unit for fake in fakes} <= set(inputs.ids)
     assert set(Counter(fake.payee for fake in fakes).values()) <= set(
         Counter(draw.payee for draw in drawn.draws).values()
     )
     low, high = min(d.amount for d in drawn.draws), max(d.amount for d in drawn.draws)
-    assert all(0.6 * low <= fake.amount <= 1.25 * high for fake in fakes)
+    assert all(0.5 * low <= fake.amount <= 2.0 * high for fake in fakes)
 
 
 def test_amounts_of_a_made_up_payee_could_be_true(run):
@@ -72,8 +72,48 @@ def test_amounts_of_a_made_up_payee_could_be_true(run):
     assert len({fake.amount for fake in fakes}) == len(fakes) >= 40
     for payee in {fake.payee for fake in fakes}:
         mine = [fake for fake in fakes if fake.payee == payee]
-        assert sum(fake.share for fake in mine) <= 1.0
+        assert sum(fake.share for fake in mine) <= 1.0 + 1e-9
         assert np.ptp([fake.amount / fake.share for fake in mine]) < 1e-6  # parts of one pay
+
+
+def test_who_lives_by_one_unit_or_by_all_that_were_drawn_gets_a_double_who_does(run):
+    drawn = draws_of(run)
+    first = drawn.draws[0]
+    drawn.draws = [replace(first, share=1.0)]
+    assert {fake.share for fake in planted(run, drawn, 4, drawn.beacon)} == {1.0}
+    (run / "checks" / "planted.json").unlink()
+    drawn.draws = [
+        replace(draw, share=s, amount=9 * s)
+        for draw, s in zip(draws_of(run).draws, (0.2, 0.3, 0.5), strict=False)
+    ]
+    for payee in {fake.payee for fake in planted(run, drawn, 9, drawn.beacon)}:
+        shares = [fake.share for fake in planted_before(run) if fake.payee == payee]
+        assert sum(shares) == pytest.approx(1.0, abs=1e-12)
+        assert not set(shares) & {0.2, 0.3, 0.5}
+
+
+def test_names_of_fakes_stand_once_on_the_page_and_lie_in_the_range_of_the_others(run, monkeypatch):
+    whole = planted_run(run, monkeypatch, n=9)
+    write_checks_page(run, whole)
+    page = (run / "checks.html").read_text(encoding="utf-8")
+    articles = dict(re.findall(r'<article class="check" id="check-(\d+)">(.*?)</article>', page, re.S))
+    shown = [text for number, text in articles.items()]
+    numbers = [int(draw.unit[1:]) for draw in whole.draws if not draw.planted]
+    for draw in whole.draws:
+        if draw.planted:
+            assert sum(re.search(rf"\b{draw.unit}\b", text) is not None for text in shown) == 1
+            assert 0 <= int(draw.unit[1:]) < len(results_of(run).inputs.ids)
+    assert len(numbers) > 3
+
+
+def test_a_fake_that_was_once_taken_for_genuine_was_not_found(run, monkeypatch):
+    """Who corrects answers may have looked into planted.json."""
+    whole = planted_run(run, monkeypatch)
+    fakes = [draw.number for draw in whole.draws if draw.planted]
+    keep_outcomes(run, [CheckAnswer(n, "genuine") for n in fakes[:3]])
+    keep_outcomes(run, [CheckAnswer(n, "unanswered") for n in fakes[3:]])
+    keep_outcomes(run, [CheckAnswer(n, "false") for n in fakes], correct=True)
+    assert measured_power(run) == (len(fakes) - 3, len(fakes))
 
 
 def test_the_number_is_rounded_up_to_whole_payees(run):
@@ -124,7 +164,13 @@ def test_what_the_evidence_would_catch_is_not_planted(tmp_path):
 def test_numbers_are_written_like_the_others():
     real = np.array([[1.0, 0.25, 0.1234567], [3.0, 0.5, 0.7654321], [2.0, 0.75, -0.5]])
     made = as_written(np.array([[2.4, 0.333333, 0.2222222], [99.0, -1.0, 9.0]]), real)
-    assert made.tolist() == [[2.0, 0.33, 0.2222222], [3.0, 0.25, 0.7654321]]
+    assert made[0].tolist() == [2.0, 0.33, pytest.approx(0.2222222)]
+    assert made[1, :2].tolist() == [3.0, 0.5]  # 99 and -1, folded back
+    many = as_written(np.random.default_rng(0).normal(0, 9, (1000, 3)), real)
+    assert (many >= real.min(axis=0)).all()
+    assert (many <= real.max(axis=0)).all()
+    ends = (many[:, 2] == real[:, 2].min()) | (many[:, 2] == real[:, 2].max())
+    assert not ends.any()  # nothing piles up at the ends of a column
 
 
 def test_texts_are_spliced_and_paraphrased(tmp_path):
@@ -268,7 +314,9 @@ def test_names_are_made_up_by_the_pattern_and_never_taken():
     people = ["Anna Berg", "Ben Diaz", "Cleo Fox"]
     for names, pattern in (
         (people, r"(Anna|Ben|Cleo) (Berg|Diaz|Fox)"),
-        ([f"seller {i}" for i in range(9)], r"seller \d+"),
+        ([f"seller {i}" for i in range(9)], r"seller (9|1\d)"),
+        ([f"seller {i}" for i in range(0, 99, 3)], r"seller \d\d?"),
+        ([f"p{i:03d}" for i in (3, 11, 17)], r"p0[01]\d"),
         (["\u202eevil", "ok-7"], r"ok-\d+"),
         (["\u202eevil"], r"payee \d+"),
         (["kim"], r"kiim|kim \d+"),

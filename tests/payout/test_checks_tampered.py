@@ -152,8 +152,10 @@ def test_a_run_that_says_it_took_the_place_of_another_is_held_against_it(at, tmp
     folder = at("superseded")
     place = tmp_path / "place"
     with closing(sqlite3.connect(folder / ledger.NAME)) as connection:
+        find = "SELECT sql FROM sqlite_master WHERE name = 'superseded_once'"
+        (rule,) = connection.execute(find).fetchone()
         connection.executescript(
-            f"DROP TRIGGER superseded_once; UPDATE superseded SET place = '{place}'"
+            f"DROP TRIGGER superseded_once; UPDATE superseded SET place = '{place}'; {rule}"
         )
     assert bad(folder) == []  # it may have been moved
     shutil.copytree(at("paid"), place)

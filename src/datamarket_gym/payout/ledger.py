@@ -53,7 +53,7 @@ def draft(
 
     A run that is there already stays as it is.
     """
-    with opened(folder / NAME) as connection, transaction(connection):
+    with opened(folder / NAME, new=True) as connection, transaction(connection):
         for statement in statements():
             connection.execute(statement)
         known = record_of(connection)

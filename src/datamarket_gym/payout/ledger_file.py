@@ -46,7 +46,10 @@ CREATE TRIGGER IF NOT EXISTS runs_move BEFORE UPDATE ON runs
   WHEN NOT (
       (OLD.state = 'draft' AND NEW.state = 'approved' AND NOT EXISTS (
         SELECT 1 FROM checking WHERE run = OLD.run AND (asked > 0 OR beacon IS NOT NULL)))
-      OR (OLD.state = 'draft' AND NEW.state IN ('checked', 'superseded'))
+      OR (OLD.state = 'draft' AND NEW.state = 'checked' AND EXISTS (
+        SELECT 1 FROM history WHERE run = OLD.run AND event = 'checked'))
+      OR (OLD.state = 'draft' AND NEW.state = 'superseded' AND EXISTS (
+        SELECT 1 FROM superseded WHERE run = OLD.run))
       OR (OLD.state = 'checked' AND NEW.state = 'approved')
       OR (OLD.state = 'approved' AND NEW.state = 'paid'))
     OR OLD.run != NEW.run OR OLD.amount != NEW.amount OR OLD.currency != NEW.currency
@@ -119,8 +122,10 @@ class DrawRecord:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file, for as long as the block lasts; what SQLite refuses is an error of ours."""
+def opened(path: Path, new: bool = False) -> Iterator[sqlite3.Connection]:
+    """The file, for as long as the block lasts; what SQLite refuses is an error of ours. Made only where ``new``."""
+    if not new and not path.is_file():
+        raise DataMarketError(f"{str(path.parent)!r} holds no payout run; check the path")
     try:
         with closing(sqlite3.connect(path, timeout=_WAIT, isolation_level=None)) as connection:
             connection.execute("PRAGMA foreign_keys = ON")

@@ -20,6 +20,7 @@ from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.checks.agreement import agreements
 from datamarket_gym.payout.ledger_file import Record
+from datamarket_gym.payout.ledger_history import contradictions
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import OUTPUTS, read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
@@ -59,6 +60,8 @@ def verify(
         checks.append(Check("manifest and ledger", same, detail))
     if all(check.good for check in checks):
         checks += _sums(folder, manifest)
+        wrong = "; ".join(contradictions(folder, manifest))
+        checks.append(Check("ledger and its history", not wrong, wrong or "as noted"))
         checks += [Check(*found) for found in agreements(folder)]
     if recompute and record is not None:
         places = _places(record, submissions, validation, reference)

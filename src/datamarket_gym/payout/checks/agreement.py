@@ -36,7 +36,7 @@ def agreements(run: Path) -> Iterator[Finding]:
     if plan is None:
         return
     path = run / PLAN
-    same = path.is_file() and path.read_text(encoding="utf-8") == plan
+    same = _holds(path, plan)
     yield (
         PLAN,
         same,
@@ -56,6 +56,11 @@ def agreements(run: Path) -> Iterator[Finding]:
         yield from _answers(run, drawn)
 
 
+def _holds(path: Path, text: str) -> bool:
+    """Whether a file holds a text, to the byte; damaged files hold whatever."""
+    return path.is_file() and path.read_bytes() == text.encode()
+
+
 def _certificate(run: Path) -> Iterator[Finding]:
     """The certificate of a run that is checked, worked out again."""
     from datamarket_gym.payout.checks.certificate import FILE, settled_certificate
@@ -63,9 +68,7 @@ def _certificate(run: Path) -> Iterator[Finding]:
     if not any(event == "checked" for _, event, _, _ in ledger.read_history(run)):
         return
     try:
-        same = (run / FILE).is_file() and (run / FILE).read_text(
-            encoding="utf-8"
-        ) == settled_certificate(run)
+        same = _holds(run / FILE, settled_certificate(run))
         yield (
             FILE,
             same,
@@ -76,8 +79,7 @@ def _certificate(run: Path) -> Iterator[Finding]:
 
 
 def _drawn_as_said(run: Path, drawn: DrawnChecks) -> Finding:
-    path = run / CHECKS
-    same = path.is_file() and path.read_text(encoding="utf-8") == checks_text(drawn)
+    same = _holds(run / CHECKS, checks_text(drawn))
     wrong = "missing, or not what the manifest, the plan and the beacon come to: draw again with the same beacon"
     return CHECKS, same, f"{len(drawn.draws)} checks, drawn again under the beacon" if same else wrong
 

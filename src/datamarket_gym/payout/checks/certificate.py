@@ -53,8 +53,8 @@ def certificate_of(run: Path, checks: Checks) -> Deterrence:
     found, planted = planted_so_far(run)
     if planted and not found:
         raise DataMarketError(
-            f"none of {planted} planted fakes was found, so that passing such checks says nothing: look at the units "
-            "again, and record with --correct"
+            f"none of {planted} planted fakes was found, so that passing such checks says nothing: pay again into "
+            "another folder, and have the units of a new draw looked at more closely"
         )
     measured = Planted(found=found, planted=planted) if planted else None
     return certified_checks(

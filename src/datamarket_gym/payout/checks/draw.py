@@ -110,7 +110,7 @@ def read_checks(run: Path) -> DrawnChecks:
         raise RunError(
             f"{str(path)!r} is missing; draw again with the same beacon, which writes it again"
         )
-    if path.read_text(encoding="utf-8") != checks_text(drawn):
+    if path.read_bytes() != checks_text(drawn).encode():
         raise RunError(
             f"{str(path)!r} was changed after the draw; delete it and draw again with the same beacon"
         )

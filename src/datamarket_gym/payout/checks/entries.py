@@ -118,8 +118,8 @@ def mark_checked(folder: Path, detail: str, by: str | None = None) -> bool:
         if record.state in ("checked", *APPROVED):
             return False
         require_draft(record, "checked")
-        connection.execute("UPDATE runs SET state = 'checked' WHERE run = ?", (record.run,))
         note(connection, record.run, "checked", by, detail)
+        connection.execute("UPDATE runs SET state = 'checked' WHERE run = ?", (record.run,))
     return True
 
 

@@ -27,6 +27,7 @@ from datamarket_gym.world.attacks import augment, paraphrase
 
 COPY, MIXTURE, RELABELLED = "copy", "mixture", "relabelled"
 _NOISE = (0.6, 1.0, 1.5, 2.0)  # standard deviations of a label's units, one round after the other
+_ROUNDS = 4  # in which what is still missing is tried again
 _DECIMALS = 4  # columns that are written with so few are written so in fakes, too
 
 
@@ -57,7 +58,7 @@ def make_fakes(
     kinds = workshop.kinds()
     for place, how in enumerate(kinds):  # what one kind cannot give is left to those that follow
         made += workshop.some(how, -(-(count - len(made)) // (len(kinds) - place)))
-    for how in kinds:
+    for how in kinds * _ROUNDS:
         if len(made) < count:
             made += workshop.some(how, count - len(made))
     if len(made) < count:
@@ -212,8 +213,13 @@ def spliced(first: str, second: str) -> str:
 
 
 def as_written(made: Features, real: Features) -> Features:
-    """Numbers within the range of each column, with no more decimals than it has: 3.1415 among counts stands out."""
-    out = np.clip(made, real.min(axis=0), real.max(axis=0))
+    """Numbers within the range of each column, with no more decimals than it has: 3.1415 among counts stands out.
+
+    What lies beyond is folded back: cut off, fakes would be those that hold a column's largest number.
+    """
+    low, wide = real.min(axis=0), np.ptp(real, axis=0)
+    turn = np.where(wide > 0, 2 * wide, 1.0)
+    out = np.clip(low + wide - np.abs((made - low) % turn - wide), low, low + wide)
     for decimals in range(_DECIMALS, -1, -1):
         short = (np.round(real, decimals) == real).all(axis=0)
         out[:, short] = np.round(out[:, short], decimals)

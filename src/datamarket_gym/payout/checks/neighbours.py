@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
 
+NEAREST = 3
+"""So many stand beside each unit on the page."""
 _BLOCK = 2048
 _MOST = 64  # candidates of a row in a block: of more that are equally near the earliest are kept
 

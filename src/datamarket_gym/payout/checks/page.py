@@ -19,7 +19,7 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.checks.contents import UnitContent, shown, side_for, unit_contents
 from datamarket_gym.payout.checks.draw import ASKED, Draw, DrawnChecks
-from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
+from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_others
 from datamarket_gym.payout.checks.sealed import PlantedFake, read_plants
 from datamarket_gym.payout.explain import finished_results
 from datamarket_gym.payout.inputs import utility_oracle
@@ -31,7 +31,6 @@ from datamarket_gym.payout.verify import places_of
 from datamarket_gym.pipeline.compare import compared
 
 NAME = "checks.html"
-NEAREST = 3
 _LONGEST, _LONGEST_NEAR = 1600, 400  # characters of a text
 _OPEN = 3  # so many payees are unfolded at once
 
@@ -113,7 +112,7 @@ class _Beside:
             raise DataMarketError(
                 f"the drawn unit {visible(unknown[0])!r} is not a unit of the run; draw again"
             )
-        self.row = {name: place[name] for name in names if name in place}
+        self.row = {name: place[name] for name in names if name not in fakes}
         self.near, self.cosine = self._nearest(names)
         rows = {*self.row.values(), *(int(u) for near in self.near.values() for u in near if u >= 0)}
         self.contents = unit_contents(results, places, rows)

@@ -19,15 +19,19 @@ import numpy as np
 
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
 from datamarket_gym.payout.checks.fakes import FalseUnit, make_fakes
-from datamarket_gym.payout.checks.made_up import made_up_name, made_up_unit
-from datamarket_gym.payout.checks.record import answers_of
+from datamarket_gym.payout.checks.made_up import made_up_name, made_up_unit, named_after
+from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_others
+from datamarket_gym.payout.checks.record import answers_of, ever_answered
 from datamarket_gym.payout.checks.sealed import PlantedFake, SealedPlants, read_plants, write_plants
 from datamarket_gym.payout.explain import finished_results
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import places_of
+
+_NOTHING = 1e-9  # of a payee's pay: its units are all drawn
 
 
 def planted(
@@ -73,11 +77,15 @@ def mixed(draws: Sequence[Draw], fakes: Sequence[Draw]) -> list[Draw]:
 def measured_power(run: Path) -> tuple[int, int]:
     """(found, planted): how many planted fakes were answered with ``false``, and how many there are.
 
-    One that was not answered, or for which nothing came back, was not found.
+    One that was not answered, or for which nothing came back, was not found; nor was one that was ever taken for
+    genuine, whatever the correction says: who corrects may know by then which were planted.
     """
-    answers = answers_of(run)
+    answers, missed = answers_of(run), ever_answered(run, "genuine")
     fakes = [draw for draw in read_checks(run).draws if draw.planted]
-    found = sum(draw.number in answers and answers[draw.number].outcome == "false" for draw in fakes)
+    found = sum(
+        draw.number in answers and answers[draw.number].outcome == "false" and draw.number not in missed
+        for draw in fakes
+    )
     return found, len(fakes)
 
 
@@ -87,20 +95,21 @@ def _made(results: Results, places: Places, drawn: DrawnChecks, n: int, beacon: 
     by_payee: dict[str, list[Draw]] = {}
     for draw in drawn.draws:
         by_payee.setdefault(draw.payee, []).append(draw)
-    groups: list[list[tuple[float, float]]] = []
-    while sum(map(len, groups)) < n:
-        groups.append(_amounts(list(by_payee.values()), rng))
-    fakes = iter(make_fakes(results, places, sum(map(len, groups)), rng))
-    payees, names = set(results.names), _Names(results, rng)
+    groups: list[tuple[str, list[tuple[float, float]]]] = []
+    while sum(len(group) for _, group in groups) < n:
+        model = list(by_payee)[int(rng.integers(len(by_payee)))]
+        groups.append((model, _amounts(by_payee[model], rng)))
+    fakes = make_fakes(results, places, sum(len(group) for _, group in groups), rng)
+    payees, names = set(results.names), _Names(results, drawn, fakes, rng)
     made: list[PlantedFake] = []
-    for group in groups:
+    for model, group in groups:
         payee = made_up_name(list(by_payee), payees, rng)
         payees.add(payee)
         for amount, share in group:
-            fake = next(fakes)
+            fake = fakes[len(made)]
             made.append(
                 PlantedFake(
-                    payee, names.of(fake, payee), len(results.inputs.ids) + len(made), amount, share, fake.how,
+                    payee, names.of(fake, payee, model), len(results.inputs.ids) + len(made), amount, share, fake.how,
                     [results.inputs.ids[row] for row in fake.of], fake.label, fake.features.tolist(),
                     fake.vector.tolist(), fake.text, fake.encoded_image,
                 )
@@ -108,23 +117,30 @@ def _made(results: Results, places: Places, drawn: DrawnChecks, n: int, beacon: 
     return SealedPlants(drawn.run, beacon, n, nonce, made)
 
 
-def _amounts(payees: list[list[Draw]], rng: np.random.Generator) -> list[tuple[float, float]]:
+def _amounts(model: list[Draw], rng: np.random.Generator) -> list[tuple[float, float]]:
     """What the units of a made-up payee earn and their parts of its pay, like the draws of a real one.
 
-    Each is a little less than what it is like, so that no two are the same and the parts stay below 1 in all.
+    The parts, and what is left of the pay, are each made larger or smaller, and add up to 1 again: all units of
+    somebody who has few of them are drawn, and then nothing is left.
     """
-    model = payees[int(rng.integers(len(payees)))]
-    whole = float(rng.uniform(0.8, 1.25))
-    parts = rng.uniform(0.8, 1.0, len(model)).tolist()
-    return [
-        (whole * part * draw.amount, part * draw.share) for part, draw in zip(parts, model, strict=True)
-    ]
+    parts = {draw.unit: draw.share for draw in model}
+    pay = float(rng.uniform(0.8, 1.25)) * model[0].amount / model[0].share
+    left = 1.0 - sum(parts.values())
+    weight = np.array([*parts.values(), left if left > _NOTHING else 0.0])
+    weight *= rng.uniform(0.8, 1.25, len(weight))
+    changed = dict(zip(parts, (weight / weight.sum()).tolist(), strict=False))
+    return [(pay * changed[draw.unit], changed[draw.unit]) for draw in model]
 
 
 class _Names:
-    """Names for fakes by the pattern of units that have their label."""
+    """Names for fakes: those of units of the run that nobody who checks gets to see, so that no number is out of range.
 
-    def __init__(self, results: Results, rng: np.random.Generator) -> None:
+    Of the payee that the made-up one is modelled on, as far as it has any, and of units that have the fake's label.
+    """
+
+    def __init__(
+        self, results: Results, drawn: DrawnChecks, fakes: Sequence[FalseUnit], rng: np.random.Generator
+    ) -> None:
         inputs = results.inputs
         self.ids, self.identities, self.owner, self.rng = (
             inputs.ids,
@@ -132,15 +148,46 @@ class _Names:
             inputs.owner,
             rng,
         )
+        self.payee = np.array([inputs.identities[c] for c in results.payees.group])[inputs.owner]
         self.taken = {*inputs.ids, *inputs.aside}
-        labels, code = np.unique(inputs.submission.label, return_inverse=True)
-        self.code, self.labels = code, {str(label): i for i, label in enumerate(labels.tolist())}
+        self.free = np.ones(len(inputs.ids), dtype=bool)
+        self.free[_shown(results, drawn, fakes)] = False
+        self.label = inputs.submission.label.astype(str)
 
-    def of(self, fake: FalseUnit, payee: str) -> str:
-        """A name that no unit has."""
-        alike = np.flatnonzero(self.code == self.labels[fake.label])
-        row = int(alike[self.rng.integers(len(alike))])
-        owner = self.identities[self.owner[row]]
-        name = made_up_unit(self.ids[row], owner, payee, self.taken, self.rng)
+    def of(self, fake: FalseUnit, payee: str, model: str) -> str:
+        """A name that stands on the page once."""
+        alike = self.label == fake.label
+        theirs = self.payee == model
+        for pool in (
+            theirs & alike & self.free,
+            alike & self.free,
+            theirs & self.free,
+            self.free,
+            alike,
+        ):
+            if pool.any():
+                rows = np.flatnonzero(pool)
+                break
+        row = int(rows[self.rng.integers(len(rows))])
+        owner, name = self.identities[self.owner[row]], self.ids[row]
+        if not self.free[row] or named_after(name, owner):
+            name = made_up_unit(name, owner, payee, self.taken, self.rng)
+        self.free[row] = False
         self.taken.add(name)
         return name
+
+
+def _shown(results: Results, drawn: DrawnChecks, fakes: Sequence[FalseUnit]) -> list[int]:
+    """The units that the page shows: those drawn, and what is nearest to each, or to a fake."""
+    submission = results.inputs.submission
+    payee = results.payees.group[results.inputs.owner]
+    rank = seniority_ranks(submission, results.payments.clusters.lot)
+    place = {name: i for i, name in enumerate(results.inputs.ids)}
+    rows = np.array([place[draw.unit] for draw in drawn.draws], dtype=np.int64)
+    made, last = np.array([fake.vector for fake in fakes]), np.full(len(fakes), len(rank))
+    units = Ranked(submission.vectors, rank, payee)
+    near = [
+        nearest_others(units, Ranked(submission.vectors[rows], rank[rows], payee[rows]), NEAREST)[0],
+        nearest_others(units, Ranked(made, last, np.full(len(fakes), -1)), NEAREST)[0],
+    ]
+    return sorted({*rows.tolist(), *(int(u) for part in near for u in part.ravel() if u >= 0)})

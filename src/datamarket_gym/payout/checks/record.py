@@ -118,6 +118,12 @@ def answers_of(run: Path) -> dict[int, CheckAnswer]:
     return {answer.number: answer for answer in _history(run, read_checks(run))}
 
 
+def ever_answered(run: Path, outcome: str) -> frozenset[int]:
+    """The draws that were answered so at any time, corrected or not."""
+    history = _history(run, read_checks(run))
+    return frozenset(answer.number for answer in history if answer.outcome == outcome)
+
+
 def _columns(table: Table, wanted: dict[str, str]) -> dict[str, Any]:
     single, _ = table.read(list(wanted.values()))
     return {role: single[name] for role, name in wanted.items()}

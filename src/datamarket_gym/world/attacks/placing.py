@@ -128,7 +128,7 @@ class Squat(Attack):
 
 def _unasked(label: NDArray[Any], count: int) -> NDArray[Any]:
     """A label after all that there are."""
-    last = label.max()
+    last = max(label.tolist())  # numpy has no maximum of texts
     return np.full(count, f"{last}~" if label.dtype.kind == "U" else last + 1)
 
 
