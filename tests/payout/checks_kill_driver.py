@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import sys
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import jinja2  # noqa: F401  imported here once instead of in every child
@@ -124,15 +125,17 @@ def main():
     tossed = tried(planned, draw, seen, "draw", few=False)
     planting = shutil.copytree(run, base / "planting")
     make_plan(planting, Wishes(announce="block 1", plant=3), "A")
-    for number in range(16):  # fakes are made under a nonce: each draw has its own, and keeps it
+    for number in count():  # fakes are made under a nonce: each draw has its own, and keeps it
         copy = shutil.copytree(planting, base / f"planted-{number}")
-        killed = child(partial(draw, copy), number)
+        if not child(partial(draw, copy), number):
+            break
+        seen["kills"] += 1
         sealed = copy / "checks" / "planted.json"
         before = sealed.read_bytes() if sealed.exists() else None
         draw(copy)
         if before not in (None, sealed.read_bytes()) or [c.what for c in verify(copy) if not c.good]:
             seen["different"].append(["planted", number])
-        seen["kills"] += killed
+    seen["moments"]["planted"] = number
     answered(shutil.copytree(tossed, base / "good"))
     good, bad = base / "good-outcomes.csv", base / "bad-outcomes.csv"
     bad.write_text(good.read_text().replace("genuine", "false", 3))

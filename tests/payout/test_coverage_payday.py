@@ -232,7 +232,7 @@ def test_explain_and_the_console_say_what_is_paid_for(tmp_path):
 def test_one_class_can_be_paid(tmp_path):
     columns, held = units(), validation()
     columns["label"], held["label"] = np.zeros_like(columns["label"]), np.zeros_like(held["label"])
-    found = cents(run(tmp_path, columns, held, audit=True))
+    found = cents(run(tmp_path, columns, held, audit=True))  # the red team plays on one class, too
     assert sum(found.values()) == 100_000
     assert min(found.values()) > 0
     assert warned(tmp_path / "run") == ["loses_half"]

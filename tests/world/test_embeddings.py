@@ -67,6 +67,11 @@ def test_one_array_of_several(tmp_path):
     assert load_embeddings(tmp_path / "e.npz").label.dtype == np.int64
 
 
+def test_labels_may_be_called_as_in_tables(tmp_path):
+    np.savez(tmp_path / "validation.npz", features=np.eye(2), label=np.array([7, 8]))
+    assert load_embeddings(tmp_path / "validation.npz").label.tolist() == [7, 8]
+
+
 def test_a_missing_label_is_named(tmp_path):
     pq.write_table(pa.table({"embedding": [[1.0], [2.0]], "label": [1, None]}), tmp_path / "e.parquet")
     with pytest.raises(SubmissionError, match="'label' is empty in row 1"):

@@ -11,10 +11,14 @@ import base64
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datamarket_gym.payout.warnings import StandingWarning
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 Row = dict[str, Any]
 
@@ -61,6 +65,18 @@ def render(page: PayoutPage) -> str:
 
 def filled(template: str, page: Any, style: str, scripts: list[str], charts: str = "") -> str:
     """A page by a template that escapes what is put in; only the given scripts can run in it, by their hashes."""
+    return _template(template).render(
+        page=page,
+        style=style,
+        scripts=scripts,
+        hashes=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
+        charts=charts,
+    )
+
+
+@lru_cache
+def _template(name: str) -> Template:
+    """A template, compiled once."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -70,13 +86,7 @@ def filled(template: str, page: Any, style: str, scripts: list[str], charts: str
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(
-        page=page,
-        style=style,
-        scripts=scripts,
-        hashes=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
-        charts=charts,
-    )
+    return environment.get_template(name)
 
 
 def template_text(name: str) -> str:

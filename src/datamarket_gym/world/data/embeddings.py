@@ -48,7 +48,7 @@ class Embeddings:
 
 
 def load_embeddings(path: Path) -> Embeddings:
-    """Embeddings from ``.npz`` (embeddings, labels, split), ``.npy`` or a table (embedding, label)."""
+    """Embeddings from ``.npz`` (embeddings, labels or label, split), ``.npy`` or a table (embedding, label)."""
     file, member = file_and_member(str(path))
     return _from_arrays(file, member) if ending(file) in ENDINGS else _from_table(file)
 
@@ -75,8 +75,9 @@ def _from_table(path: Path) -> Embeddings:
 def _from_arrays(path: Path, member: str) -> Embeddings:
     file = ArrayFile.open(path)
     vectors = file.matrix(member or ("embeddings" if "embeddings" in file.names else ""))
-    rest = {name: file.read(name) for name in ("labels", "split", "identity") if name in file.names}
-    split, label = rest.get("split"), rest.get("labels")
+    named = ("labels", "label", "split", "identity")
+    rest = {name: file.read(name) for name in named if name in file.names}
+    split, label = rest.get("split"), rest.get("labels", rest.get("label"))
     train = None if split is None else (split == "train" if split.dtype.kind == "U" else split == 0)
     if label is not None and label.dtype.kind == "u":
         label = label.astype(np.int64)
