@@ -4,6 +4,7 @@ A child dies just before or just after a rename or a commit to the ledger: there
 it saw as JSON. A program of its own, so that the package is imported once and children start at once.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -74,7 +75,7 @@ def child(work, number, told=None):
 def left(folder):
     """All that lasts of a run: files without those that name a nonce, and the history without times."""
     files = {
-        str(path.relative_to(folder)): path.read_bytes().hex()
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name not in ("ledger.sqlite", "planted.json", ".lock")
     }
