@@ -7,14 +7,14 @@ and over the first two providers of each. None of these forges a clock or has se
   turned to a cosine just below theta, under another;
 - heirs: seven further names, each later than the one before, with the same copies. They are tied and earn nothing
   until the names before them have failed and their units are gone;
-- sacrificed: ten such copies of each unit of the classes of which one has less than the others, under a name that fails. The
-  payday takes out what was found and lets the rest dilute on, unpaid: shares of a fixed pot where what was forfeited
-  is divided among the others, and where it is kept. (Units that were found are not taken out here; they are three.)
+- sacrificed: ten such copies of each unit of the classes of which one has less than the others, under a name that
+  fails. The payday takes out what was found and lets the rest dilute on, unpaid: shares of a fixed pot where what was
+  forfeited is divided among the others, and where it is kept. (What was found, three units, is not taken out here.)
 - first: own units alone, before everybody's;
 - squatters: the same, then means of twenty own units of a class under a label that nobody asks for, before all others';
 - a crowd: units at a cosine of 0.8 or 0.9 with leaked validation rows (a quarter of them leaked), under such a label,
   later than all others, which lift theta: the higher of the two;
-- nothing tied: identical units alone are tied, which no crowd can exceed.
+- nothing tied: what honest ties cost, were identical units alone tied.
 
 Usage: python benchmarks/coverage_holes.py [markets]
 """
@@ -80,7 +80,10 @@ def copies(theta: float, each: int, names: int, *, elsewhere: bool) -> Callable[
         rows = np.tile(rows, each)
         features = turned(own.honest.features[rows], theta - BELOW, own.rng("turned"))
         late = own.honest.times.max() + 1 + np.linspace(0, 0.9, len(rows))
-        return [Block(0, own.rows), *(block(own, k + 1, rows, features, time=late + k) for k in range(names))]
+        return [
+            Block(0, own.rows),
+            *(block(own, k + 1, rows, features, time=late + k) for k in range(names)),
+        ]
 
     return made
 
@@ -185,10 +188,12 @@ def trials(domain: str, markets: int) -> list[dict[str, float]]:
 
 def main() -> None:
     """Print the table."""
-    markets = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    markets = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     warnings.simplefilter("ignore")
     found = {domain: trials(domain, markets) for domain in DOMAINS}
-    print(f"| {markets} markets, 2 providers of each | {' | '.join(DOMAINS)} |\n|---|{'---|' * len(DOMAINS)}")
+    print(
+        f"| {markets} markets, 2 providers of each | {' | '.join(DOMAINS)} |\n|---|{'---|' * len(DOMAINS)}"
+    )
     for row in found[DOMAINS[0]][0]:
         cells = [[each[row] for each in found[domain]] for domain in DOMAINS]
         print(f"| {row} | {' | '.join(f'{np.mean(c):.3f} ({max(c):.3f})' for c in cells)} |")

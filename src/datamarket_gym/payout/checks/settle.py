@@ -167,9 +167,7 @@ def forfeited_by(run: Path, manifest: dict[str, Any], failed: Sequence[str]) -> 
     for name, balance in opening.items():
         if payee.get(name) in old:
             old[payee[name]] += balance
-    return sum(
-        max(0, p.paid - max(0, old[p.name])) for p in paid_payees(run, manifest) if p.name in old
-    )
+    return sum(max(0, p.paid - max(0, old[p.name])) for p in paid_payees(run, manifest) if p.name in old)
 
 
 def _require_place(run: Path, out: Path) -> None:
