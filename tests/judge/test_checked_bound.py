@@ -178,3 +178,20 @@ def test_what_of_a_name_is_for_genuine_units():
     assert NamePay(total=2.0, positive=5.0, false=0.0, genuine=3.0, largest=5.0).own == 2.0
     below = NamePay(total=-1.0, positive=1.0, false=0.0, genuine=0.5, largest=1.0)
     assert (below.due, below.own) == (0.0, 0.0)
+
+
+def test_of_a_fixed_pot_a_name_made_to_fail_may_pay():
+    """Its false units dilute the others until all of them are found: the pot that it forfeits goes to who is left."""
+    market = ProviderMarket.from_task(
+        Synthetic(n_providers=4, per_provider=10, validation=40, features=8, informative=4, classes=4), 1
+    )
+    steal = "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.5, victims=3, names=1)"
+    played, honest = attacked(market, steal, Utility.paying(), UNTIED)
+    paid = UNTIED.pay(played.profile.submission, played.utility)
+    mine, lost = paid.total(["provider_0"]), paid.total(["provider_0~1"])
+    found = played.expected(Checks(3, 1.0))  # the further name holds nothing but false units: it fails
+    assert found.pay == pytest.approx(honest)
+    stays = mine / (paid.totals.sum() - lost)
+    pot = UNTIED.pay(market.honest.submission, played.utility).totals.sum()
+    assert stays > 1.05 * honest / pot
+    assert found.share == pytest.approx(stays)

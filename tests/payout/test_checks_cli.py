@@ -82,6 +82,18 @@ def test_somebody_fails(folder):
     assert "fell on units that are listed, or were answered for, already" in done
 
 
+def test_forfeits_are_kept_when_that_is_said(folder):
+    typed("check", "plan", folder)
+    typed("check", "draw", folder, "--beacon", "0000abc")
+    typed("check", "record", folder, outcomes(folder, ("seller 1",)))
+    new = folder.parent / "new"
+    done = typed("check", "settle", folder, "--out", new, "--forfeited", "keep")
+    assert "What was not forfeited is divided among the others" in done
+    kept = json.loads((new / "manifest.json").read_text())["settles"]["kept"]
+    assert kept > 0
+    assert json.loads((new / "manifest.json").read_text())["amount"] == 100_000 - kept
+
+
 def test_unanswered_checks_count_as_false_only_when_that_is_said(folder):
     typed("check", "plan", folder)
     typed("check", "draw", folder, "--beacon", "0000abc")

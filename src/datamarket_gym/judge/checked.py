@@ -73,6 +73,10 @@ class NamePay:
 class Expected:
     """A provider's expected payment, in units of the utility and as a share of a fixed pot, and what it is made of.
 
+    Of a fixed pot what was forfeited is divided among those who are left. There it matters whether false units of
+    names that failed leave: as long as they stay they dilute the others, and the share of whoever is not diluted
+    grows. ``share`` is the larger one of all of them leaving and none.
+
     The bound that it obeys is pay <= honest pay + drafted * gap(kappa) + spill. Name j takes part in it in the market
     R in which all others pass, of which there is one at most on any path, reached with probability w_j(R):
 
@@ -156,13 +160,27 @@ class CheckedAttack:
         return Expected(
             checks=checks,
             pay=pay,
-            share=share,
+            share=max(share, self._share_where_the_rest_stays(checks)),
             spill=max(0.0, earned - max(self.honest_pay, 0.0)),
             false_share=1.0 - own / due if due > ROUNDING else 0.0,
             kappa=kappa,
             drafted=drafted,
             largest_unit=largest,
         )
+
+    def _share_where_the_rest_stays(self, checks: Checks) -> float:
+        """The expected share of the pot where an operator takes out nothing but what was found: next to nothing.
+
+        False units of names that failed go on diluting the others, and amounts, hence draws, stay as they were.
+        """
+        market = self._after(frozenset())
+        passes = {name: checks.passes(pays.drawn_false) for name, pays in market.names.items()}
+        share = 0.0
+        for caught, likely in self._outcomes(passes):
+            paid = sum(pays.due for name, pays in market.names.items() if name not in caught)
+            pot = market.pot - sum(market.names[name].due for name in caught)
+            share += likely * (paid / pot if pot > ROUNDING else 0.0)
+        return share
 
     def _outcomes(self, passes: Mapping[str, float]) -> Iterator[tuple[frozenset[str], float]]:
         """Which names fail, with what probability; impossible outcomes are left out."""
