@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from checks_files import answered, drawn, paid
+from checks_files import answered, drawn, looker, paid
 from payout_files import cents, payments, run, units, validation, warned
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
@@ -101,10 +101,40 @@ def test_the_certificate_says_what_the_checks_leave(folder):
     answered(folder)
     settle(folder)
     found = certificate(folder)
-    assert (found.per_payee, found.power, found.planted) == (3, 0.8, None)
+    assert (found.per_payee, found.power, found.planted, found.examined) == (3, 0.8, None, "anew")
+    assert found.gap == pytest.approx((1 - 0.8 / found.kappa) ** 3)
     assert found.paid == pytest.approx(1000)
     assert found.payment == pytest.approx(max(cents(folder).values()) / 100)
     assert found.payees == sum(value > 0 for value in cents(folder).values())
+
+
+def test_looks_that_stand_are_told_to_the_next_draft_and_the_certificate_says_how_units_were_examined(
+    folder,
+):
+    answered(folder, false=("seller 1",))
+    new = settle(folder, folder.parent / "new").run
+    said = json.loads((new / "manifest.json").read_text())["settles"]
+    real = [d for d in read_checks(folder).draws if d.payee != "seller 1"]
+    first = read_checks(folder)
+    assert [(x["unit"], x["by"]) for x in said["looks"]] == [
+        (d.unit, looker(folder, first, d)) for d in real
+    ]
+    found = drawn(new, "block 2", checks=12)
+    assert found.before
+    number, names = next(
+        (d.number, found.before[d.unit]) for d in found.draws if found.before.get(d.unit)
+    )
+    path = folder.parent / "again.csv"
+    path.write_text(f"number,outcome,by\n{number},genuine,{names[0]}\n")
+    with pytest.raises(DataMarketError, match=r"in an earlier draft.*--one-look"):
+        record_answers(new, path)
+    record_answers(new, path, one_look=True)
+    path.write_text("number,outcome,by\n" + "".join(f"{d.number},genuine,me\n" for d in found.draws))
+    record_answers(new, path, one_look=True)
+    assert settle(new).checked
+    assert certificate(new).examined == "once"
+    assert certificate(new).gap > 0.2**12
+    assert bad(new) == []
 
 
 def test_missing_answers_wait_unless_the_operator_says_otherwise(folder):
@@ -309,7 +339,7 @@ def test_the_carried_are_paid_by_the_next_run(payday, tmp_path):
 def test_planted_fakes_measure_the_power_and_nobody_fails_by_them(tmp_path):
     folder = paid(tmp_path)
     found = drawn(folder, plant=6)
-    fakes = [d for d in found.draws if d.planted]
+    fakes = {d.unit for d in found.draws if d.planted}
     answered(folder)
     assert settle(folder).checked
     said = certificate(folder)
@@ -322,7 +352,8 @@ def test_checks_that_find_no_planted_fake_certify_nothing(tmp_path):
     folder = paid(tmp_path)
     found = drawn(folder, plant=3)
     path = tmp_path / "outcomes.csv"
-    path.write_text("number,outcome\n" + "".join(f"{d.number},genuine\n" for d in found.draws))
+    lines = [f"{d.number},genuine,{looker(folder, found, d)}\n" for d in found.draws]
+    path.write_text("number,outcome,by\n" + "".join(lines))
     record_answers(folder, path)
     with pytest.raises(DataMarketError, match="planted fakes was found"):
         settle(folder)

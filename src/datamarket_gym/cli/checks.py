@@ -13,7 +13,7 @@ from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.checks.answers import record_answers
 from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
-from datamarket_gym.payout.checks.draw import draw_checks
+from datamarket_gym.payout.checks.draw import DrawnChecks, draw_checks
 from datamarket_gym.payout.checks.page import NAME as PAGE
 from datamarket_gym.payout.checks.plan import PlanSummary, Wishes, make_plan, read_plan
 from datamarket_gym.payout.checks.settle import SettledChecks, settle
@@ -67,11 +67,12 @@ def _rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
         ("checks of each payee", f"{plan.checks:,}"),
         ("power of a check", f"{plan.power:g}"),
         ("checks in all, at most", f"{found.in_all:,}"),
-        ("different units, expected", f"{found.units:,.1f}"),
+        ("second looks among them, by somebody else, expected", f"{found.again:,.1f}"),
         ("paid to those who are checked", text(found.paid)),
         ("kappa, the largest", f"{found.kappa:.3f}"),
         ("left to gain, in expectation", f"{found.gap:.2%} of what is paid"),
-        ("the same of one payee, at most", f"{found.most:.2%} of its payment"),
+        ("the same, if nobody looks a second time", f"{found.once:.2%} of what is paid"),
+        ("of one payee, at most", f"{found.most:.2%} of its payment"),
     ]
     if plan.plant:
         rows.insert(3, ("of them planted fakes, at least", f"{plan.plant:,}"))
@@ -128,9 +129,10 @@ def draw_and_show(
         console.print(f"… and {len(drawn.draws) - _SHOWN:,} more in {CHECKS}")
     if drawn.kept:
         console.print(
-            f"{counted(len(drawn.kept), 'draw')} fell on units that are listed, or were answered for, already.",
+            f"{counted(len(drawn.kept), 'draw')} fell on units that were looked at in an earlier draft, as often.",
             highlight=False,
         )
+    _print_second_looks(console, drawn)
     if not read_plan(run).announced:
         console.print("The beacon was not announced beforehand.", style="bold red")
     then = (
@@ -141,11 +143,31 @@ def draw_and_show(
     console.print(then, highlight=False, markup=False)
 
 
-def record_and_show(run: Path, outcomes: Path, correct: bool, by: str | None) -> None:
+def _print_second_looks(console: Console, drawn: DrawnChecks) -> None:
+    """How many units two people have to look at, and who looked at some of them before."""
+    several = sum(len(numbers) > 1 for numbers in drawn.looks.values())
+    if several:
+        console.print(
+            f"{counted(several, 'unit')} of the list were drawn more than once: each look is somebody else's.",
+            highlight=False,
+        )
+    who = sorted({name for names in drawn.before.values() for name in names})
+    if who:
+        some = "; ".join(visible(name) for name in who[:_SHOWN])
+        console.print(
+            f"{counted(len(drawn.before), 'unit')} of the list were looked at in an earlier draft, by {some}: "
+            "somebody else has to look at them now.",
+            highlight=False, markup=False,
+        )  # fmt: skip
+
+
+def record_and_show(run: Path, outcomes: Path, correct: bool, one_look: bool, by: str | None) -> None:
     """Keep answers and print how many there are of each kind."""
-    found = record_answers(run, outcomes, correct, by)
+    found = record_answers(run, outcomes, correct, by, one_look)
     words = ("genuine", "false", "unanswered")
     said = ", ".join(f"{found.count(word):,} {word}" for word in words)
+    if found.not_made:
+        said += f", {found.not_made:,} second looks not made"
     console = Console()
     console.print(
         f"{counted(len(found.new), 'new answer')}; of {counted(len(found.drawn.draws), 'check')}: {said}",

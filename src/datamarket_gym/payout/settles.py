@@ -6,6 +6,7 @@ Part of a run's inputs: it decides who is paid, stands in the manifest, and is i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from datamarket_gym.core.specs import Document
 
@@ -20,10 +21,17 @@ class FoundUnit(Document):
 
 
 class StandingDraw(Document):
-    """A draw of the earlier run whose answer was: genuine."""
+    """A draw of the earlier run, of a payee who passed."""
 
     payee: str
     unit: str
+
+
+class MadeLook(Document):
+    """A look at a unit in the earlier run, or in one before it, whose answer was: genuine."""
+
+    unit: str
+    by: str  # who looked; empty where that was not said
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,8 @@ class Settles(Document):
         str
     ]  # identities that are paid less than checks cost: not paid now, the amount is a balance
     draws: list[StandingDraw]
+    looks: list[MadeLook]
+    examined: Literal["anew", "once"]  # whether each draw of the earlier run was a look of its own
     fakes: int = 0  # planted among the checks, of this and of earlier drafts
     fakes_found: int = 0
     before: str  # sha256 of checks/before.parquet: what part of a payee's pay each unit was

@@ -107,12 +107,19 @@ def record(
     correct: Annotated[
         bool, typer.Option("--correct", help="Answers that differ from earlier ones take their place.")
     ] = False,
+    one_look: Annotated[
+        bool,
+        typer.Option(
+            "--one-look",
+            help="A unit that was drawn twice is looked at once; the certificate says so, and leaves more to gain.",
+        ),
+    ] = False,
     by: By = None,
 ) -> None:
     """Keep what the checks found. May be repeated until all are answered; every answer stays in the history."""
     from datamarket_gym.cli.checks import record_and_show
 
-    record_and_show(run, outcomes, correct, by)
+    record_and_show(run, outcomes, correct, one_look, by)
 
 
 @group.command("settle")

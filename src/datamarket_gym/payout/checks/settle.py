@@ -26,13 +26,13 @@ from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
 from datamarket_gym.payout.checks.payees import paid_payees, payee_names
 from datamarket_gym.payout.checks.plan import CheckPlan, read_plan
 from datamarket_gym.payout.checks.record import FILE as OUTCOMES
-from datamarket_gym.payout.checks.record import FOLDER, CheckAnswer, answers_of
+from datamarket_gym.payout.checks.record import FOLDER, CheckAnswer, answers_of, examined
 from datamarket_gym.payout.checks.standing import before_bytes, digest_of, write_before
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.settles import FoundUnit, Settles, StandingDraw
+from datamarket_gym.payout.settles import FoundUnit, MadeLook, Settles, StandingDraw
 from datamarket_gym.payout.verify import places_of, verify
 
 _NAMED = 5
@@ -108,7 +108,7 @@ def found_units(
     found: dict[str, FoundUnit] = {}
     for draw in drawn.draws:
         outcome = _outcome(draw, answers)
-        if outcome != "genuine" and not draw.planted:
+        if outcome in ("false", "unanswered") and not draw.planted:
             note = answers[draw.number].note if draw.number in answers else ""
             said = note if outcome == "false" else f"not answered. {note}".strip()
             found.setdefault(
@@ -138,6 +138,7 @@ def _settles(
         raise DataMarketError("every payee failed its checks, so that nobody is left to be paid")
     before = before_bytes(passed)
     draws = [d for d in (*drawn.kept, *drawn.draws) if not d.planted and d.payee not in gone]
+    answers = answers_of(run)
     lost = {name for name, group in payee.items() if group in gone}
     held = {name for name, group in payee.items() if group in waiting}
     fakes_found, planted = planted_so_far(run)
@@ -152,6 +153,15 @@ def _settles(
         forfeited=sorted(lost.union(earlier.forfeited if earlier else ())),
         carried=sorted(held.union(earlier.carried if earlier else ())),
         draws=[StandingDraw(payee=d.payee, unit=d.unit) for d in draws],
+        looks=[
+            *(earlier.looks if earlier else []),
+            *(
+                MadeLook(unit=d.unit, by=answers[d.number].by)
+                for d in draws
+                if d.number and _outcome(d, answers) == "genuine"
+            ),
+        ],
+        examined=examined(drawn, answers),
         fakes=planted,
         fakes_found=fakes_found,
         before=digest_of(before),
