@@ -11,6 +11,7 @@ from rich.table import Table
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.checks.answers import record_answers
+from datamarket_gym.payout.checks.carried import FILE as CARRIED
 from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
 from datamarket_gym.payout.checks.draw import DrawnChecks, draw_checks
@@ -38,8 +39,8 @@ def plan_and_show(run: Path, wishes: Wishes, by: str | None) -> None:
     console.print(table)
     if found.below_price:
         console.print(
-            f"{found.below_price:,} of these payees are paid less than their checks cost; --least carries them to the "
-            "next run.",
+            f"{found.below_price:,} of these payees are paid less than their checks cost; with --least they are neither "
+            "checked nor paid, and can hand their units in again.",
             highlight=False,
         )
     said = found.plan.announced
@@ -82,7 +83,7 @@ def _rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
     if plan.least:
         rows.append(
             (
-                f"carried, below {money.text(plan.least)}",
+                f"neither checked nor paid, below {money.text(plan.least)}",
                 f"{counted(len(plan.carried), 'payee')}, {text(found.carried)}",
             )
         )
@@ -220,6 +221,7 @@ def _print_found(console: Console, found: SettledChecks) -> None:
         )
     if found.carried:
         console.print(
-            f"Not paid now: {counted(len(found.carried), 'payee')}; what they are due is carried to the next run.",
-            highlight=False,
-        )
+            f"Neither checked nor paid: {counted(len(found.carried), 'payee')}; their units, to be handed in again: "
+            f"{found.run / CARRIED}",
+            highlight=False, markup=False,
+        )  # fmt: skip

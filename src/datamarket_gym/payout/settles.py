@@ -1,11 +1,10 @@
-"""What a run settles: the earlier draft whose checks were answered, who failed them, and who is carried.
+"""What a run settles: the earlier draft whose checks were answered, who failed them, and who was not checked.
 
 Part of a run's inputs: it decides who is paid, stands in the manifest, and is in the run's id.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from datamarket_gym.core.specs import Document
@@ -34,18 +33,6 @@ class MadeLook(Document):
     by: str  # who looked; empty where that was not said
 
 
-@dataclass(frozen=True)
-class Unpaid:
-    """Identities that are paid nothing now.
-
-    What the units of the ``forfeited`` earn goes to the others; old balances of theirs stay as they are. What the
-    ``carried`` are entitled to is their balance; the others are paid it in advance, and it is settled in the next run.
-    """
-
-    forfeited: frozenset[str] = frozenset()
-    carried: frozenset[str] = frozenset()
-
-
 class Settles(Document):
     """The earlier run, and what becomes of those in it."""
 
@@ -59,9 +46,7 @@ class Settles(Document):
     forfeited: list[
         str
     ]  # identities whose payees failed: paid nothing, and their other units go on playing
-    carried: list[
-        str
-    ]  # identities that are paid less than checks cost: not paid now, the amount is a balance
+    carried: list[str]  # identities that would be paid less than checks cost: neither checked nor paid
     draws: list[StandingDraw]
     looks: list[MadeLook]
     examined: Literal["anew", "once"]  # whether each draw of the earlier run was a look of its own
@@ -71,6 +56,6 @@ class Settles(Document):
     kept: int = 0  # minor units that were forfeited and not divided again, in this and earlier drafts
 
     @property
-    def unpaid(self) -> Unpaid:
-        """Who is paid nothing in this run."""
-        return Unpaid(frozenset(self.forfeited), frozenset(self.carried))
+    def unpaid(self) -> frozenset[str]:
+        """Who is paid nothing in this run: what their units earn goes to the others, old balances stay as they are."""
+        return frozenset((*self.forfeited, *self.carried))

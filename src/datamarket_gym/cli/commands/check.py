@@ -51,7 +51,7 @@ def plan(
     least: Annotated[
         str | None,
         typer.Option(
-            help="Who is paid less than this is not checked and not paid now: the amount is carried to the next run."
+            help="Who is paid less than this is neither checked nor paid; the units can be handed in again."
         ),
     ] = None,
     false_alarms: Annotated[
@@ -126,7 +126,8 @@ def record(
 def settle(
     run: Run,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the new draft, where somebody failed or is carried.")
+        Path | None,
+        typer.Option(help="Folder of the new draft, where somebody failed or was not checked."),
     ] = None,
     unanswered: Annotated[
         Unanswered,

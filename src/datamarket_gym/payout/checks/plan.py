@@ -1,7 +1,7 @@
 """check plan: how many units of each payee are looked at, what that costs, and what it leaves to be gained.
 
 A plan decides the draw, with the run and the beacon, and may change until there is one. Payees who are paid less than
-``least`` are not checked; they are not paid now either, and what they are entitled to is a balance for the next run.
+``least`` are not checked, and not paid: what is paid is what is drawn from. Their units can be handed in again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class PlanSummary:
     plan: CheckPlan
     payees: int  # to be checked
     paid: int  # to them
-    carried: int  # what those who are not checked are due
+    carried: int  # what those who are not checked would be paid
     kappa: float  # the largest of those checked
     gap: float  # what may still be gained, in expectation, as a part of what is paid to them
     once: float  # the same, were a unit that is drawn twice looked at once

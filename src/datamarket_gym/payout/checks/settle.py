@@ -4,8 +4,11 @@ Who fails is paid nothing. The units that were found are taken out, all others o
 their place and time: they tie and dilute as before, unpaid. If they left, the other names of a cheat would earn what
 they earned, and failing would cost nothing; or a name could be sacrificed that kept another's fakes from earning, and
 from being drawn. What they would be paid is divided among the others, or kept, in a new draft that names the old one.
-Amounts are others there, so that it is drawn again, on its own amounts; where they did not change, draws of the old one
-stand.
+Amounts are others there, so that it is drawn again, on its own amounts.
+
+Payees who were not checked because they would be paid too little are not paid. What their units earn is divided among
+the others, or kept, too, and ``carried.csv`` lists the units, to be handed in again. Where nobody failed, each payee's
+units then earn in the same proportions, so that draws of the old draft stand.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from datamarket_gym.core.files import sha256, write_text
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.checks import entries
+from datamarket_gym.payout.checks.carried import write_carried
 from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
 from datamarket_gym.payout.checks.certificate import planted_so_far, settled_certificate
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
@@ -86,8 +90,9 @@ def settle(
         settles, before = _settles(run, drawn, plan, found, failed, kept)
         new = pay(replace(places_of(run), settles=run), spec, out, progress, settles)
         write_before(out, before)
+        write_carried(out)
         entries.supersede(run, new["run"], out, _who(failed, plan.carried), _answered(run), by)
-        if not failed:  # units earn what they earned, so every draw stands
+        if not failed:  # units of a payee earn in the same proportions, so every draw stands
             write_text(out / CERTIFICATE, settled_certificate(out))
             entries.mark_checked(out, f"all payees passed the checks of run {settles.run}", by)
         return SettledChecks(failed, found, plan.carried, out, not failed)
@@ -210,7 +215,7 @@ def _who(failed: Sequence[str], carried: Sequence[str]) -> str:
         words.append(f"{_listed(failed)} failed")
     if carried:
         words.append(
-            f"{_listed(carried)} {'is' if len(carried) == 1 else 'are'} carried to the next run"
+            f"{_listed(carried)} {'is' if len(carried) == 1 else 'are'} neither checked nor paid"
         )
     return " and ".join(words)
 
