@@ -39,8 +39,8 @@ def plan_and_show(run: Path, wishes: Wishes, by: str | None) -> None:
     console.print(table)
     if found.below_price:
         console.print(
-            f"{found.below_price:,} of these payees are paid less than their checks cost; with --least they are neither "
-            "checked nor paid, and can hand their units in again.",
+            f"{found.below_price:,} of these payees are paid less than their checks cost; with --least they are "
+            "neither checked nor paid, and can hand their units in again.",
             highlight=False,
         )
     said = found.plan.announced
@@ -68,11 +68,11 @@ def _rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
         ("checks of each payee", f"{plan.checks:,}"),
         ("power of a check", f"{plan.power:g}"),
         ("checks in all, at most", f"{found.in_all:,}"),
-        ("second looks among them, by somebody else, expected", f"{found.again:,.1f}"),
+        ("of them second looks, expected", f"{found.again:,.1f}"),
         ("paid to those who are checked", text(found.paid)),
         ("kappa, the largest", f"{found.kappa:.3f}"),
         ("left to gain, in expectation", f"{found.gap:.2%} of what is paid"),
-        ("the same, if nobody looks a second time", f"{found.once:.2%} of what is paid"),
+        ("the same, without second looks", f"{found.once:.2%} of what is paid"),
         ("of one payee, at most", f"{found.most:.2%} of its payment"),
     ]
     if plan.plant:
