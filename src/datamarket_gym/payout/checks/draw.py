@@ -152,7 +152,7 @@ def _drawn(run: Path, known: DrawRecord) -> DrawnChecks:
     standing = read_standing(run, settled_by(manifest))
     draws, kept = drawn_by(key, plan, payees, standing)
     made = {} if standing is None else standing.looks
-    before = {d.unit: [by for by in made[d.unit] if by] for d in draws if d.unit in made}
+    before = {d.unit: [by for by in made[d.unit] if by] for d in draws if any(made.get(d.unit, []))}
     return DrawnChecks(manifest["run"], known.beacon, plan.checks, plan.power, draws, kept, before)
 
 
