@@ -351,6 +351,20 @@ def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payday
     assert cents(after) == cents(plain)
 
 
+def test_what_is_not_paid_to_the_small_can_be_kept_for_the_next_pot(tmp_path):
+    folder = run(tmp_path / "june", checks=3)
+    smallest = min(value for value in cents(folder).values() if value)
+    drawn(folder, least=f"{(smallest + 1) / 100:.2f}")
+    answered(folder)
+    new = settle(folder, tmp_path / "kept", keep_forfeited=True).run
+    paid_before = {name: value for name, value in cents(folder).items() if value != smallest}
+    assert {
+        name: cents(new)[name] for name in paid_before
+    } == paid_before  # units that nobody saw move nothing
+    assert sum(cents(new).values()) == 100_000 - smallest
+    assert bad(new, recompute=True) == []
+
+
 def test_small_names_earn_nothing_however_often_they_come_back(tmp_path):
     """Ten names of one person, each below the limit, twice in a row: nothing is paid that could not be drawn."""
     columns = units(copies=0)

@@ -53,7 +53,7 @@ class Settles(Document):
     fakes: int = 0  # planted among the checks, of this and of earlier drafts
     fakes_found: int = 0
     before: str  # sha256 of checks/before.parquet: what part of a payee's pay each unit was
-    kept: int = 0  # minor units that were forfeited and not divided again, in this and earlier drafts
+    kept: int = 0  # minor units that were not divided again, in this and earlier drafts
 
     @property
     def unpaid(self) -> frozenset[str]:

@@ -78,9 +78,7 @@ def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.b
     owner = honest.truth.aligned(theirs).owner
     known = {
         (str(unit), key): (str(who), row)
-        for row, (unit, key, who) in enumerate(
-            zip(theirs.id, theirs.keys.tolist(), owner, strict=True)
-        )
+        for row, (unit, key, who) in enumerate(zip(theirs.id, theirs.keys.tolist(), owner, strict=True))
     }
     controller = profile.truth.controller
     pairs = zip(ours.id, ours.keys.tolist(), ours.identity, strict=True)

@@ -136,8 +136,8 @@ def settle(
     forfeited: Annotated[
         Forfeited,
         typer.Option(
-            help="What those who failed were to be paid: divide it among the others, or keep it, so that nobody "
-            "gains by a name that was made to fail."
+            help="What those who failed, or were not checked, were to be paid: divide it among the others, or keep it, "
+            "so that nobody gains by a name that was made to fail."
         ),
     ] = Forfeited.divide,
     by: By = None,

@@ -64,8 +64,8 @@ def settle(
 ) -> SettledChecks:
     """Settle the checks of a run; killed, it is finished by the same call.
 
-    ``keep_forfeited``: what those who failed were to be paid for units stays with whoever pays, and the new draft
-    divides the rest.
+    ``keep_forfeited``: what those who failed, or were not checked, were to be paid for units stays with whoever pays,
+    and the new draft divides the rest.
     """
     bad = [check for check in verify(run) if not check.good]
     if bad:
@@ -84,7 +84,10 @@ def settle(
             )
         _require_place(run, out)
         manifest = read_manifest(run)
-        spec, kept = spec_of(manifest), forfeited_by(run, manifest, failed) if keep_forfeited else 0
+        spec, kept = (
+            spec_of(manifest),
+            (forfeited_by(run, manifest, [*failed, *plan.carried]) if keep_forfeited else 0),
+        )
         if kept:
             spec = spec.model_copy(update={"amount": spec.money.text(spec.minor - kept)})
         settles, before = _settles(run, drawn, plan, found, failed, kept)
@@ -182,9 +185,7 @@ def forfeited_by(run: Path, manifest: dict[str, Any], failed: Sequence[str]) -> 
     for name, balance in opening.items():
         if payee.get(name) in old:
             old[payee[name]] += balance
-    return sum(
-        max(0, p.paid - max(0, old[p.name])) for p in paid_payees(run, manifest) if p.name in old
-    )
+    return sum(max(0, p.paid - max(0, old[p.name])) for p in paid_payees(run, manifest) if p.name in old)
 
 
 def _require_place(run: Path, out: Path) -> None:
