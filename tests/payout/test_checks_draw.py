@@ -130,6 +130,14 @@ def test_units_are_drawn_by_what_they_earn():
     assert (np.abs(counts - 4000 * chance) < 4 * spread).all()
 
 
+def test_throwaway_names_with_one_fake_each_keep_what_the_theorem_leaves():
+    names = [payee(f"name {i}", [1.0]) for i in range(5000)]
+    rng, passed = np.random.default_rng(0), dict.fromkeys((p.name for p in names), True)
+    for look in drawn_by(key(1), CheckPlan(checks=3, power=0.8), names)[0]:
+        passed[look.payee] &= bool(rng.random() >= 0.8)
+    assert np.mean(list(passed.values())) == pytest.approx(0.2**3, abs=0.005)  # looked at once: 0.2
+
+
 def test_draws_of_payees_do_not_depend_on_one_another():
     plan = CheckPlan(checks=3, power=0.8)
     alone, _ = drawn_by(key(1), plan, [payee("b", [1, 1, 1, 1, 1])])
