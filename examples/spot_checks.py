@@ -22,6 +22,7 @@ import numpy as np
 DIMENSIONS, CLASSES, UNITS, COPIES = 8, 3, 160, 24
 SELLERS = ("anna", "bolt photos", "carla", "dora", "emil", "fay", "gus")
 CHEAT = "quick copy"
+PEOPLE = ("R. Okafor", "K. Ito", "L. Sand")  # who look: at a unit that is drawn twice, two of them
 
 
 def main() -> None:
@@ -92,7 +93,7 @@ def look(run: Path) -> Path | None:
             row["number"],
             "false" if bad else "genuine",
             "no original" if bad else "original seen",
-            "R. Okafor",
+            PEOPLE[int(row["look"].split()[0]) - 1],  # "2 of 2" is somebody else's
         ]
         for row, bad in zip(drawn, false, strict=True)
     ]

@@ -20,15 +20,26 @@ def drawn(folder, beacon="block 1", **wishes):
     return draw_checks(folder, beacon, "drawer")
 
 
+def looker(folder, found, draw):
+    """Who makes a look."""
+    return f"{folder.name} looker {found.looks[draw.unit].index(draw.number)}"
+
+
 def answered(folder, false=(), unanswered=()):
-    """Record an answer to every check: false for units, or payees, that are named, and for planted fakes."""
+    """Record an answer to every check: false for units, or payees, that are named, and for planted fakes.
+
+    Each look at a unit is made by somebody else, in every run.
+    """
     path = folder.parent / f"{folder.name}-outcomes.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["number", "outcome", "note", "by"])
-        for draw in read_checks(folder).draws:
+        found = read_checks(folder)
+        for draw in found.draws:
             if draw.number in unanswered:
                 continue
             bad = draw.planted or draw.unit in false or draw.payee in false
-            out.writerow([draw.number, "false" if bad else "genuine", "seen", "K. Ito"])
+            out.writerow(
+                [draw.number, "false" if bad else "genuine", "seen", looker(folder, found, draw)]
+            )
     return record_answers(folder, path, by="recorder")

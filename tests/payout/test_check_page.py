@@ -151,6 +151,57 @@ def test_the_page_says_what_is_asked_and_asks_nobody_else(run):
     assert page.count("<fieldset") == len(drawn.draws)
 
 
+def with_second_look(drawn):
+    """The first unit of the list is drawn twice."""
+    first, *others = drawn.draws
+    return replace(
+        drawn,
+        draws=[first, replace(first, number=2), *(replace(d, number=d.number + 1) for d in others)],
+    )
+
+
+def test_a_unit_that_was_drawn_twice_has_one_card_and_two_forms(run):
+    drawn = with_second_look(draws_of(run))
+    page, _ = written(run, drawn)
+    articles = re.findall(r'<article class="check" id="check-(\d+)">(.*?)</article>', page, re.S)
+    assert [int(number) for number, _ in articles] == [1, *(d.number for d in drawn.draws[2:])]
+    card = articles[0][1]
+    assert "Looks: 2, by different people" in card
+    assert re.findall(r'data-number="(\d+)"', card) == ["1", "2"]
+    assert card.count('class="who"') == card.count("look 1 of 2") + card.count("look 2 of 2") == 2
+    assert "by different people" not in articles[1][1]
+    assert page.count(f"  - {drawn.draws[0].unit}\n") == 1  # the payee is asked once
+
+
+TWO = """
+const box = (n) => document.querySelector(`fieldset[data-number="${n}"]`);
+const change = (each) => each.dispatchEvent(new Event("input", { bubbles: true }));
+const pick = (n, who) => {
+  const radio = box(n).querySelector("input[value=genuine]"), name = box(n).querySelector(".who");
+  radio.checked = true; change(radio);
+  if (name) { name.value = who; change(name); }
+};
+const by = document.getElementById("by"); by.value = "R. Okafor"; change(by);
+const same = document.querySelector(".same"), seen = [same.hidden];
+pick(1, ""); pick(2, "r. okafor"); seen.push(same.hidden);
+pick(2, "K. Ito"); seen.push(same.hidden); pick(3, "");
+URL.createObjectURL = (blob) => { blob.text().then((text) => {
+  const left = document.createElement("pre"); left.id = "left"; left.textContent = seen.join() + "|" + text;
+  document.body.append(left);
+}); return "#"; };
+document.getElementById("save").click();
+"""
+
+
+def test_in_a_browser_two_looks_bear_two_names(run, tmp_path):
+    _, drawn = written(run, with_second_look(draws_of(run)))
+    seen, saved = in_browser(run / "checks.html", TWO, tmp_path / "profile").split("|")
+    assert seen == "true,false,true"  # the warning is hidden, shown, hidden
+    (tmp_path / "outcomes.csv").write_text(saved, newline="")
+    found = read_outcomes(tmp_path / "outcomes.csv", drawn)
+    assert [(a.number, a.by) for a in found] == [(1, "R. Okafor"), (2, "K. Ito"), (3, "R. Okafor")]
+
+
 def test_the_page_does_not_tell_which_units_were_planted(run):
     drawn = draws_of(run)
     plain, _ = written(run, drawn)

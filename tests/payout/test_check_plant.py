@@ -66,6 +66,25 @@ def test_fakes_are_draws_of_payees_who_are_not_there(run):
     assert all(0.5 * low <= fake.amount <= 2.0 * high for fake in fakes)
 
 
+def test_fakes_are_drawn_as_often_as_the_units_of_some_payee_and_counted_once(run, monkeypatch):
+    drawn = draws_of(run)
+    first = drawn.draws[0]
+    drawn.draws = [first, replace(first, number=2), replace(drawn.draws[1], number=3)]
+    fakes = planted(run, drawn, 4, drawn.beacon)
+    assert sorted(Counter(fake.unit for fake in fakes).values()) == [1, 1, 2, 2]
+    whole = replace(drawn, draws=mixed(drawn.draws, fakes))
+    for module in (plant, record):
+        monkeypatch.setattr(module, "read_checks", lambda run: whole)
+    numbers = [whole.looks[unit] for unit in {fake.unit for fake in fakes}]
+    assert all(each == list(range(each[0], each[0] + len(each))) for each in numbers)  # in a row
+    twice = [each for each in numbers if len(each) == 2]
+    for (one, two), outcomes in zip(twice, (("false", "genuine"), ("genuine", "false")), strict=True):
+        keep_outcomes(
+            run, [CheckAnswer(one, outcomes[0], "", "a"), CheckAnswer(two, outcomes[1], "", "b")]
+        )
+    assert measured_power(run) == (1, 4)  # the first look at each
+
+
 def test_amounts_of_a_made_up_payee_could_be_true(run):
     drawn = draws_of(run, per_payee=4)
     fakes = planted(run, drawn, 40, drawn.beacon)

@@ -11,8 +11,10 @@ from datamarket_gym.core.files import claimed
 from datamarket_gym.payout.checks import record
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks
 from datamarket_gym.payout.checks.record import (
+    NOT_MADE,
     CheckAnswer,
     answers_of,
+    examined,
     keep_outcomes,
     read_outcomes,
 )
@@ -181,3 +183,86 @@ def test_killed_while_writing_the_old_answers_or_the_new_are_there(run, after):
     keep_outcomes(run, [new])
     assert answers_of(run) == {1: old, 2: new}
     assert [path.name for path in (run / "checks").iterdir()] == ["outcomes.json"]
+
+
+TWICE = DrawnChecks(
+    "run of the tests", "a beacon", 3, 0.8,
+    [
+        *(Draw(i, "anna", "anna", "one", 0, 1.0, 1.0) for i in (1, 2, 3)),
+        Draw(4, "ben", "ben", "two", 1, 1.0, 0.5),
+        Draw(5, "ben", "ben", "three", 2, 1.0, 0.5),
+    ],
+    before={"three": ["R. Okafor"]},
+)  # fmt: skip
+
+
+@pytest.fixture
+def twice(run, monkeypatch):
+    monkeypatch.setattr(record, "read_checks", lambda run: TWICE)
+    return run
+
+
+def said(*looks):
+    return [CheckAnswer(number, outcome, "", by) for number, outcome, by in looks]
+
+
+def test_looks_at_one_unit_are_made_by_different_people(twice):
+    keep_outcomes(twice, said((1, "genuine", "R. Okafor")))
+    for by in ("R. Okafor", " r.okafor"):
+        with pytest.raises(SubmissionError, match=r"number 2 is one of 3 looks at unit 'one', and .* looked at it "
+                           r"before \(number 1\); have somebody else look .* or record with --one-look"):  # fmt: skip
+            keep_outcomes(twice, said((2, "genuine", by)))
+    with pytest.raises(
+        SubmissionError, match="different people are to make; say who looked in the column 'by'"
+    ):
+        keep_outcomes(twice, said((2, "genuine", "")))
+    assert list(answers_of(twice)) == [1]
+    assert len(keep_outcomes(twice, said((2, "genuine", "K. Ito"), (3, "genuine", "L. Sand")))) == 2
+    keep_outcomes(twice, said((4, "genuine", "")))  # a single look may be anybody's
+    assert examined(TWICE, answers_of(twice)) == "anew"
+
+
+def test_who_looked_in_an_earlier_draft_does_not_look_again(twice):
+    with pytest.raises(SubmissionError, match=r"one of 2 looks at unit 'three'.*in an earlier draft"):
+        keep_outcomes(twice, said((5, "genuine", "R. Okafor")))
+    keep_outcomes(twice, said((5, "genuine", "K. Ito")))
+
+
+def test_whoever_finds_a_unit_false_is_believed(twice):
+    keep_outcomes(
+        twice, said((1, "genuine", "ro"), (2, "false", "ro"), (3, "unanswered", ""), (5, "false", ""))
+    )
+    assert answers_of(twice)[2].outcome == "false"
+
+
+def test_with_one_look_the_others_are_noted_as_not_made(twice):
+    answers = said(
+        (1, "genuine", "ro"), (2, "genuine", "ro"), (4, "genuine", ""), (5, "genuine", "R. Okafor")
+    )
+    keep_outcomes(twice, answers, one_look=True)
+    known = {number: answer.outcome for number, answer in answers_of(twice).items()}
+    assert known == {1: "genuine", 2: NOT_MADE, 3: NOT_MADE, 4: "genuine", 5: NOT_MADE}
+    assert examined(TWICE, answers_of(twice)) == "once"
+    assert keep_outcomes(twice, answers, one_look=True) == []
+    keep_outcomes(
+        twice, said((2, "genuine", "ki"), (3, "genuine", "ls"), (5, "genuine", "ki"))
+    )  # made after all
+    assert examined(TWICE, answers_of(twice)) == "anew"
+
+
+def test_with_one_look_nothing_that_was_found_is_lost_and_no_first_look_is_made_up(twice):
+    keep_outcomes(
+        twice, said((1, "genuine", "ro"), (2, "false", "ro"), (5, "false", "R. Okafor")), one_look=True
+    )
+    known = {number: answer.outcome for number, answer in answers_of(twice).items()}
+    assert (known[2], known[5]) == ("false", "false")
+    assert 4 not in known
+
+
+def test_a_unit_with_several_looks_is_named_by_number(tmp_path):
+    path = tmp_path / "outcomes.csv"
+    path.write_text("unit,outcome\none,genuine\n")
+    with pytest.raises(
+        SubmissionError, match="'one' is looked at 3 times; give the number of the look, one of 1, 2, 3"
+    ):
+        read_outcomes(path, TWICE)

@@ -31,8 +31,11 @@ def outcomes(folder, false=()):
     with (folder / "checks.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     path = folder.parent / "outcomes.csv"
-    lines = [f"{r['number']},{'false' if r['payee'] in false else 'genuine'}" for r in rows]
-    path.write_text("number,outcome\n" + "\n".join(lines) + "\n")
+    lines = [
+        f"{r['number']},{'false' if r['payee'] in false else 'genuine'},{r['look'].split()[0]}"
+        for r in rows
+    ]
+    path.write_text("number,outcome,by\n" + "\n".join(lines) + "\n")
     return path
 
 
@@ -79,7 +82,7 @@ def test_somebody_fails(folder):
     assert f"datamarket check plan {new}" in done
     typed("check", "plan", new, "--announce", "block 2")
     done = typed("check", "draw", new, "--beacon", "0000def")
-    assert "fell on units that are listed, or were answered for, already" in done
+    assert "fell on units that were looked at in an earlier draft, as often" in done
 
 
 def test_forfeits_are_kept_when_that_is_said(folder):
@@ -97,7 +100,7 @@ def test_forfeits_are_kept_when_that_is_said(folder):
 def test_unanswered_checks_count_as_false_only_when_that_is_said(folder):
     typed("check", "plan", folder)
     typed("check", "draw", folder, "--beacon", "0000abc")
-    (folder.parent / "one.csv").write_text("number,outcome\n1,genuine\n")
+    (folder.parent / "one.csv").write_text("number,outcome,by\n1,genuine,1\n")
     assert "--unanswered false" in typed("check", "record", folder, folder.parent / "one.csv")
     typed("check", "settle", folder, "--out", folder.parent / "new", code=1)
     assert not (folder.parent / "new").exists()
@@ -107,6 +110,21 @@ def test_unanswered_checks_count_as_false_only_when_that_is_said(folder):
     done = typed("check", "settle", folder, "--unanswered", "false", "--out", folder.parent / "new")
     assert "failed and is paid nothing" in done
     assert "not answered" in done
+
+
+def test_one_look_at_units_that_were_drawn_twice_is_said_to_be_one(folder):
+    done = typed("check", "plan", folder, "--checks", "12")
+    assert "of them second looks, expected" in done
+    assert "the same, without second looks" in done
+    done = typed("check", "draw", folder, "--beacon", "0000abc")
+    assert "of the list were drawn more than once: each look is somebody else's" in done
+    alone = outcomes(folder)
+    alone.write_text("\n".join(f"{line.rsplit(',', 1)[0]},R. Okafor" for line in alone.read_text().splitlines()
+                               if not line.startswith("number")).join(("number,outcome,by\n", "\n")))  # fmt: skip
+    typed("check", "record", folder, alone, code=1)
+    assert "second looks not made" in typed("check", "record", folder, alone, "--one-look")
+    typed("check", "settle", folder)
+    assert json.loads((folder / "certificate.json").read_text())["examined"] == "once"
 
 
 def test_moved_submissions_can_be_named(folder):

@@ -3,6 +3,7 @@
 import csv
 import shutil
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,7 +13,14 @@ from payout_files import payments, units
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.payout import ledger
-from datamarket_gym.payout.checks.draw import draw_checks, draw_key, drawn_by, read_checks
+from datamarket_gym.payout.checks.draw import (
+    DrawnChecks,
+    checks_text,
+    draw_checks,
+    draw_key,
+    drawn_by,
+    read_checks,
+)
 from datamarket_gym.payout.checks.payees import CheckedPayee, paid_payees
 from datamarket_gym.payout.checks.plan import CheckPlan, Wishes, make_plan
 from datamarket_gym.payout.checks.standing import StandingChecks
@@ -110,14 +118,24 @@ def test_units_are_drawn_by_what_they_earn():
     amounts = np.array([1.0, 2.0, 3.0, 10.0])
     counts = np.zeros(4)
     for number in range(1000):
-        found, again = drawn_by(key(number), CheckPlan(checks=4, power=0.8), [payee("a", amounts)])
-        assert len({d.unit for d in found}) == len(found)  # a unit is looked at once
-        assert {d.unit for d in again} <= {d.unit for d in found}
-        for each in (*found, *again):
+        found, before = drawn_by(key(number), CheckPlan(checks=4, power=0.8), [payee("a", amounts)])
+        assert (len(found), before) == (4, [])  # every draw is a look of its own
+        assert [d.number for d in found] == [1, 2, 3, 4]
+        rows = [d.row for d in found]
+        assert sum(a != b for a, b in pairwise(rows)) == len(set(rows)) - 1  # looks at a unit in a row
+        for each in found:
             counts[each.row] += 1
     chance = amounts / amounts.sum()
     spread = np.sqrt(4000 * chance * (1 - chance))
     assert (np.abs(counts - 4000 * chance) < 4 * spread).all()
+
+
+def test_throwaway_names_with_one_fake_each_keep_what_the_theorem_leaves():
+    names = [payee(f"name {i}", [1.0]) for i in range(5000)]
+    rng, passed = np.random.default_rng(0), dict.fromkeys((p.name for p in names), True)
+    for look in drawn_by(key(1), CheckPlan(checks=3, power=0.8), names)[0]:
+        passed[look.payee] &= bool(rng.random() >= 0.8)
+    assert np.mean(list(passed.values())) == pytest.approx(0.2**3, abs=0.005)  # looked at once: 0.2
 
 
 def test_draws_of_payees_do_not_depend_on_one_another():
@@ -148,11 +166,14 @@ def test_linked_identities_are_one_payee_with_three_draws(tmp_path):
     assert not [d for d in found.draws if d.payee == "seller 1"]
 
 
-def settled_market(now, before, draws):
-    """Draws again of a payee whose units earned ``before``, of whom these places were drawn."""
+def settled_market(now, before, draws, by="ann"):
+    """Draws again of a payee whose units earned ``before``, of whom these places were drawn and looked at."""
     old = payee("a", before)
     share = dict(zip(old.units, old.share.tolist(), strict=True))
-    standing = StandingChecks({"a": [old.units[i] for i in draws]}, {"a": share})
+    looks = {}
+    for number, i in enumerate(draws):
+        looks.setdefault(old.units[i], []).append(f"{by} {number}" if by else "")
+    standing = StandingChecks({"a": [old.units[i] for i in draws]}, {"a": share}, looks)
     keep = [i for i, amount in enumerate(now) if amount > 0]
     new = CheckedPayee(
         "a", 100, [old.units[i] for i in keep], ["a"] * len(keep), np.array(keep),
@@ -170,7 +191,8 @@ def test_what_is_looked_at_again_is_distributed_by_the_new_amounts_with_the_fewe
         new, standing = settled_market(now, before, old)
         fresh, stand = drawn_by(draw_key("later", "plan", str(number)), plan, [new], standing)
         assert len(fresh) + len(stand) == 3
-        assert not {d.row for d in fresh} & set(old)
+        asked, made = Counter(d.row for d in (*fresh, *stand)), Counter(old)
+        assert Counter(d.row for d in fresh) == asked - made  # looks count as often as they were made
         for each in (*fresh, *stand):
             counts[each.row] += 1
         new_units += len(fresh)
@@ -178,6 +200,7 @@ def test_what_is_looked_at_again_is_distributed_by_the_new_amounts_with_the_fewe
     spread = np.sqrt(6000 * q * (1 - q))
     assert (np.abs(counts - 6000 * q) < 4 * spread).all()
     assert new_units < 6000 * np.maximum(q - p, 0).sum()  # what is drawn anew, less what was looked at
+    assert looks == 6000
     assert new_units < 0.5 * looks
 
 
@@ -192,6 +215,25 @@ def test_draws_stand_where_amounts_did_not_change_and_units_that_left_are_drawn_
     assert {d.row for d in (*fresh, *stand)} == {d.row for d in fresh} <= {0, 1}
 
 
+def test_looks_of_an_earlier_draft_count_as_often_as_they_were_made():
+    plan = CheckPlan(checks=3, power=0.8)
+    new, _ = settled_market([2.0], [1.0], [0])
+    for made, left in ((["ann"], 2), (["ann", "ben"], 1), (["ann", "ben", "cleo"], 0), ([""], 3)):
+        standing = StandingChecks({"a": ["a 0"] * 3}, {"a": {"a 0": 1.0}}, {"a 0": made})
+        fresh, stand = drawn_by(key(1), plan, [new], standing)
+        assert (len(fresh), len(stand)) == (left, 3 - left)
+    standing = StandingChecks({"a": ["a 0"]}, {"a": {"a 0": 1.0}}, {"a 0": [""]})
+    fresh, stand = drawn_by(key(1), CheckPlan(checks=1, power=0.8), [new], standing)
+    assert (len(fresh), len(stand)) == (0, 1)  # who looked need not be known where nobody looks again
+
+
+def test_a_payee_of_one_unit_is_looked_at_by_three_people(folder):
+    found, _ = drawn_by(key(1), CheckPlan(checks=3, power=0.8), [payee("a", [5.0])])
+    assert [(d.number, d.unit) for d in found] == [(1, "a 0"), (2, "a 0"), (3, "a 0")]
+    text = checks_text(DrawnChecks("run", "beacon", 3, 0.8, found))
+    assert [row["look"] for row in csv.DictReader(text.splitlines())] == ["1 of 3", "2 of 3", "3 of 3"]
+
+
 def test_hostile_names_are_safe_in_the_csv_and_come_back(tmp_path):
     columns = units()
     columns["identity"] = [
@@ -203,7 +245,7 @@ def test_hostile_names_are_safe_in_the_csv_and_come_back(tmp_path):
         rows = list(csv.DictReader(file))
     assert not [r for r in rows if r["payee"].startswith("=")]
     assert {d.payee for d in found.draws} >= {"=cmd|' /C calc'!A0", 'a,"b"'}
-    assert list(rows[0]) == ["number", "payee", "identity", "unit", "amount", "share", "asked"]
+    assert list(rows[0]) == ["number", "payee", "identity", "unit", "look", "amount", "share", "asked"]
     assert [int(r["number"]) for r in rows] == [d.number for d in found.draws]
 
 

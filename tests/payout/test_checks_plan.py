@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 from checks_files import paid
 from payout_files import cents
@@ -10,6 +11,7 @@ from payout_files import cents
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
 from datamarket_gym.payout import ledger
+from datamarket_gym.payout.checks.draw import draw_key, drawn_by
 from datamarket_gym.payout.checks.payees import paid_payees
 from datamarket_gym.payout.checks.plan import Wishes, make_plan, read_plan
 from datamarket_gym.payout.manifest import read_manifest
@@ -37,12 +39,24 @@ def test_the_runs_own_settings_decide_where_nothing_is_asked(folder):
     assert found.paid == 100_000
     assert found.kappa == max(p.kappa for p in paid_payees(folder, read_manifest(folder)))
     payees = paid_payees(folder, read_manifest(folder))
-    gaps = [deterrence_gap(Checks(3, 0.8), p.kappa, largest_unit=p.share.max()) for p in payees]
-    assert found.most == max(gaps)
-    assert found.gap == pytest.approx(
-        sum(g * p.paid for g, p in zip(gaps, payees, strict=True)) / 100_000
-    )
+    anew = [deterrence_gap(Checks(3, 0.8), p.kappa) for p in payees]
+    once = [deterrence_gap(Checks(3, 0.8), p.kappa, largest_unit=p.share.max()) for p in payees]
+    assert found.most == max(anew)
+    for told, gaps in ((found.gap, anew), (found.once, once)):
+        mean = sum(g * p.paid for g, p in zip(gaps, payees, strict=True)) / 100_000
+        assert told == pytest.approx(mean)
+    assert found.gap < found.once
     assert found.payees < found.units <= found.in_all
+
+
+def test_the_plan_says_how_many_second_looks_there_will_be(folder):
+    found = make_plan(folder, Wishes(checks=6))
+    payees = paid_payees(folder, read_manifest(folder))
+    plan, again = read_plan(folder), []
+    for number in range(300):
+        draws, _ = drawn_by(draw_key("m", "p", str(number)), plan, payees)
+        again.append(len(draws) - len({d.unit for d in draws}))
+    assert np.mean(again) == pytest.approx(found.again, abs=4 * np.std(again) / 300**0.5)
 
 
 def test_as_many_checks_as_leave_no_more_than_a_gain(folder):

@@ -1,12 +1,13 @@
 """check settle: everybody passed, or the pot is paid again; who fails is paid nothing and its other units stay."""
 
+import csv
 import json
 import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from checks_files import answered, drawn, paid
+from checks_files import answered, drawn, looker, paid
 from payout_files import cents, payments, run, units, validation, warned
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
@@ -101,10 +102,40 @@ def test_the_certificate_says_what_the_checks_leave(folder):
     answered(folder)
     settle(folder)
     found = certificate(folder)
-    assert (found.per_payee, found.power, found.planted) == (3, 0.8, None)
+    assert (found.per_payee, found.power, found.planted, found.examined) == (3, 0.8, None, "anew")
+    assert found.gap == pytest.approx((1 - 0.8 / found.kappa) ** 3)
     assert found.paid == pytest.approx(1000)
     assert found.payment == pytest.approx(max(cents(folder).values()) / 100)
     assert found.payees == sum(value > 0 for value in cents(folder).values())
+
+
+def test_looks_that_stand_are_told_to_the_next_draft_and_the_certificate_says_how_units_were_examined(
+    folder,
+):
+    answered(folder, false=("seller 1",))
+    new = settle(folder, folder.parent / "new").run
+    said = json.loads((new / "manifest.json").read_text())["settles"]
+    real = [d for d in read_checks(folder).draws if d.payee != "seller 1"]
+    first = read_checks(folder)
+    assert [(x["unit"], x["by"]) for x in said["looks"]] == [
+        (d.unit, looker(folder, first, d)) for d in real
+    ]
+    found = drawn(new, "block 2", checks=12)
+    assert found.before
+    number, names = next(
+        (d.number, found.before[d.unit]) for d in found.draws if found.before.get(d.unit)
+    )
+    path = folder.parent / "again.csv"
+    path.write_text(f"number,outcome,by\n{number},genuine,{names[0]}\n")
+    with pytest.raises(DataMarketError, match=r"in an earlier draft.*--one-look"):
+        record_answers(new, path)
+    record_answers(new, path, one_look=True)
+    path.write_text("number,outcome,by\n" + "".join(f"{d.number},genuine,me\n" for d in found.draws))
+    record_answers(new, path, one_look=True)
+    assert settle(new).checked
+    assert certificate(new).examined == "once"
+    assert certificate(new).gap > 0.2**12
+    assert bad(new) == []
 
 
 def test_missing_answers_wait_unless_the_operator_says_otherwise(folder):
@@ -283,7 +314,7 @@ def test_somebody_fails_in_the_second_round_too(folder):
         make_plan(third, Wishes(checks=3))
 
 
-def test_the_carried_are_paid_by_the_next_run(payday, tmp_path):
+def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payday, tmp_path):
     folder = run(tmp_path / "june", checks=3)
     smallest = min(value for value in cents(folder).values() if value)
     name = next(n for n, value in cents(folder).items() if value == smallest)
@@ -294,22 +325,70 @@ def test_the_carried_are_paid_by_the_next_run(payday, tmp_path):
     new = tmp_path / "carried"
     assert (found.checked, found.carried, found.failed) == (True, [name], [])
     assert state(new) == "checked"
-    assert cents(new)[name] == 0
-    assert cents(new, "balance")[name] == cents(new, "entitled")[name] == smallest
+    assert (
+        cents(new)[name] == cents(new, "balance")[name] == 0
+    )  # nothing that a later run would pay unseen
     assert sum(cents(new).values()) == 100_000
-    assert sum(cents(new, "balance").values()) == 0
+    assert not any(cents(new, "balance").values())
+    for other, value in cents(folder).items():  # the others are paid in the same proportions
+        if other != name:
+            assert abs(cents(new)[other] - value * 100_000 / (100_000 - smallest)) <= 1
+    with (new / "carried.csv").open(encoding="utf-8", newline="") as file:
+        listed = {(row["unit"], row["identity"]) for row in csv.DictReader(file)}
+    earned = pq.read_table(folder / "clusters.parquet").to_pylist()
+    assert listed == {
+        (row["unit"], name) for row in earned if row["identity"] == name and row["amount"] > 0
+    }
     assert certificate(new).carried == 1
     assert bad(new, recompute=True) == []
+    (new / "carried.csv").write_text("unit,identity\n")
+    assert bad(new) == ["carried.csv"]
+    assert settle(folder, new).checked
+    assert bad(new) == []
     assert approve(new)
     after = run(tmp_path / "july", units(seed=4), validation(seed=5), carry_from=new)
     plain = run(tmp_path / "plain", units(seed=4), validation(seed=5))
-    assert abs(cents(after, "entitled")[name] - cents(plain, "entitled")[name] - smallest) <= 1
+    assert cents(after) == cents(plain)
+
+
+def test_what_is_not_paid_to_the_small_can_be_kept_for_the_next_pot(tmp_path):
+    folder = run(tmp_path / "june", checks=3)
+    smallest = min(value for value in cents(folder).values() if value)
+    drawn(folder, least=f"{(smallest + 1) / 100:.2f}")
+    answered(folder)
+    new = settle(folder, tmp_path / "kept", keep_forfeited=True).run
+    paid_before = {name: value for name, value in cents(folder).items() if value != smallest}
+    assert {
+        name: cents(new)[name] for name in paid_before
+    } == paid_before  # units that nobody saw move nothing
+    assert sum(cents(new).values()) == 100_000 - smallest
+    assert bad(new, recompute=True) == []
+
+
+def test_small_names_earn_nothing_however_often_they_come_back(tmp_path):
+    """Ten names of one person, each below the limit, twice in a row: nothing is paid that could not be drawn."""
+    columns = units(copies=0)
+    mine = [i for i, name in enumerate(columns["identity"]) if name == "seller 1"]
+    for place, i in enumerate(mine):
+        columns["identity"][i] = f"name {place % 10}"
+    before = None
+    for month in ("june", "july"):
+        folder = run(tmp_path / month, columns, checks=3, **({"carry_from": before} if before else {}))
+        limit = max(value for name, value in cents(folder).items() if name.startswith("name")) + 1
+        drawn(folder, least=f"{limit / 100:.2f}")
+        answered(folder)
+        before = settle(folder, tmp_path / f"{month}-2").run
+        names = {name: value for name, value in cents(before).items() if name.startswith("name")}
+        assert len(names) == 10
+        assert not any(names.values())
+        assert not any(cents(before, "balance").values())
+        approve(before)
 
 
 def test_planted_fakes_measure_the_power_and_nobody_fails_by_them(tmp_path):
     folder = paid(tmp_path)
     found = drawn(folder, plant=6)
-    fakes = [d for d in found.draws if d.planted]
+    fakes = {d.unit for d in found.draws if d.planted}
     answered(folder)
     assert settle(folder).checked
     said = certificate(folder)
@@ -322,7 +401,8 @@ def test_checks_that_find_no_planted_fake_certify_nothing(tmp_path):
     folder = paid(tmp_path)
     found = drawn(folder, plant=3)
     path = tmp_path / "outcomes.csv"
-    path.write_text("number,outcome\n" + "".join(f"{d.number},genuine\n" for d in found.draws))
+    lines = [f"{d.number},genuine,{looker(folder, found, d)}\n" for d in found.draws]
+    path.write_text("number,outcome,by\n" + "".join(lines))
     record_answers(folder, path)
     with pytest.raises(DataMarketError, match="planted fakes was found"):
         settle(folder)

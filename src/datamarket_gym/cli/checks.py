@@ -11,9 +11,10 @@ from rich.table import Table
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.checks.answers import record_answers
+from datamarket_gym.payout.checks.carried import FILE as CARRIED
 from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
-from datamarket_gym.payout.checks.draw import draw_checks
+from datamarket_gym.payout.checks.draw import DrawnChecks, draw_checks
 from datamarket_gym.payout.checks.page import NAME as PAGE
 from datamarket_gym.payout.checks.plan import PlanSummary, Wishes, make_plan, read_plan
 from datamarket_gym.payout.checks.settle import SettledChecks, settle
@@ -38,8 +39,8 @@ def plan_and_show(run: Path, wishes: Wishes, by: str | None) -> None:
     console.print(table)
     if found.below_price:
         console.print(
-            f"{found.below_price:,} of these payees are paid less than their checks cost; --least carries them to the "
-            "next run.",
+            f"{found.below_price:,} of these payees are paid less than their checks cost; with --least they are "
+            "neither checked nor paid, and can hand their units in again.",
             highlight=False,
         )
     said = found.plan.announced
@@ -67,11 +68,12 @@ def _rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
         ("checks of each payee", f"{plan.checks:,}"),
         ("power of a check", f"{plan.power:g}"),
         ("checks in all, at most", f"{found.in_all:,}"),
-        ("different units, expected", f"{found.units:,.1f}"),
+        ("of them second looks, expected", f"{found.again:,.1f}"),
         ("paid to those who are checked", text(found.paid)),
         ("kappa, the largest", f"{found.kappa:.3f}"),
         ("left to gain, in expectation", f"{found.gap:.2%} of what is paid"),
-        ("the same of one payee, at most", f"{found.most:.2%} of its payment"),
+        ("the same, without second looks", f"{found.once:.2%} of what is paid"),
+        ("of one payee, at most", f"{found.most:.2%} of its payment"),
     ]
     if plan.plant:
         rows.insert(3, ("of them planted fakes, at least", f"{plan.plant:,}"))
@@ -81,7 +83,7 @@ def _rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
     if plan.least:
         rows.append(
             (
-                f"carried, below {money.text(plan.least)}",
+                f"neither checked nor paid, below {money.text(plan.least)}",
                 f"{counted(len(plan.carried), 'payee')}, {text(found.carried)}",
             )
         )
@@ -128,9 +130,10 @@ def draw_and_show(
         console.print(f"… and {len(drawn.draws) - _SHOWN:,} more in {CHECKS}")
     if drawn.kept:
         console.print(
-            f"{counted(len(drawn.kept), 'draw')} fell on units that are listed, or were answered for, already.",
+            f"{counted(len(drawn.kept), 'draw')} fell on units that were looked at in an earlier draft, as often.",
             highlight=False,
         )
+    _print_second_looks(console, drawn)
     if not read_plan(run).announced:
         console.print("The beacon was not announced beforehand.", style="bold red")
     then = (
@@ -141,11 +144,31 @@ def draw_and_show(
     console.print(then, highlight=False, markup=False)
 
 
-def record_and_show(run: Path, outcomes: Path, correct: bool, by: str | None) -> None:
+def _print_second_looks(console: Console, drawn: DrawnChecks) -> None:
+    """How many units two people have to look at, and who looked at some of them before."""
+    several = sum(len(numbers) > 1 for numbers in drawn.looks.values())
+    if several:
+        console.print(
+            f"{counted(several, 'unit')} of the list were drawn more than once: each look is somebody else's.",
+            highlight=False,
+        )
+    who = sorted({name for names in drawn.before.values() for name in names})
+    if who:
+        some = "; ".join(visible(name) for name in who[:_SHOWN])
+        console.print(
+            f"{counted(len(drawn.before), 'unit')} of the list were looked at in an earlier draft, by {some}: "
+            "somebody else has to look at them now.",
+            highlight=False, markup=False,
+        )  # fmt: skip
+
+
+def record_and_show(run: Path, outcomes: Path, correct: bool, one_look: bool, by: str | None) -> None:
     """Keep answers and print how many there are of each kind."""
-    found = record_answers(run, outcomes, correct, by)
+    found = record_answers(run, outcomes, correct, by, one_look)
     words = ("genuine", "false", "unanswered")
     said = ", ".join(f"{found.count(word):,} {word}" for word in words)
+    if found.not_made:
+        said += f", {found.not_made:,} second looks not made"
     console = Console()
     console.print(
         f"{counted(len(found.new), 'new answer')}; of {counted(len(found.drawn.draws), 'check')}: {said}",
@@ -198,6 +221,7 @@ def _print_found(console: Console, found: SettledChecks) -> None:
         )
     if found.carried:
         console.print(
-            f"Not paid now: {counted(len(found.carried), 'payee')}; what they are due is carried to the next run.",
-            highlight=False,
-        )
+            f"Neither checked nor paid: {counted(len(found.carried), 'payee')}; their units, to be handed in again: "
+            f"{found.run / CARRIED}",
+            highlight=False, markup=False,
+        )  # fmt: skip

@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.screen import counted
-from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
+from datamarket_gym.judge.guarantees.deterrence import deterrence_gap
 from datamarket_gym.payout.results import Results
 from datamarket_gym.pipeline.payments import floored
 from datamarket_gym.pipeline.per_unit import unit_amounts
 
 
-@dataclass(frozen=True, eq=False)
-class Exposure:
-    """Of each payee whose units earn anything: kappa = P / T, and the share of P of its largest unit."""
+def kappas(results: Results) -> Values:
+    """kappa = P / T of each payee whose units earn anything, by the amounts that are divided.
 
-    kappa: Values
-    largest_unit: Values
-
-    @classmethod
-    def of(cls, results: Results) -> Exposure:
-        """By the amounts that are divided: under ``zero`` nothing below zero is."""
-        used = floored(results.payments) if results.spec.negative == "zero" else results.payments
-        units = unit_amounts(used)
-        payee, gain = results.payees.group[units.identity], np.maximum(units.amount, 0.0)
-        total, positive = np.bincount(payee, weights=units.amount), np.bincount(payee, weights=gain)
-        largest = np.zeros(len(total))
-        np.maximum.at(largest, payee, gain)
-        paid = total > 0
-        return cls(
-            np.maximum(positive[paid] / total[paid], 1.0),
-            np.minimum(largest[paid] / positive[paid], 1.0),
-        )
-
-    def gaps(self, checks: Checks) -> Values:
-        """What may be gained, in expectation, as a part of each payee's payment; a unit is looked at once."""
-        pairs = zip(self.kappa.tolist(), self.largest_unit.tolist(), strict=True)
-        return np.array(
-            [deterrence_gap(checks, kappa, largest_unit=largest) for kappa, largest in pairs]
-        )
+    Under ``zero`` nothing below zero is.
+    """
+    used = floored(results.payments) if results.spec.negative == "zero" else results.payments
+    units = unit_amounts(used)
+    payee, gain = results.payees.group[units.identity], np.maximum(units.amount, 0.0)
+    total, positive = np.bincount(payee, weights=units.amount), np.bincount(payee, weights=gain)
+    paid = total > 0
+    return np.maximum(positive[paid] / total[paid], 1.0)
 
 
 def check_words(results: Results) -> str:
@@ -51,8 +32,8 @@ def check_words(results: Results) -> str:
         return (
             "" if spec.worth.signed else "No checks of units are asked for before this run is approved."
         )
-    exposure = Exposure.of(results)
-    gaps = exposure.gaps(spec.spot_checks)
+    kappa = kappas(results)
+    gaps = np.array([deterrence_gap(spec.spot_checks, each) for each in kappa.tolist()])
     half, most = f"{np.median(gaps):.1%}", f"{gaps.max():.1%}"
     gain = f"at most {most} of its payment"
     if half != most:
@@ -61,6 +42,6 @@ def check_words(results: Results) -> str:
         f"Before this run is approved, {counted(spec.checks, 'unit')} of each payee are to be checked, drawn by what "
         "they earn (datamarket check plan, draw, record, settle). Where a check finds a unit that is not genuine "
         f"{spec.power:.0%} of the time and who fails is paid nothing, submitting such units can be expected to gain a "
-        f"payee {gain}, beyond what they raise the pay of its genuine units by. The fewer units a payee lives by, the "
-        f"less checks tell (kappa is at most {exposure.kappa.max():.2f})."
+        f"payee {gain}, beyond what they raise the pay of its genuine units by (kappa is at most {kappa.max():.2f}). A "
+        "unit that is drawn more than once is to be looked at as often, by different people."
     )

@@ -103,7 +103,7 @@ def standard_errors(payer: PayRule, scores: Scores) -> Values:
 
 def half_width(groups: int) -> float:
     """Standard errors on each side of a payment."""
-    from scipy.stats import norm, t
+    from scipy.special import ndtri, stdtrit
 
     quantile = (1 + LEVEL) / 2
-    return float(t.ppf(quantile, groups - 1) if groups > 1 else norm.ppf(quantile))
+    return float(stdtrit(groups - 1, quantile) if groups > 1 else ndtri(quantile))

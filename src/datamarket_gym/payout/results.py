@@ -16,7 +16,6 @@ from datamarket_gym.payout.inputs import Inputs, utility_oracle
 from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.settles import Unpaid
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold
 from datamarket_gym.payout.worth import SettledCoverage, settled_coverage
@@ -95,11 +94,11 @@ def in_cents(
     spec: PayoutSpec,
     group: Codes,
     opening: dict[str, int],
-    unpaid: Unpaid,
+    unpaid: frozenset[str],
 ) -> Cents:
     """What the pipeline pays, divided in minor units exactly; ``group`` is each identity's payee.
 
-    What the units of those who forfeited earn is divided among the others.
+    What the units of the ``unpaid`` earn is divided among the others.
     """
     n, floor = len(inputs.identities), spec.negative == "zero"
     used = floored(payments) if floor else payments
@@ -108,9 +107,9 @@ def in_cents(
     step = grid_of(used.scores.values)
     np.add.at(whole, shares.identity, np.round(shares.amount / step).astype(np.int64))
     names = everyone(inputs, opening)
-    lost = np.array([name in unpaid.forfeited for name in inputs.identities])
+    lost = np.array([name in unpaid for name in inputs.identities])
     whole[lost] = 0
-    held = [name in unpaid.forfeited | unpaid.carried for name in names]
+    held = [name in unpaid for name in names]
     payee = np.concatenate([group, np.arange(len(names) - n) + n])
     balances = [opening.get(name, 0) for name in names]
     division = divide(

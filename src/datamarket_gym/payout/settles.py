@@ -1,11 +1,11 @@
-"""What a run settles: the earlier draft whose checks were answered, who failed them, and who is carried.
+"""What a run settles: the earlier draft whose checks were answered, who failed them, and who was not checked.
 
 Part of a run's inputs: it decides who is paid, stands in the manifest, and is in the run's id.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Literal
 
 from datamarket_gym.core.specs import Document
 
@@ -20,22 +20,17 @@ class FoundUnit(Document):
 
 
 class StandingDraw(Document):
-    """A draw of the earlier run whose answer was: genuine."""
+    """A draw of the earlier run, of a payee who passed."""
 
     payee: str
     unit: str
 
 
-@dataclass(frozen=True)
-class Unpaid:
-    """Identities that are paid nothing now.
+class MadeLook(Document):
+    """A look at a unit in the earlier run, or in one before it, whose answer was: genuine."""
 
-    What the units of the ``forfeited`` earn goes to the others; old balances of theirs stay as they are. What the
-    ``carried`` are entitled to is their balance; the others are paid it in advance, and it is settled in the next run.
-    """
-
-    forfeited: frozenset[str] = frozenset()
-    carried: frozenset[str] = frozenset()
+    unit: str
+    by: str  # who looked; empty where that was not said
 
 
 class Settles(Document):
@@ -51,16 +46,16 @@ class Settles(Document):
     forfeited: list[
         str
     ]  # identities whose payees failed: paid nothing, and their other units go on playing
-    carried: list[
-        str
-    ]  # identities that are paid less than checks cost: not paid now, the amount is a balance
+    carried: list[str]  # identities that would be paid less than checks cost: neither checked nor paid
     draws: list[StandingDraw]
+    looks: list[MadeLook]
+    examined: Literal["anew", "once"]  # whether each draw of the earlier run was a look of its own
     fakes: int = 0  # planted among the checks, of this and of earlier drafts
     fakes_found: int = 0
     before: str  # sha256 of checks/before.parquet: what part of a payee's pay each unit was
-    kept: int = 0  # minor units that were forfeited and not divided again, in this and earlier drafts
+    kept: int = 0  # minor units that were not divided again, in this and earlier drafts
 
     @property
-    def unpaid(self) -> Unpaid:
-        """Who is paid nothing in this run."""
-        return Unpaid(frozenset(self.forfeited), frozenset(self.carried))
+    def unpaid(self) -> frozenset[str]:
+        """Who is paid nothing in this run: what their units earn goes to the others, old balances stay as they are."""
+        return frozenset((*self.forfeited, *self.carried))

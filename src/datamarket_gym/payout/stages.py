@@ -29,7 +29,7 @@ from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
-from datamarket_gym.payout.settles import Settles, Unpaid
+from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
 from datamarket_gym.pipeline.compare import compared
@@ -105,9 +105,9 @@ class Payday:
         return cls(spec, inputs, overrides, opening, edge_table, run, settles)
 
     @property
-    def unpaid(self) -> Unpaid:
+    def unpaid(self) -> frozenset[str]:
         """Identities that are paid nothing in this run."""
-        return Unpaid() if self.settles is None else self.settles.unpaid
+        return frozenset() if self.settles is None else self.settles.unpaid
 
     @cached_property
     def leaks(self) -> Leaks:

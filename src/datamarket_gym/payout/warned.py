@@ -177,9 +177,9 @@ def _balances(results: Results) -> StandingWarning | None:
         return StandingWarning.of(
             "large_balances",
             title,
-            "No score of this run is below zero: they were brought in (--carry-from), or are those of payees who were "
-            "not checked. While they are that large, a run pays by them, and next to nothing for what is new in it. "
-            "Raise the amount, or settle them by hand and pay again without them.",
+            "No score of this run is below zero: they were brought in (--carry-from). While they are that large, a "
+            "run pays by them, and next to nothing for what is new in it. Raise the amount, or settle them by hand and "
+            "pay again without them.",
             items,
         )
     return StandingWarning.of(

@@ -51,7 +51,7 @@ def plan(
     least: Annotated[
         str | None,
         typer.Option(
-            help="Who is paid less than this is not checked and not paid now: the amount is carried to the next run."
+            help="Who is paid less than this is neither checked nor paid; the units can be handed in again."
         ),
     ] = None,
     false_alarms: Annotated[
@@ -107,19 +107,27 @@ def record(
     correct: Annotated[
         bool, typer.Option("--correct", help="Answers that differ from earlier ones take their place.")
     ] = False,
+    one_look: Annotated[
+        bool,
+        typer.Option(
+            "--one-look",
+            help="A unit that was drawn twice is looked at once; the certificate says so, and leaves more to gain.",
+        ),
+    ] = False,
     by: By = None,
 ) -> None:
     """Keep what the checks found. May be repeated until all are answered; every answer stays in the history."""
     from datamarket_gym.cli.checks import record_and_show
 
-    record_and_show(run, outcomes, correct, by)
+    record_and_show(run, outcomes, correct, one_look, by)
 
 
 @group.command("settle")
 def settle(
     run: Run,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the new draft, where somebody failed or is carried.")
+        Path | None,
+        typer.Option(help="Folder of the new draft, where somebody failed or was not checked."),
     ] = None,
     unanswered: Annotated[
         Unanswered,
@@ -128,8 +136,8 @@ def settle(
     forfeited: Annotated[
         Forfeited,
         typer.Option(
-            help="What those who failed were to be paid: divide it among the others, or keep it, so that nobody "
-            "gains by a name that was made to fail."
+            help="What those who failed, or were not checked, were to be paid: divide it among the others, or keep it, "
+            "so that nobody gains by a name that was made to fail."
         ),
     ] = Forfeited.divide,
     by: By = None,

@@ -9,6 +9,8 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.checks import entries
+from datamarket_gym.payout.checks.carried import FILE as CARRIED
+from datamarket_gym.payout.checks.carried import carried_text
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
 from datamarket_gym.payout.checks.draw import DrawnChecks, checks_text, drawn_again
 from datamarket_gym.payout.checks.plan import FILE as PLAN
@@ -31,6 +33,11 @@ def agreements(run: Path) -> Iterator[Finding]:
             same,
             said if same else "missing, or not what the manifest says: settle the earlier run again",
         )
+        if text := carried_text(run):
+            path = run / CARRIED
+            same = path.is_file() and path.read_text(encoding="utf-8") == text
+            said = f"{len(text.splitlines()) - 1} units to be handed in again"
+            yield CARRIED, same, said if same else "missing or changed: settle the earlier run again"
     yield from _certificate(run)
     plan = entries.read_plan(run)
     if plan is None:

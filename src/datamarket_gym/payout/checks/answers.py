@@ -11,6 +11,7 @@ from datamarket_gym.payout.checks.draw import DrawnChecks, read_checks
 from datamarket_gym.payout.checks.record import (
     FILE,
     FOLDER,
+    NOT_MADE,
     CheckAnswer,
     answers_of,
     keep_outcomes,
@@ -28,6 +29,11 @@ class RecordedAnswers:
     new: list[CheckAnswer]
     known: dict[int, CheckAnswer]
 
+    @property
+    def not_made(self) -> int:
+        """Looks that were noted as not made."""
+        return self.count(NOT_MADE)
+
     def count(self, outcome: str) -> int:
         """Checks of an outcome; those that no answer came for are unanswered."""
         known = self.known
@@ -38,13 +44,13 @@ class RecordedAnswers:
 
 
 def record_answers(
-    run: Path, outcomes: Path, correct: bool = False, by: str | None = None
+    run: Path, outcomes: Path, correct: bool = False, by: str | None = None, one_look: bool = False
 ) -> RecordedAnswers:
     """Keep the answers of a table; what differs from earlier ones is refused unless it corrects them."""
     drawn = read_checks(run)
     answers = read_outcomes(outcomes, drawn)
     with entries.working_in(run):
         entries.require_open(run)
-        new = keep_outcomes(run, answers, correct)
+        new = keep_outcomes(run, answers, correct, one_look)
         entries.enter_answers(run, sha256(run / PATH), len(new), by)
     return RecordedAnswers(drawn, new, answers_of(run))

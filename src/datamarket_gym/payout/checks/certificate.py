@@ -6,14 +6,16 @@ from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import json_text
-from datamarket_gym.judge.guarantees.deterred import Deterrence, certified_checks
+from datamarket_gym.judge.guarantees.deterred import Deterrence, Examined, certified_checks
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.guarantees.power import Planted
 from datamarket_gym.judge.guarantees.spill import Spill
 from datamarket_gym.payout.checks import entries
+from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.payees import paid_payees
 from datamarket_gym.payout.checks.plan import CheckPlan
 from datamarket_gym.payout.checks.plant import measured_power
+from datamarket_gym.payout.checks.record import answers_of, examined
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -41,6 +43,14 @@ def settled_certificate(run: Path) -> str:
     return json_text({**found.model_dump(mode="json"), "words": found.words})
 
 
+def _examined(run: Path) -> Examined:
+    """Whether each draw was a look of its own: by the answers here, or by those that all stand."""
+    settles = settled_by(read_manifest(run))
+    if settles is not None and entries.read_draw(run) is None:
+        return settles.examined
+    return examined(read_checks(run), answers_of(run))
+
+
 def certificate_of(run: Path, checks: Checks) -> Deterrence:
     """What so many checks of every payee leave, for a run whose payees passed them."""
     manifest = read_manifest(run)
@@ -65,5 +75,6 @@ def certificate_of(run: Path, checks: Checks) -> Deterrence:
         spill=Spill.by(Mechanism.model_validate(manifest["mechanism"]), spec.utility),
         carried=len(settles.carried) if settles else 0,
         planted=measured,
+        examined=_examined(run),
         money=money.code,
     )

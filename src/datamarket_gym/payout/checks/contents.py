@@ -6,6 +6,7 @@ import base64
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,15 @@ def curve(numbers: Values) -> str:
     heights = np.add.reduceat(numbers, start) / np.diff(np.r_[start, len(numbers)])
     span = heights.max() - heights.min()
     level = np.full(len(heights), 0.5) if not span > 0 else (heights - heights.min()) / span
-    x = np.linspace(0, _WIDTH, len(level)).round().astype(int)
-    y = (2 + (1 - level) * (_HEIGHT - 4)).round().astype(int)
-    return "M" + "L".join(f"{a} {b}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
+    y = (2 + (1 - level) * (_HEIGHT - 4)).round().astype(int).tolist()
+    return "M" + "L".join(map("{} {}".format, _across(len(level)), y))
+
+
+@cache
+def _across(points: int) -> list[int]:
+    """So many points from the left to the right."""
+    across: list[int] = np.linspace(0, _WIDTH, points).round().astype(int).tolist()
+    return across
 
 
 def _picture(image: bytes, side: int) -> dict[str, str]:

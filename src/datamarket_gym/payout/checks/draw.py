@@ -9,7 +9,8 @@ A run that settles an earlier one pays other amounts: with p the chances of a pa
 then stands with probability min(1, p'_u / p_u), else there is a new one, by (p' - p)+. What is drawn in
 all is then distributed by p', as if everything were drawn anew, with the fewest new checks (a maximal coupling).
 
-A unit that is drawn twice is looked at once.
+Every draw is a look of its own: a unit that is drawn twice is looked at by two people. Looks at it that were made in
+an earlier draft count, as many as there were.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import hashlib
 import hmac
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,7 +43,7 @@ from datamarket_gym.payout.names import csv_safe
 from datamarket_gym.payout.stages import Places
 
 FILE = "checks.csv"
-COLUMNS = ("number", "payee", "identity", "unit", "amount", "share", "asked")
+COLUMNS = ("number", "payee", "identity", "unit", "look", "amount", "share", "asked")
 ASKED = (
     "the original file, as it was made or received",
     "its source: where it comes from, since when, and from whom",
@@ -52,7 +54,7 @@ ASKED = (
 
 @dataclass(frozen=True)
 class Draw:
-    """One unit that is looked at: whose it is, what it earns (in whole currency) and its part of the payee's pay."""
+    """One look at a unit: whose it is, what it earns (in whole currency) and its part of the payee's pay."""
 
     number: int
     payee: str
@@ -66,7 +68,10 @@ class Draw:
 
 @dataclass
 class DrawnChecks:
-    """What a run's draw came to: units to look at, and (``kept``) draws on units that are looked at anyway, or were."""
+    """What a run's draw came to: looks to make, and (``kept``) those that were made in an earlier draft.
+
+    ``before`` names who looked at units of the list before: somebody else has to look now.
+    """
 
     run: str
     beacon: str
@@ -74,6 +79,15 @@ class DrawnChecks:
     power: float
     draws: list[Draw]
     kept: list[Draw] = field(default_factory=list)
+    before: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def looks(self) -> dict[str, list[int]]:
+        """The numbers of the looks at each unit of the list."""
+        found: dict[str, list[int]] = {}
+        for draw in self.draws:
+            found.setdefault(draw.unit, []).append(draw.number)
+        return found
 
 
 def draw_checks(
@@ -137,7 +151,9 @@ def _drawn(run: Path, known: DrawRecord) -> DrawnChecks:
     key = draw_key(sha256(run / MANIFEST), known.plan, known.beacon)
     standing = read_standing(run, settled_by(manifest))
     draws, kept = drawn_by(key, plan, payees, standing)
-    return DrawnChecks(manifest["run"], known.beacon, plan.checks, plan.power, draws, kept)
+    made = {} if standing is None else standing.looks
+    before = {d.unit: [by for by in made[d.unit] if by] for d in draws if any(made.get(d.unit, []))}
+    return DrawnChecks(manifest["run"], known.beacon, plan.checks, plan.power, draws, kept, before)
 
 
 def draw_key(manifest: str, plan: str, beacon: str) -> bytes:
@@ -148,23 +164,23 @@ def draw_key(manifest: str, plan: str, beacon: str) -> bytes:
 def drawn_by(
     key: bytes, plan: CheckPlan, payees: list[CheckedPayee], standing: StandingChecks | None = None
 ) -> tuple[list[Draw], list[Draw]]:
-    """The draws of a key that need an answer, numbered from 1, and those that have one: a unit is looked at once."""
+    """The draws of a key that need an answer, numbered from 1, and those that have one; looks at a unit in a row."""
     waiting = frozenset(plan.carried)
     draws: list[Draw] = []
     kept: list[Draw] = []
     for payee in payees:
         if payee.name in waiting:
             continue
-        seen = set() if standing is None else set(standing.draws_of(payee.name))
-        for place in _places(key, plan.checks, payee, standing):
-            known = payee.units[place] in seen
-            seen.add(payee.units[place])
-            (kept if known else draws).append(
-                Draw(
-                    0 if known else len(draws) + 1, payee.name, payee.identities[place], payee.units[place],
-                    int(payee.rows[place]), float(payee.amount[place]), float(payee.share[place]),
-                )
-            )  # fmt: skip
+        for place, times in Counter(_places(key, plan.checks, payee, standing)).items():
+            made = 0 if standing is None else standing.counted(payee.units[place], times)
+            for look in range(times):
+                known = look < made
+                (kept if known else draws).append(
+                    Draw(
+                        0 if known else len(draws) + 1, payee.name, payee.identities[place], payee.units[place],
+                        int(payee.rows[place]), float(payee.amount[place]), float(payee.share[place]),
+                    )
+                )  # fmt: skip
     return draws, kept
 
 
@@ -176,7 +192,7 @@ def _places(
     earlier: list[str] = []
     if standing is not None:
         before, earlier = standing.shares(payee.name, payee.units), standing.draws_of(payee.name)
-    place = {unit: i for i, unit in enumerate(payee.units)}
+    place = {unit: i for i, unit in enumerate(payee.units)} if earlier else {}
     excess = np.maximum(payee.share - before, 0.0)
     for number in range(checks):
         weight: Values = payee.share
@@ -210,11 +226,14 @@ def checks_text(drawn: DrawnChecks) -> str:
     file = io.StringIO(newline="")
     out = csv.writer(file, lineterminator="\n")
     out.writerow(COLUMNS)
+    looks = drawn.looks
     for draw in drawn.draws:
+        mine = looks[draw.unit]
         out.writerow(
             [
                 draw.number, csv_safe(draw.payee), csv_safe(draw.identity), csv_safe(draw.unit),
-                f"{draw.amount:.6f}", f"{draw.share:.6f}", "; ".join(ASKED),
+                f"{mine.index(draw.number) + 1} of {len(mine)}", f"{draw.amount:.6f}", f"{draw.share:.6f}",
+                "; ".join(ASKED),
             ]
         )  # fmt: skip
     return file.getvalue()

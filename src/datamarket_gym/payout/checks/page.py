@@ -1,4 +1,5 @@
-"""checks.html: every drawn unit beside what it might be a copy of, what to ask of its payee, and a form to answer in.
+"""checks.html: every drawn unit beside what it might be a copy of, what to ask of its payee, and forms to answer in:
+one for each look at the unit, which different people make.
 
 One file that opens without a network. Names and texts are escaped, pictures are drawn anew, and no script but the
 page's own can run. It does not tell which units were planted: those who check are given this page and nothing else.
@@ -106,7 +107,7 @@ class _Beside:
         self.results, self.fakes = results, fakes
         self.owner = results.inputs.owner
         place = {name: i for i, name in enumerate(results.inputs.ids)}
-        names = [draw.unit for draw in draws]
+        names = list(dict.fromkeys(draw.unit for draw in draws))
         unknown = [name for name in names if name not in place and name not in fakes]
         if unknown:
             raise DataMarketError(
@@ -116,7 +117,7 @@ class _Beside:
         self.near, self.cosine = self._nearest(names)
         rows = {*self.row.values(), *(int(u) for near in self.near.values() for u in near if u >= 0)}
         self.contents = unit_contents(results, places, rows)
-        self.side = side_for(len(draws) * (1 + NEAREST))
+        self.side = side_for(len(names) * (1 + NEAREST))
 
     def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
         results = self.results
@@ -163,9 +164,12 @@ class _Beside:
 
 
 def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside: _Beside) -> Row:
+    by_unit: dict[str, list[Draw]] = {}
+    for draw in draws:
+        by_unit.setdefault(draw.unit, []).append(draw)
     checks: list[Row] = [
         {
-            "number": draw.number,
+            "numbers": [each.number for each in looks],
             "unit": visible(draw.unit),
             "identity": visible(draw.identity) if draw.identity != payee else "",
             "amount": _money(results, draw.amount),
@@ -173,12 +177,14 @@ def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside
             "content": beside.unit(draw.unit),
             "others": beside.others(draw.unit),
         }
-        for draw in draws
+        for looks in by_unit.values()
+        for draw in looks[:1]
     ]
     name = visible(payee)
     return {
         "name": name,
         "checks": checks,
+        "count": len(draws),
         "find": " ".join([name, *(check["unit"] for check in checks)]),
         "letter": letter(name, [check["unit"] for check in checks], run),
     }

@@ -75,7 +75,7 @@ def paid_payees(run: Path, manifest: dict[str, Any]) -> list[CheckedPayee]:
     table = pq.read_table(run / "clusters.parquet", columns=columns)
     unit, identity = table["unit"].to_pylist(), table["identity"].to_pylist()
     earned = table["amount"].to_numpy()
-    lost = frozenset() if settles is None else settles.unpaid.forfeited
+    lost = frozenset() if settles is None else settles.unpaid
     divided = earned[[name not in lost for name in identity]].sum()
     worth = earned * (manifest["amount"] / 10**money.digits / divided)
     number = {name: i for i, name in enumerate(sorted(paid))}

@@ -1,7 +1,7 @@
 """check plan: how many units of each payee are looked at, what that costs, and what it leaves to be gained.
 
 A plan decides the draw, with the run and the beacon, and may change until there is one. Payees who are paid less than
-``least`` are not checked; they are not paid now either, and what they are entitled to is a balance for the next run.
+``least`` are not checked, and not paid: what is paid is what is drawn from. Their units can be handed in again.
 """
 
 from __future__ import annotations
@@ -77,17 +77,23 @@ class PlanSummary:
     plan: CheckPlan
     payees: int  # to be checked
     paid: int  # to them
-    carried: int  # what those who are not checked are due
+    carried: int  # what those who are not checked would be paid
     kappa: float  # the largest of those checked
     gap: float  # what may still be gained, in expectation, as a part of what is paid to them
+    once: float  # the same, were a unit that is drawn twice looked at once
     most: float  # the same of one payee, as a part of its payment, at the most
     units: float  # different units that are expected to be drawn
     below_price: int  # payees who are to be checked and are paid less than their checks cost
 
     @property
     def in_all(self) -> int:
-        """Checks, planted fakes included; fewer where a unit is drawn twice, since it is looked at once."""
+        """Checks, planted fakes included; fewer in a run that settles another, of which looks stand."""
         return self.plan.checks * self.payees + self.plan.plant
+
+    @property
+    def again(self) -> float:
+        """Looks at units that somebody else looks at too, as many as are expected."""
+        return max(0.0, self.plan.checks * self.payees - self.units)
 
     @property
     def cost(self) -> int:
@@ -130,6 +136,7 @@ def summary(plan: CheckPlan, payees: list[CheckedPayee]) -> PlanSummary:
     checked = [p for p in payees if p.name not in waiting]
     each = plan.checks * plan.price
     gaps = _gaps(plan.spot_checks, checked)
+    once = [deterrence_gap(plan.spot_checks, p.kappa, largest_unit=p.largest_unit) for p in checked]
     return PlanSummary(
         plan,
         len(checked),
@@ -137,6 +144,7 @@ def summary(plan: CheckPlan, payees: list[CheckedPayee]) -> PlanSummary:
         sum(p.paid for p in payees if p.name in waiting),
         max(p.kappa for p in checked),
         _together(gaps, checked),
+        _together(np.array(once), checked),
         float(gaps.max()),
         float(sum((1.0 - (1.0 - p.share) ** plan.checks).sum() for p in checked)),
         sum(p.paid < each for p in checked),
@@ -197,8 +205,8 @@ def _checks(asked: int, checked: list[CheckedPayee], wishes: Wishes, power: floa
 
 
 def _gaps(checks: Checks, payees: Sequence[CheckedPayee]) -> Values:
-    """What each payee can still gain, as a part of its payment; a unit that is drawn twice is looked at once."""
-    return np.array([deterrence_gap(checks, p.kappa, largest_unit=p.largest_unit) for p in payees])
+    """What each payee can still gain, as a part of its payment; every draw is a look of its own."""
+    return np.array([deterrence_gap(checks, p.kappa) for p in payees])
 
 
 def _together(gaps: Values, payees: Sequence[CheckedPayee]) -> float:
@@ -213,7 +221,7 @@ def _enough(gain: float, power: float, payees: Sequence[CheckedPayee]) -> int:
     def left(count: int) -> float:
         return _together(_gaps(Checks(count, power), payees), payees)
 
-    if left(MOST_CHECKS) > gain:
+    if left(MOST_CHECKS) > gain or (gain == 0.0 and left(1) > 0.0):  # more leave less, and never nothing
         raise ParameterError(
             "gain",
             gain,

@@ -1,16 +1,17 @@
 """Planted fakes: false units among the checks, by which it is measured how many whoever checks finds.
 
-``--plant N`` puts N false units (`fakes`) into the list of checks under made-up payees, each with as many draws as
-some real one has, at amounts like those drawn. Whoever checks cannot tell them from the others: which they are stands
-in ``checks/planted.json`` alone (`sealed`), whose hash is published with the draw. They are made under a random
-nonce, kept in that file, and not under the beacon alone, or anybody could work out which they are. Nobody real is
-under suspicion and no payee's money depends on them. Letters to a made-up payee go to whoever planted, who answers
-as a cheat would.
+``--plant N`` puts N false units (`fakes`) into the list of checks under made-up payees, each with as many units, and
+looks at them, as some real one has, at amounts like those drawn. Whoever checks cannot tell them from the others:
+which they are stands in ``checks/planted.json`` alone (`sealed`), whose hash is published with the draw. They are made
+under a random nonce, kept in that file, and not under the beacon alone, or anybody could work out which they are.
+Nobody real is under suspicion and no payee's money depends on them. Letters to a made-up payee go to whoever planted,
+who answers as a cheat would.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
 from datamarket_gym.payout.checks.fakes import FalseUnit, make_fakes
 from datamarket_gym.payout.checks.made_up import made_up_name, made_up_unit, named_after
 from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_others
-from datamarket_gym.payout.checks.record import answers_of, ever_answered
+from datamarket_gym.payout.checks.record import NOT_MADE, answers_of, ever_answered
 from datamarket_gym.payout.checks.sealed import PlantedFake, SealedPlants, read_plants, write_plants
 from datamarket_gym.payout.explain import finished_results
 from datamarket_gym.payout.results import Results
@@ -63,6 +64,7 @@ def planted_before(run: Path) -> list[Draw]:
     return [
         Draw(0, fake.payee, fake.payee, fake.unit, fake.row, fake.amount, fake.share, planted=True)
         for fake in (plants.fakes if plants else [])
+        for _ in range(fake.looks)
     ]
 
 
@@ -78,15 +80,17 @@ def measured_power(run: Path) -> tuple[int, int]:
     """(found, planted): how many planted fakes were answered with ``false``, and how many there are.
 
     One that was not answered, or for which nothing came back, was not found; nor was one that was ever taken for
-    genuine, whatever the correction says: who corrects may know by then which were planted.
+    genuine, whatever the correction says: who corrects may know by then which were planted. Of a fake that was drawn
+    twice the first look that was made counts: two at one fake are not two independent trials of the power.
     """
     answers, missed = answers_of(run), ever_answered(run, "genuine")
-    fakes = [draw for draw in read_checks(run).draws if draw.planted]
-    found = sum(
-        draw.number in answers and answers[draw.number].outcome == "false" and draw.number not in missed
-        for draw in fakes
-    )
-    return found, len(fakes)
+    outcome: dict[str, str] = {}
+    for draw in (draw for draw in read_checks(run).draws if draw.planted):
+        said = answers[draw.number].outcome if draw.number in answers else "unanswered"
+        said = "genuine" if draw.number in missed else said
+        if said != NOT_MADE:
+            outcome.setdefault(draw.unit, said)
+    return sum(said == "false" for said in outcome.values()), len(outcome)
 
 
 def _made(results: Results, places: Places, drawn: DrawnChecks, n: int, beacon: str) -> SealedPlants:
@@ -95,7 +99,7 @@ def _made(results: Results, places: Places, drawn: DrawnChecks, n: int, beacon: 
     by_payee: dict[str, list[Draw]] = {}
     for draw in drawn.draws:
         by_payee.setdefault(draw.payee, []).append(draw)
-    groups: list[tuple[str, list[tuple[float, float]]]] = []
+    groups: list[tuple[str, list[tuple[float, float, int]]]] = []
     while sum(len(group) for _, group in groups) < n:
         model = list(by_payee)[int(rng.integers(len(by_payee)))]
         groups.append((model, _amounts(by_payee[model], rng)))
@@ -105,31 +109,31 @@ def _made(results: Results, places: Places, drawn: DrawnChecks, n: int, beacon: 
     for model, group in groups:
         payee = made_up_name(list(by_payee), payees, rng)
         payees.add(payee)
-        for amount, share in group:
+        for amount, share, looks in group:
             fake = fakes[len(made)]
             made.append(
                 PlantedFake(
                     payee, names.of(fake, payee, model), len(results.inputs.ids) + len(made), amount, share, fake.how,
                     [results.inputs.ids[row] for row in fake.of], fake.label, fake.features.tolist(),
-                    fake.vector.tolist(), fake.text, fake.encoded_image,
+                    fake.vector.tolist(), fake.text, fake.encoded_image, looks,
                 )
             )  # fmt: skip
     return SealedPlants(drawn.run, beacon, n, nonce, made)
 
 
-def _amounts(model: list[Draw], rng: np.random.Generator) -> list[tuple[float, float]]:
-    """What the units of a made-up payee earn and their parts of its pay, like the draws of a real one.
+def _amounts(model: list[Draw], rng: np.random.Generator) -> list[tuple[float, float, int]]:
+    """What the units of a made-up payee earn, their parts of its pay and the looks at each, like those of a real one.
 
     The parts, and what is left of the pay, are each made larger or smaller, and add up to 1 again: all units of
     somebody who has few of them are drawn, and then nothing is left.
     """
-    parts = {draw.unit: draw.share for draw in model}
+    parts, looks = {draw.unit: draw.share for draw in model}, Counter(draw.unit for draw in model)
     pay = float(rng.uniform(0.8, 1.25)) * model[0].amount / model[0].share
     left = 1.0 - sum(parts.values())
     weight = np.array([*parts.values(), left if left > _NOTHING else 0.0])
     weight *= rng.uniform(0.8, 1.25, len(weight))
     changed = dict(zip(parts, (weight / weight.sum()).tolist(), strict=False))
-    return [(pay * changed[draw.unit], changed[draw.unit]) for draw in model]
+    return [(pay * part, part, looks[unit]) for unit, part in changed.items()]
 
 
 class _Names:

@@ -1,17 +1,21 @@
 """What the checks found: outcomes.csv of whoever checked, kept in the run's folder and never written over.
 
-A table with one row per draw: ``number`` (or ``unit``), ``outcome`` (genuine, false or unanswered), and if wanted
-``note`` and ``by``. Rows without an outcome are draws that nobody has answered yet. What is read is appended to
+A table with one row per look: ``number`` (or ``unit``), ``outcome`` (genuine, false or unanswered), and if wanted
+``note`` and ``by``. Looks at one unit that find it genuine must be made by different people, who are named. Rows
+without an outcome are looks that nobody has made yet. What is read is appended to
 ``checks/outcomes.json``; a second, different answer to a draw is refused unless it is meant as a correction, and
 then both are kept: the last one counts.
+
+Where nobody else can look (``one_look``), looks at a unit after the first are noted as not made, and the certificate
+says that units were examined once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from datamarket_gym.core.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
 from datamarket_gym.core.files import claimed, read_json, remove_leftovers, write_json
@@ -21,6 +25,8 @@ from datamarket_gym.units.tables import Table
 
 OUTCOMES = ("genuine", "false", "unanswered")
 """Proof was given; it was found that the unit is not genuine; nothing came back."""
+NOT_MADE = "not made"
+"""What is kept of a look that nobody made after the first one at the unit."""
 FOLDER = "checks"
 FILE = "outcomes.json"
 _FORMAT = 1
@@ -54,7 +60,7 @@ def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
     cells = {role: column.optional() for role, column in _columns(table, wanted).items()}
     rows = len(cells["outcome"])
     by_number = {draw.number: draw.unit for draw in drawn.draws}
-    by_unit = {draw.unit: draw.number for draw in drawn.draws}
+    by_unit = drawn.looks
     found: dict[int, CheckAnswer] = {}
     for row in range(rows):
         cell = {role: _text(column[row], role) for role, column in cells.items()}
@@ -75,11 +81,13 @@ def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
     return [found[number] for number in sorted(found)]
 
 
-def keep_outcomes(run: Path, answers: Sequence[CheckAnswer], correct: bool = False) -> list[CheckAnswer]:
+def keep_outcomes(
+    run: Path, answers: Sequence[CheckAnswer], correct: bool = False, one_look: bool = False
+) -> list[CheckAnswer]:
     """Append answers to the run's history; those that are there already are left alone. Returns what was new.
 
     A different answer to a draw that has one is refused, and nothing is kept, unless ``correct`` says that it
-    corrects the earlier one.
+    corrects the earlier one. Of units with ``one_look`` at them the other looks are noted as not made.
     """
     drawn = read_checks(run)
     unknown = {answer.number for answer in answers} - {draw.number for draw in drawn.draws}
@@ -92,8 +100,12 @@ def keep_outcomes(run: Path, answers: Sequence[CheckAnswer], correct: bool = Fal
         remove_leftovers(run / FOLDER)
         history = _history(run, drawn)
         last = {answer.number: answer for answer in history}
-        new = [answer for answer in answers if last.get(answer.number) != answer]
-        other = {answer.number for answer in new} & last.keys()
+        said = {answer.number: answer for answer in answers}
+        if one_look:
+            said |= _not_made(drawn, last | said)
+        new = [answer for number, answer in sorted(said.items()) if last.get(number) != answer]
+        _require_different_people(drawn, last | said)
+        other = {a.number for a in new if a.number in last and last[a.number].outcome != NOT_MADE}
         if other and not correct:
             raise DataMarketError(
                 f"number {_listed(other)} was answered differently before; look at both, and record again with "
@@ -124,6 +136,61 @@ def ever_answered(run: Path, outcome: str) -> frozenset[int]:
     return frozenset(answer.number for answer in history if answer.outcome == outcome)
 
 
+def examined(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> Literal["anew", "once"]:
+    """Whether each draw of a payee was a look of its own."""
+    real = (answers.get(draw.number) for draw in drawn.draws if not draw.planted)
+    return "once" if any(a is not None and a.outcome == NOT_MADE for a in real) else "anew"
+
+
+def _require_different_people(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> None:
+    """Refuse two looks by one person at a unit: the second tells nothing that the first did not."""
+    for unit, numbers in drawn.looks.items():
+        seen = {_person(by): "in an earlier draft" for by in drawn.before.get(unit, [])}
+        count = len(numbers) + len(drawn.before.get(unit, []))
+        for number in numbers if count > 1 else []:
+            answer = answers.get(number)
+            if answer is None or answer.outcome != "genuine":
+                continue
+            what = f"number {number} is one of {count} looks at unit {visible(unit)!r}"
+            if not answer.by:
+                raise SubmissionError(
+                    f"{what}, which different people are to make; say who looked in the column 'by'"
+                )
+            person = _person(answer.by)
+            if person in seen:
+                raise SubmissionError(
+                    f"{what}, and {visible(answer.by)!r} looked at it before ({seen[person]}); have somebody else "
+                    "look who does not know the first answer, or record with --one-look: the look then counts as "
+                    "not made, and the certificate says so"
+                )
+            seen[person] = f"number {number}"
+
+
+def _not_made(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> dict[int, CheckAnswer]:
+    """Looks at units that the same person made, or nobody, after a first one. What was found to be false stays so."""
+    found: dict[int, CheckAnswer] = {}
+    for unit, numbers in drawn.looks.items():
+        seen = {_person(by) for by in drawn.before.get(unit, [])}
+        known = [answers.get(number, CheckAnswer(number, "")) for number in numbers]
+        made = bool(seen) or any(answer.outcome == "false" for answer in known)
+        for answer in sorted(known, key=lambda a: (a.outcome != "genuine", not a.by, a.number)):
+            if answer.outcome not in ("", "genuine", NOT_MADE):
+                continue
+            if answer.outcome == "genuine" and (
+                not made or (answer.by and _person(answer.by) not in seen)
+            ):
+                seen.add(_person(answer.by))
+                made = True
+            elif made:
+                found[answer.number] = CheckAnswer(answer.number, NOT_MADE, answer.note)
+    return found
+
+
+def _person(name: str) -> str:
+    """A name as it is compared: capitals and spaces make nobody somebody else."""
+    return "".join(name.casefold().split())
+
+
 def _columns(table: Table, wanted: dict[str, str]) -> dict[str, Any]:
     single, _ = table.read(list(wanted.values()))
     return {role: single[name] for role, name in wanted.items()}
@@ -135,7 +202,9 @@ def _text(cell: str | None, role: str) -> str:
     return from_csv(cell if role == "unit" else cell.strip())  # spaces may be part of a unit's name
 
 
-def _number(cell: dict[str, str], by_number: dict[int, str], by_unit: dict[str, int], where: str) -> int:
+def _number(
+    cell: dict[str, str], by_number: dict[int, str], by_unit: dict[str, list[int]], where: str
+) -> int:
     """Which draw a row speaks of."""
     written, unit = cell.get("number", ""), cell.get("unit", "")
     if written:
@@ -158,7 +227,12 @@ def _number(cell: dict[str, str], by_number: dict[int, str], by_unit: dict[str, 
         raise SubmissionError(
             f"{where}: unit {visible(unit)!r} was not drawn; check the name, or give the number"
         )
-    return by_unit[unit]
+    if len(by_unit[unit]) > 1:
+        raise SubmissionError(
+            f"{where}: unit {visible(unit)!r} is looked at {len(by_unit[unit])} times; give the number of the look, "
+            f"one of {_listed(by_unit[unit])}"
+        )
+    return by_unit[unit][0]
 
 
 def _word(written: str, where: str) -> str:

@@ -34,6 +34,7 @@ class PlantedFake:
     vector: list[float]  # what similarity compares
     text: str | None = None
     image: str | None = None  # an image file in base64
+    looks: int = 1  # how many times it was drawn
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,11 @@ Who fails is paid nothing. The units that were found are taken out, all others o
 their place and time: they tie and dilute as before, unpaid. If they left, the other names of a cheat would earn what
 they earned, and failing would cost nothing; or a name could be sacrificed that kept another's fakes from earning, and
 from being drawn. What they would be paid is divided among the others, or kept, in a new draft that names the old one.
-Amounts are others there, so that it is drawn again, on its own amounts; where they did not change, draws of the old one
-stand.
+Amounts are others there, so that it is drawn again, on its own amounts.
+
+Payees who were not checked because they would be paid too little are not paid. What their units earn is divided among
+the others, or kept, too, and ``carried.csv`` lists the units, to be handed in again. Where nobody failed, each payee's
+units then earn in the same proportions, so that draws of the old draft stand.
 """
 
 from __future__ import annotations
@@ -20,19 +23,20 @@ from datamarket_gym.core.files import sha256, write_text
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.checks import entries
+from datamarket_gym.payout.checks.carried import write_carried
 from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
 from datamarket_gym.payout.checks.certificate import planted_so_far, settled_certificate
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
 from datamarket_gym.payout.checks.payees import paid_payees, payee_names
 from datamarket_gym.payout.checks.plan import CheckPlan, read_plan
 from datamarket_gym.payout.checks.record import FILE as OUTCOMES
-from datamarket_gym.payout.checks.record import FOLDER, CheckAnswer, answers_of
+from datamarket_gym.payout.checks.record import FOLDER, CheckAnswer, answers_of, examined
 from datamarket_gym.payout.checks.standing import before_bytes, digest_of, write_before
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.settles import FoundUnit, Settles, StandingDraw
+from datamarket_gym.payout.settles import FoundUnit, MadeLook, Settles, StandingDraw
 from datamarket_gym.payout.verify import places_of, verify
 
 _NAMED = 5
@@ -60,8 +64,8 @@ def settle(
 ) -> SettledChecks:
     """Settle the checks of a run; killed, it is finished by the same call.
 
-    ``keep_forfeited``: what those who failed were to be paid for units stays with whoever pays, and the new draft
-    divides the rest.
+    ``keep_forfeited``: what those who failed, or were not checked, were to be paid for units stays with whoever pays,
+    and the new draft divides the rest.
     """
     bad = [check for check in verify(run) if not check.good]
     if bad:
@@ -80,14 +84,18 @@ def settle(
             )
         _require_place(run, out)
         manifest = read_manifest(run)
-        spec, kept = spec_of(manifest), forfeited_by(run, manifest, failed) if keep_forfeited else 0
+        spec, kept = (
+            spec_of(manifest),
+            (forfeited_by(run, manifest, [*failed, *plan.carried]) if keep_forfeited else 0),
+        )
         if kept:
             spec = spec.model_copy(update={"amount": spec.money.text(spec.minor - kept)})
         settles, before = _settles(run, drawn, plan, found, failed, kept)
         new = pay(replace(places_of(run), settles=run), spec, out, progress, settles)
         write_before(out, before)
+        write_carried(out)
         entries.supersede(run, new["run"], out, _who(failed, plan.carried), _answered(run), by)
-        if not failed:  # units earn what they earned, so every draw stands
+        if not failed:  # units of a payee earn in the same proportions, so every draw stands
             write_text(out / CERTIFICATE, settled_certificate(out))
             entries.mark_checked(out, f"all payees passed the checks of run {settles.run}", by)
         return SettledChecks(failed, found, plan.carried, out, not failed)
@@ -108,7 +116,7 @@ def found_units(
     found: dict[str, FoundUnit] = {}
     for draw in drawn.draws:
         outcome = _outcome(draw, answers)
-        if outcome != "genuine" and not draw.planted:
+        if outcome in ("false", "unanswered") and not draw.planted:
             note = answers[draw.number].note if draw.number in answers else ""
             said = note if outcome == "false" else f"not answered. {note}".strip()
             found.setdefault(
@@ -138,6 +146,7 @@ def _settles(
         raise DataMarketError("every payee failed its checks, so that nobody is left to be paid")
     before = before_bytes(passed)
     draws = [d for d in (*drawn.kept, *drawn.draws) if not d.planted and d.payee not in gone]
+    answers = answers_of(run)
     lost = {name for name, group in payee.items() if group in gone}
     held = {name for name, group in payee.items() if group in waiting}
     fakes_found, planted = planted_so_far(run)
@@ -152,6 +161,15 @@ def _settles(
         forfeited=sorted(lost.union(earlier.forfeited if earlier else ())),
         carried=sorted(held.union(earlier.carried if earlier else ())),
         draws=[StandingDraw(payee=d.payee, unit=d.unit) for d in draws],
+        looks=[
+            *(earlier.looks if earlier else []),
+            *(
+                MadeLook(unit=d.unit, by=answers[d.number].by)
+                for d in draws
+                if d.number and _outcome(d, answers) == "genuine"
+            ),
+        ],
+        examined=examined(drawn, answers),
         fakes=planted,
         fakes_found=fakes_found,
         before=digest_of(before),
@@ -198,7 +216,7 @@ def _who(failed: Sequence[str], carried: Sequence[str]) -> str:
         words.append(f"{_listed(failed)} failed")
     if carried:
         words.append(
-            f"{_listed(carried)} {'is' if len(carried) == 1 else 'are'} carried to the next run"
+            f"{_listed(carried)} {'is' if len(carried) == 1 else 'are'} neither checked nor paid"
         )
     return " and ".join(words)
 

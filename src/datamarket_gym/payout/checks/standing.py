@@ -1,11 +1,11 @@
-"""What stands of an earlier draft's checks: its draws that were answered, and what part of its pay each unit was."""
+"""What stands of an earlier draft's checks: its draws, the looks that were made, and each unit's part of its pay."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +21,11 @@ FILE = "checks/before.parquet"
 
 @dataclass(frozen=True)
 class StandingChecks:
-    """Units that were drawn of each payee and found genuine, and each unit's chance to be drawn."""
+    """Units that were drawn of each payee, each unit's chance to be drawn, and who looked at which unit."""
 
     draws: dict[str, list[str]]
     share: dict[str, dict[str, float]]
+    looks: dict[str, list[str]] = field(default_factory=dict)
 
     def draws_of(self, payee: str) -> list[str]:
         """The units that were drawn of a payee."""
@@ -34,6 +35,14 @@ class StandingChecks:
         """The chance that each unit of a payee had; 0 for units that could not be drawn."""
         known = self.share.get(payee, {})
         return np.array([known.get(unit, 0.0) for unit in units])
+
+    def counted(self, unit: str, times: int) -> int:
+        """Of so many looks at a unit, how many were made before.
+
+        One by nobody in particular counts only where one is asked for: who looks next could be the same person.
+        """
+        made = self.looks.get(unit, [])
+        return min(times, len(made) if times == 1 else sum(map(bool, made)))
 
 
 def before_bytes(payees: Sequence[CheckedPayee]) -> bytes:
@@ -82,4 +91,7 @@ def read_standing(run: Path, settles: Settles | None) -> StandingChecks | None:
     draws: dict[str, list[str]] = {}
     for draw in settles.draws:
         draws.setdefault(draw.payee, []).append(draw.unit)
-    return StandingChecks(draws, share)
+    looks: dict[str, list[str]] = {}
+    for look in settles.looks:
+        looks.setdefault(look.unit, []).append(look.by)
+    return StandingChecks(draws, share, looks)

@@ -7,7 +7,12 @@
   const count = document.getElementById("count");
   const answerOf = (box) => {
     const chosen = box.querySelector("input[type=radio]:checked");
-    return { outcome: chosen ? chosen.value : "", note: box.querySelector(".remark").value.trim() };
+    const who = box.querySelector(".who");
+    return {
+      outcome: chosen ? chosen.value : "",
+      note: box.querySelector(".remark").value.trim(),
+      by: who ? who.value.trim() : "",
+    };
   };
 
   // Answers stay in this browser until they are saved; where it keeps nothing, the page says so.
@@ -31,14 +36,27 @@
       const radio = [...box.querySelectorAll("input[type=radio]")].find((each) => each.value === old.outcome);
       if (radio) radio.checked = true;
       box.querySelector(".remark").value = String(old.note || "");
+      const who = box.querySelector(".who");
+      if (who) who.value = String(old.by || "");
     }
   }
   const take = (box) => {
     const answer = answerOf(box);
     box.classList.toggle("answered", answer.outcome !== "");
-    if (answer.outcome === "" && answer.note === "") answers.delete(box.dataset.number);
+    if (answer.outcome === "" && answer.note === "" && answer.by === "") answers.delete(box.dataset.number);
     else answers.set(box.dataset.number, answer);
   };
+  // Two looks at a unit by one person are one look.
+  const compare = (card) => {
+    const same = card.querySelector(".same");
+    if (!same) return;
+    const names = [...card.querySelectorAll("fieldset[data-number]")]
+      .map(answerOf)
+      .filter((answer) => answer.outcome === "genuine")
+      .map((answer) => (answer.by || by.value).toLowerCase().replace(/\s+/g, ""));
+    same.hidden = !names.includes("") && new Set(names).size === names.length;
+  };
+  const cards = [...document.querySelectorAll("article.check")];
   const told = (payee) => {
     const inside = [...payee.querySelectorAll("fieldset[data-number]")];
     const done = inside.filter((box) => box.classList.contains("answered")).length;
@@ -58,15 +76,18 @@
     }
   };
   boxes.forEach(take);
+  cards.forEach(compare);
   payees.forEach(told);
   total();
   addEventListener("input", (event) => {
     const box = event.target.closest("fieldset[data-number]");
     if (box) {
       take(box);
+      compare(box.closest("article"));
       told(box.closest("details.payee"));
       total();
     }
+    if (event.target === by) cards.forEach(compare);
     if (box || event.target === by) keep();
   });
 
@@ -94,7 +115,7 @@
   document.getElementById("save").addEventListener("click", () => {
     const rows = [["number", "outcome", "note", "by"]];
     for (const [number, answer] of answers) {
-      if (answer.outcome !== "") rows.push([number, answer.outcome, answer.note, by.value.trim()]);
+      if (answer.outcome !== "") rows.push([number, answer.outcome, answer.note, answer.by || by.value.trim()]);
     }
     if (rows.length === 1) {
       count.textContent = "Nothing is answered yet.";
