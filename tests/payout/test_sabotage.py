@@ -13,6 +13,7 @@ from payout_files import run as paid
 from payout_files import units, validation
 
 from datamarket_gym.cli.checks import plan_and_show, settle_and_show
+from datamarket_gym.cli.commands.ledger import paid as ledger_paid
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.payout import ledger
 from datamarket_gym.payout.checks.draw import draw_checks, draw_key, read_checks
@@ -174,3 +175,14 @@ def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_pa
     said = " ".join(capsys.readouterr().out.split())
     assert ("The claim is none" in said) == (claim == "none")
     assert "This speaks of expected money" in said
+
+
+def test_a_run_that_was_approved_by_hand_is_not_marked_as_paid(at):
+    folder = at("drawn")
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection:
+        find = "SELECT sql FROM sqlite_master WHERE name = 'runs_move'"
+        (put_back,) = connection.execute(find).fetchone()
+    told(folder, "DROP TRIGGER runs_move", "UPDATE runs SET state = 'approved'", put_back)
+    with pytest.raises(DataMarketError, match="changed by hand: the run is approved"):
+        ledger_paid(folder, "transfer 1")
+    assert ledger.read_record(folder).state == "approved"
