@@ -125,6 +125,18 @@ def test_names_of_fakes_stand_once_on_the_page_and_lie_in_the_range_of_the_other
     assert len(numbers) > 3
 
 
+def test_units_of_a_made_up_payee_are_numbered_like_those_of_a_real_one(tmp_path):
+    """Where units are numbered payee by payee, names from all over the run give a made-up payee away."""
+    columns = units(240, 12, copies=0)
+    columns["identity"] = sorted(columns["identity"])
+    run = paid(tmp_path, columns)
+    drawn = draws_of(run)
+    fakes = planted(run, drawn, 9, drawn.beacon)
+    for payee in {fake.payee for fake in fakes}:
+        numbers = [int(fake.unit[1:]) for fake in fakes if fake.payee == payee]
+        assert max(numbers) - min(numbers) < 20
+
+
 def test_a_fake_that_was_once_taken_for_genuine_was_not_found(run, monkeypatch):
     """Who corrects answers may have looked into planted.json."""
     whole = planted_run(run, monkeypatch)
@@ -334,7 +346,7 @@ def test_names_are_made_up_by_the_pattern_and_never_taken():
     for names, pattern in (
         (people, r"(Anna|Ben|Cleo) (Berg|Diaz|Fox)"),
         ([f"seller {i}" for i in range(9)], r"seller (9|1\d)"),
-        ([f"seller {i}" for i in range(0, 99, 3)], r"seller \d\d?"),
+        ([f"seller {i}" for i in range(0, 99, 3)], r"seller ([1-9]\d?|100)"),
         ([f"p{i:03d}" for i in (3, 11, 17)], r"p0[01]\d"),
         (["\u202eevil", "ok-7"], r"ok-\d+"),
         (["\u202eevil"], r"payee \d+"),

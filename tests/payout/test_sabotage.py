@@ -1,5 +1,6 @@
 """What a hostile operator, a hostile payee and a careless clerk tried, and what came of it."""
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -11,10 +12,14 @@ from checks_files import paid as checked_payday
 from payout_files import run as paid
 from payout_files import units, validation
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.cli.checks import plan_and_show, settle_and_show
+from datamarket_gym.cli.commands.ledger import paid as ledger_paid
+from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.payout import ledger
-from datamarket_gym.payout.checks.draw import draw_checks, read_checks
+from datamarket_gym.payout.checks.draw import draw_checks, draw_key, read_checks
+from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.names import csv_safe, from_csv
 from datamarket_gym.payout.verify import verify
 
 
@@ -117,3 +122,67 @@ def test_no_ledger_is_made_where_there_is_no_run(tmp_path):
         with pytest.raises(DataMarketError, match="holds no payout run"):
             ledger.mark_paid(folder, "transfer 1")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["a;=1+1", "a;'=1", "a;''+1;=2", "\uff1d1+1", "'a;@x", ";=x", "a; b", "a;'b", "=a;-b", "'"]
+)
+def test_no_cell_of_a_csv_begins_a_formula_whatever_separates_cells(name):
+    safe = csv_safe(name)
+    assert from_csv(safe) == name
+    assert not any(cell.startswith(tuple("=+-@\t\uff1d\uff0b\uff0d\uff20")) for cell in safe.split(";"))
+
+
+def test_a_beacon_gives_one_draw_however_it_is_written():
+    """Who may choose between 0A1B, 0a1b and ' 0a1b' may choose between draws."""
+    keys = {draw_key("m", "p", text) for text in ("0A1B c", "0a1b c", " 0a1bc ", "\uff10a1b C")}
+    assert len(keys) == 1
+    assert draw_key("m", "p", "0a1b d") not in keys
+
+
+def test_no_beacon_of_any_earlier_draft_is_used_again(tmp_path):
+    folder = checked_payday(tmp_path)
+    for place, payee in enumerate(("seller 1", "seller 2")):
+        drawn(folder, f"block {place}", checks=3 + 9 * place)
+        answered(folder, false=(payee,))
+        settle(folder, new := tmp_path / f"new {place}")
+        folder = new
+    make_plan(folder, Wishes(announce="block 2"))
+    for known in ("block 0", "block 1", "Block 0 "):
+        with pytest.raises(ParameterError, match="announce another"):
+            draw_checks(folder, known)
+    draw_checks(folder, "block 2")
+
+
+def test_when_everybody_fails_it_is_said_what_can_be_done(at, tmp_path):
+    folder = at("drawn")
+    answered(folder, false={draw.payee for draw in read_checks(folder).draws})
+    with pytest.raises(DataMarketError, match=r"stays a draft.*--correct"):
+        settle(folder, tmp_path / "new")
+
+
+def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_path, capsys):
+    folder = checked_payday(tmp_path)
+    plan_and_show(folder, Wishes(announce="block 1"), None)
+    said = capsys.readouterr().out
+    entered = [detail for _, event, _, detail in ledger.read_history(folder) if event == "planned"]
+    assert f"plan {entered[0].split()[-1]}" in said
+    assert f"manifest {ledger.read_record(folder).manifest}" in said
+    draw_checks(folder, "0a1b")
+    answered(folder)
+    settle_and_show(folder, None, False, False, None)
+    claim = json.loads((folder / "certificate.json").read_text())["claim"]
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("The claim is none" in said) == (claim == "none")
+    assert "This speaks of expected money" in said
+
+
+def test_a_run_that_was_approved_by_hand_is_not_marked_as_paid(at):
+    folder = at("drawn")
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection:
+        find = "SELECT sql FROM sqlite_master WHERE name = 'runs_move'"
+        (put_back,) = connection.execute(find).fetchone()
+    told(folder, "DROP TRIGGER runs_move", "UPDATE runs SET state = 'approved'", put_back)
+    with pytest.raises(DataMarketError, match="changed by hand: the run is approved"):
+        ledger_paid(folder, "transfer 1")
+    assert ledger.read_record(folder).state == "approved"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from datamarket_gym.core.files import read_json, sha256
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.checks.answers import record_answers
@@ -18,6 +20,7 @@ from datamarket_gym.payout.checks.draw import DrawnChecks, draw_checks
 from datamarket_gym.payout.checks.page import NAME as PAGE
 from datamarket_gym.payout.checks.plan import PlanSummary, Wishes, make_plan, read_plan
 from datamarket_gym.payout.checks.settle import SettledChecks, settle
+from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
@@ -56,6 +59,9 @@ def plan_and_show(run: Path, wishes: Wishes, by: str | None) -> None:
         f"once it is known: datamarket check draw {run} --beacon TEXT",
         highlight=False, markup=False,
     )  # fmt: skip
+    digest = hashlib.sha256(found.plan.text.encode()).hexdigest()
+    for what, value in (("manifest", sha256(run / MANIFEST)), ("plan", digest)):
+        console.print(f"Publish with it: {what} {value}", highlight=False, soft_wrap=True)
 
 
 def _rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
@@ -200,6 +206,7 @@ def settle_and_show(
             f"checked; the certificate is {found.run / CERTIFICATE}; then: datamarket ledger approve {found.run}",
             highlight=False, markup=False,
         )  # fmt: skip
+        console.print(read_json(found.run / CERTIFICATE)["words"], highlight=False, markup=False)
         return
     what = "What was not forfeited" if keep_forfeited else "The pot"
     console.print(

@@ -1,19 +1,24 @@
 """Names are data: what submitters call themselves is shown so that it cannot mislead or run.
 
 Names go to Parquet and to the ledger as they are. On screens and pages, characters that cannot be seen
-or that reorder text are written out; in CSV files, names a spreadsheet would take for a formula get an
-apostrophe in front (as does a name that begins with one, so the rule can be undone).
+or that reorder text are written out; in CSV files, what a spreadsheet would take for a formula, at the
+beginning of a name or after a semicolon in it, gets an apostrophe in front (as does what begins with one, so that
+the rule can be undone).
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.confusables import cannot_be_seen, prototypes, skeleton
 
-_FORMULA = ("=", "+", "-", "@", "\t", "'")
+_SIGNS = "=+\\-@\t\uff1d\uff0b\uff0d\uff20"  # the last four are those of East Asian keyboards
+_BEGINS = re.compile(f"['{_SIGNS}]")
+_WITHIN = re.compile(f";('*[{_SIGNS}])")  # where semicolons separate, a new cell begins after one
+_WITHIN_SAFE = re.compile(f";'('*[{_SIGNS}])")
 LONGEST_SHOWN = 64
 _NOBODY = frozenset(
     {
@@ -50,12 +55,13 @@ def _as_seen(c: str) -> str:
 
 def csv_safe(name: str) -> str:
     """A name as it stands in CSV files."""
-    return f"'{name}" if name.startswith(_FORMULA) else name
+    safe = _WITHIN.sub(r";'\1", name)
+    return f"'{safe}" if _BEGINS.match(safe) else safe
 
 
 def from_csv(name: str) -> str:
     """Undo `csv_safe`."""
-    return name[1:] if name.startswith("'") else name
+    return _WITHIN_SAFE.sub(r";\1", name.removeprefix("'"))
 
 
 def look_alikes(names: Sequence[str]) -> list[list[str]]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from datamarket_gym.core.specs import Document
 
 
@@ -39,6 +41,7 @@ class Settles(Document):
     run: str
     manifest: str  # sha256 of the earlier run's manifest
     beacon: str  # that its checks were drawn under
+    beacons: list[str] = Field(default_factory=list)  # that those of the drafts before it were
     checks: int  # of each payee
     power: float
     outcomes: str  # sha256 of its answers

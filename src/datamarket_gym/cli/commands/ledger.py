@@ -54,7 +54,12 @@ def paid(
     by: By = None,
 ) -> None:
     """Mark an approved run as paid. A second time does nothing."""
+    from datamarket_gym.core.errors import DataMarketError
     from datamarket_gym.payout import ledger
+    from datamarket_gym.payout.ledger_history import contradictions
+    from datamarket_gym.payout.manifest import read_manifest
 
+    if wrong := next(contradictions(run, read_manifest(run)), ""):
+        raise DataMarketError(f"the ledger was changed by hand: {wrong}; run: datamarket verify {run}")
     done = ledger.mark_paid(run, reference, by)
     typer.echo("marked as paid" if done else "was marked as paid before; nothing changed")

@@ -20,6 +20,7 @@ import hashlib
 import hmac
 import io
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -158,7 +159,12 @@ def _drawn(run: Path, known: DrawRecord) -> DrawnChecks:
 
 def draw_key(manifest: str, plan: str, beacon: str) -> bytes:
     """The key of all random numbers of a draw."""
-    return hashlib.sha256(json.dumps([manifest, plan, beacon]).encode()).digest()
+    return hashlib.sha256(json.dumps([manifest, plan, same_beacon(beacon)]).encode()).digest()
+
+
+def same_beacon(beacon: str) -> str:
+    """A beacon without what may be written either way (capitals, spaces, width): nobody chooses a draw by that."""
+    return "".join(unicodedata.normalize("NFKC", beacon).casefold().split())
 
 
 def drawn_by(
@@ -246,9 +252,11 @@ def _require_beacon(run: Path, beacon: str) -> None:
     if not beacon.isprintable():
         raise ParameterError("beacon", ascii(beacon), "it holds characters that cannot be read")
     settles = settled_by(read_manifest(run))
-    if settles is not None and settles.beacon == beacon:
+    if settles is not None and same_beacon(beacon) in map(
+        same_beacon, [*settles.beacons, settles.beacon]
+    ):
         raise ParameterError(
             "beacon",
             beacon,
-            "the run that this one settles was drawn under it, and whoever answered there knew it; announce another",
+            "a run that this one settles was drawn under it, and whoever answered there knew it; announce another",
         )

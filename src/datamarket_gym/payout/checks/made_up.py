@@ -75,7 +75,11 @@ def _varied(name: str, other: str, names: Sequence[str], attempt: int, rng: np.r
         before, after = name[: last.start()], name[last.end() :]
         written = [_number(known, before, after) for known in names]
         numbers = [number for number in written if number]
-        width = max(len(number) for number in numbers) if any(n[0] == "0" for n in numbers) else 1
+        width = (
+            max(len(number) for number in numbers)
+            if any(n[0] == "0" and len(n) > 1 for n in numbers)
+            else 1
+        )
         low, high = (limit(int(number[-12:]) for number in numbers) for limit in (min, max))
         # within the range of the others; where all of it is taken, as little beyond as will do
         number = int(rng.integers(low, high + 2 + attempt // 10 * (1 + attempt // 100)))

@@ -99,21 +99,22 @@ def _made(results: Results, places: Places, drawn: DrawnChecks, n: int, beacon: 
     by_payee: dict[str, list[Draw]] = {}
     for draw in drawn.draws:
         by_payee.setdefault(draw.payee, []).append(draw)
-    groups: list[tuple[str, list[tuple[float, float, int]]]] = []
-    while sum(len(group) for _, group in groups) < n:
-        model = list(by_payee)[int(rng.integers(len(by_payee)))]
-        groups.append((model, _amounts(by_payee[model], rng)))
-    fakes = make_fakes(results, places, sum(len(group) for _, group in groups), rng)
+    groups: list[list[tuple[float, float, int]]] = []
+    models = list(by_payee.values())
+    while sum(map(len, groups)) < n:
+        groups.append(_amounts(models[int(rng.integers(len(models)))], rng))
+    fakes = make_fakes(results, places, sum(map(len, groups)), rng)
     payees, names = set(results.names), _Names(results, drawn, fakes, rng)
     made: list[PlantedFake] = []
-    for model, group in groups:
+    for group in groups:
         payee = made_up_name(list(by_payee), payees, rng)
         payees.add(payee)
+        giver = names.giver(len(group))
         for amount, share, looks in group:
             fake = fakes[len(made)]
             made.append(
                 PlantedFake(
-                    payee, names.of(fake, payee, model), len(results.inputs.ids) + len(made), amount, share, fake.how,
+                    payee, names.of(fake, payee, giver), len(results.inputs.ids) + len(made), amount, share, fake.how,
                     [results.inputs.ids[row] for row in fake.of], fake.label, fake.features.tolist(),
                     fake.vector.tolist(), fake.text, fake.encoded_image, looks,
                 )
@@ -139,7 +140,8 @@ def _amounts(model: list[Draw], rng: np.random.Generator) -> list[tuple[float, f
 class _Names:
     """Names for fakes: those of units of the run that nobody who checks gets to see, so that no number is out of range.
 
-    Of the payee that the made-up one is modelled on, as far as it has any, and of units that have the fake's label.
+    All names of a made-up payee are those of one real payee, where one has enough of them: numbers often follow from
+    who submitted. Where labels stand in names, they are those of units of the fake's label.
     """
 
     def __init__(
@@ -152,26 +154,29 @@ class _Names:
             inputs.owner,
             rng,
         )
-        self.payee = np.array([inputs.identities[c] for c in results.payees.group])[inputs.owner]
+        self.payee = results.payees.group[inputs.owner]
         self.taken = {*inputs.ids, *inputs.aside}
         self.free = np.ones(len(inputs.ids), dtype=bool)
         self.free[_shown(results, drawn, fakes)] = False
         self.label = inputs.submission.label.astype(str)
+        written = [named_after(name, label) for name, label in zip(self.ids, self.label, strict=True)]
+        self.labelled = 2 * sum(written) > len(written)
 
-    def of(self, fake: FalseUnit, payee: str, model: str) -> str:
+    def giver(self, count: int) -> int:
+        """The number of a payee who has so many names to give; -1 where nobody does."""
+        payees, spare = np.unique(self.payee[self.free], return_counts=True)
+        able = payees[spare >= count]
+        return int(able[self.rng.integers(len(able))]) if len(able) else -1
+
+    def of(self, fake: FalseUnit, payee: str, giver: int) -> str:
         """A name that stands on the page once."""
-        alike = self.label == fake.label
-        theirs = self.payee == model
-        for pool in (
-            theirs & alike & self.free,
-            alike & self.free,
-            theirs & self.free,
-            self.free,
-            alike,
-        ):
-            if pool.any():
-                rows = np.flatnonzero(pool)
-                break
+        alike = self.label == fake.label if self.labelled else np.ones(len(self.ids), dtype=bool)
+        theirs = self.payee == giver
+        rows = next(
+            np.flatnonzero(pool)
+            for pool in (theirs & alike & self.free, alike & self.free, alike)
+            if pool.any()
+        )
         row = int(rows[self.rng.integers(len(rows))])
         owner, name = self.identities[self.owner[row]], self.ids[row]
         if not self.free[row] or named_after(name, owner):

@@ -143,7 +143,10 @@ def _settles(
     gone, waiting = frozenset(failed), frozenset(plan.carried)
     passed = [p for p in paid_payees(run, manifest) if p.name not in gone | waiting]
     if not passed:
-        raise DataMarketError("every payee failed its checks, so that nobody is left to be paid")
+        raise DataMarketError(
+            "every payee failed its checks, so that nobody is left to be paid and the run stays a draft; if an answer "
+            "was wrong, record it with --correct, else pay for other units"
+        )
     before = before_bytes(passed)
     draws = [d for d in (*drawn.kept, *drawn.draws) if not d.planted and d.payee not in gone]
     answers = answers_of(run)
@@ -154,6 +157,7 @@ def _settles(
         run=manifest["run"],
         manifest=sha256(run / MANIFEST),
         beacon=drawn.beacon,
+        beacons=[*earlier.beacons, earlier.beacon] if earlier else [],
         checks=drawn.checks,
         power=drawn.power,
         outcomes=_digest(run),

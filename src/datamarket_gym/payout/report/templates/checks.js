@@ -109,7 +109,8 @@
 
   // As the product writes CSV: what a spreadsheet would take for a formula gets an apostrophe in front.
   const cell = (text) => {
-    const safe = /^[=+\-@\t']/.test(text) ? `'${text}` : text;
+    const within = text.replace(/;('*[=+\-@\t\uff1d\uff0b\uff0d\uff20])/g, ";'$1");
+    const safe = /^[=+\-@\t\uff1d\uff0b\uff0d\uff20']/.test(within) ? `'${within}` : within;
     return /[",;\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   document.getElementById("save").addEventListener("click", () => {
