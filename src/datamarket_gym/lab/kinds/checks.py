@@ -84,10 +84,15 @@ class CheckEntry(Document):
 
 
 class SearchEntry(Document):
-    """At which knowledge best responses are searched, and how many attacks each search tries."""
+    """At which knowledge best responses are searched, to which checks (all if left out), and by how many trials each.
+
+    To ``elsewhere`` they are searched where the attacker knows less than the most.
+    """
 
     knowledge: list[float] = Field(min_length=1)
     trials: int = Field(default=200, ge=1)
+    checks: list[CheckEntry] = []
+    elsewhere: list[CheckEntry] = []
 
 
 class ChecksOptions(Document):
@@ -263,14 +268,17 @@ class _Stand:
             }
 
     def responses(self, learner: str, seed: int) -> Iterator[Row]:
-        """The best response to every kind of checks, at every knowledge at which it is searched under this learner."""
+        """The best responses at every knowledge at which they are searched under this learner."""
         asked = self.options.searched.get(learner)
         if asked is None or not selected(self.spec.only, RESPONSE, self.m.name):
             return
         for knowledge in asked.knowledge:
             state = self.market.state
             target = Target(state, self.m, self.oracle, self.provider, Checks(), knowledge)
-            for entry in self.options.checks:
+            asked_for = asked.checks or self.options.checks
+            if asked.elsewhere and knowledge < max(asked.knowledge):
+                asked_for = asked.elsewhere
+            for entry in asked_for:
                 checked = target.under(entry.build())  # what is paid once is priced under all
                 found = best_response(checked, trials=asked.trials, seed=seed)
                 yield {
