@@ -3,7 +3,7 @@
 Usage: python examples/spot_checks.py [--out runs/spot-checks]
 
 Makes a CSV file of submissions and one of validation rows, pays EUR 1,000.00 and takes the draft through its
-checks: the copies are found, their seller is paid nothing, the pot is paid again, drawn again, checked and
+checks: the copies are found, their seller is paid nothing, the others are paid again, drawn again, checked and
 approved. In the stead of somebody who asks for proof this program looks up which units it copied, and planted.
 """
 

@@ -136,10 +136,10 @@ def settle(
     forfeited: Annotated[
         Forfeited,
         typer.Option(
-            help="What those who failed, or were not checked, were to be paid: divide it among the others, or keep it, "
-            "so that nobody gains by a name that was made to fail."
+            help="What those who failed, or were not checked, were to be paid: keep it, so that nobody gains by a name "
+            "that was made to fail, or divide it among the others."
         ),
-    ] = Forfeited.divide,
+    ] = Forfeited.keep,
     by: By = None,
 ) -> None:
     """Everybody passed: the run can be approved. Else pay again without what was found, and without who failed."""

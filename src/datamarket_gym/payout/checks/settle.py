@@ -59,7 +59,7 @@ def settle(
     by: str | None = None,
     *,
     unanswered_false: bool = False,
-    keep_forfeited: bool = False,
+    keep_forfeited: bool = True,
     progress: Progress | None = None,
 ) -> SettledChecks:
     """Settle the checks of a run; killed, it is finished by the same call.
