@@ -1,0 +1,107 @@
+"""The expectation over all outcomes of checks, held to a recursion over drafts; and what the parts of a name's pay are."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from datamarket_gym.judge.checked import CheckedAttack, NamePay, _Market
+from datamarket_gym.judge.guarantees import Checks
+
+NAMES = ("a", "b", "c")
+
+
+def market(rng):
+    """What three names earn in a draft; some of them less than nothing, some nothing that is false."""
+    names = {}
+    for name in NAMES:
+        own, false = rng.normal(0.3, 0.4, size=4), rng.normal(0.3, 0.4, size=3) * rng.integers(0, 2)
+        units = np.concatenate([own, false])
+        gains = np.maximum(units, 0.0)
+        names[name] = NamePay(
+            units.sum(), gains.sum(), np.maximum(false, 0.0).sum(), own.sum(), gains.max()
+        )
+    return _Market(names, 2.0 + rng.random() + sum(pays.due for pays in names.values()))
+
+
+def attack(seed, honest_pay=0.5):
+    """An attack of which every draft is known beforehand, so that nothing is paid."""
+    rng = np.random.default_rng(seed)
+    made = object.__new__(CheckedAttack)
+    made.provider, made.honest_pay, made._names = "somebody", honest_pay, list(NAMES)
+    sets = (frozenset(s) for n in range(4) for s in itertools.combinations(NAMES, n))
+    made._markets = {failed: market(rng) for failed in sets}
+    return made
+
+
+def played(made, checks):
+    """Payment, share, drafted and what of that is for genuine units: draft by draft, from the first on."""
+    sums = np.zeros(4)
+
+    def draft(failed, chance):
+        found = made._markets[failed]
+        left = {name: found.names[name] for name in NAMES if name not in failed}
+        passes = {n: (1 - checks.power * p.drawn_false) ** checks.per_payee for n, p in left.items()}
+        for name, pays in left.items():
+            others = math.prod(passes[other] for other in left if other != name)
+            sums[2:] += chance * others * np.array([pays.due, pays.own])
+        for fails in itertools.product((False, True), repeat=len(left)):
+            caught = frozenset(name for name, bad in zip(left, fails, strict=True) if bad)
+            likely = chance * math.prod(1 - passes[n] if n in caught else passes[n] for n in left)
+            if caught:
+                if likely:
+                    draft(failed | caught, likely)
+            else:
+                due = sum(max(pays.total, 0.0) for pays in left.values())
+                sums[:2] += likely * np.array([due, due / found.pot])
+
+    draft(frozenset(), 1.0)
+    return sums
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("checks", [Checks(0), Checks(1, 0.5), Checks(2, 0.9), Checks(3, 1.0)])
+def test_the_expectation_is_that_of_all_paths(seed, checks):
+    made = attack(seed)
+    pay, share, drafted, earned = played(made, checks)
+    found = made.expected(checks)
+    assert (found.pay, found.share, found.drafted) == pytest.approx((pay, share, drafted), abs=1e-12)
+    assert found.spill == pytest.approx(max(0.0, earned - 0.5), abs=1e-12)
+    first = made._markets[frozenset()].names.values()
+    due = sum(pays.due for pays in first)
+    if due > 0:
+        assert found.false_share == pytest.approx(1 - sum(pays.own for pays in first) / due)
+
+
+def test_who_is_worth_less_than_nothing_when_honest_is_paid_nothing_then():
+    """The spill counts from honest pay, and that is no debt."""
+    owes, even = attack(3, honest_pay=-0.4), attack(3, honest_pay=0.0)
+    assert owes.expected(Checks()).spill == even.expected(Checks()).spill > 0
+
+
+def test_the_terms_that_are_filed_are_those_of_the_expectation():
+    found = attack(5).expected(Checks(2, 0.7))
+    filed = found.deterrence()
+    assert (filed.per_payee, filed.power, filed.examined) == (2, 0.7, "anew")  # every draw is a look here
+    assert (filed.payment, filed.kappa, filed.spill.amount) == (found.drafted, found.kappa, found.spill)
+    assert filed.spill.known == "measured"
+    assert found.pay <= 0.5 + filed.residual + 1e-12
+
+
+def test_a_name_that_loses_money_is_paid_nothing_and_earns_nothing_for_its_genuine_units():
+    loses = NamePay(total=-0.2, positive=0.5, false=0.1, genuine=0.3, largest=0.3)
+    assert (loses.due, loses.own) == (0.0, 0.0)
+    assert loses.kappa == math.inf
+
+
+def test_false_units_below_zero_do_not_make_genuine_ones_earn_more_than_is_paid():
+    pays = NamePay(total=0.4, positive=1.0, false=0.2, genuine=0.8, largest=0.5)
+    assert pays.own == 0.4
+    assert NamePay(0.4, 1.0, 0.9, -0.5, 0.5).own == 0.0  # and losses of genuine ones are no debt
+
+
+def test_draws_go_by_the_positive_amounts():
+    pays = NamePay(total=0.5, positive=1.0, false=0.25, genuine=0.3, largest=0.4)
+    assert (pays.drawn_false, pays.kappa, pays.largest_unit) == (0.25, 2.0, 0.4)
+    assert NamePay(0.0, 0.0, 0.0, 0.0, 0.0).drawn_false == 0.0
