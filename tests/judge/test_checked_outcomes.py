@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from datamarket_gym import ProviderMarket, Utility, create, mechanism
 from datamarket_gym.judge.checked import CheckedAttack, NamePay, _Market
 from datamarket_gym.judge.guarantees import Checks
 
@@ -36,8 +37,8 @@ def attack(seed, honest_pay=0.5):
 
 
 def played(made, checks):
-    """Payment, share, drafted and what of that is for genuine units: draft by draft, from the first on."""
-    sums = np.zeros(4)
+    """Payment, share, drafted, what of that is for genuine units, and kappa: draft by draft, from the first on."""
+    sums, kappa = np.zeros(4), [1.0]
 
     def draft(failed, chance):
         found = made._markets[failed]
@@ -46,6 +47,7 @@ def played(made, checks):
         for name, pays in left.items():
             others = math.prod(passes[other] for other in left if other != name)
             sums[2:] += chance * others * np.array([pays.due, pays.own])
+            kappa.append(pays.positive / pays.total if pays.total > 0 else 1.0)
         for fails in itertools.product((False, True), repeat=len(left)):
             caught = frozenset(name for name, bad in zip(left, fails, strict=True) if bad)
             likely = chance * math.prod(1 - passes[n] if n in caught else passes[n] for n in left)
@@ -57,16 +59,17 @@ def played(made, checks):
                 sums[:2] += likely * np.array([due, due / found.pot])
 
     draft(frozenset(), 1.0)
-    return sums
+    return (*sums, max(kappa))
 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("checks", [Checks(0), Checks(1, 0.5), Checks(2, 0.9), Checks(3, 1.0)])
 def test_the_expectation_is_that_of_all_paths(seed, checks):
     made = attack(seed)
-    pay, share, drafted, earned = played(made, checks)
+    pay, share, drafted, earned, kappa = played(made, checks)
     found = made.expected(checks)
     assert (found.pay, found.share, found.drafted) == pytest.approx((pay, share, drafted), abs=1e-12)
+    assert found.kappa == pytest.approx(kappa)  # names that are paid nothing have none
     assert found.spill == pytest.approx(max(0.0, earned - 0.5), abs=1e-12)
     first = made._markets[frozenset()].names.values()
     due = sum(pays.due for pays in first)
@@ -83,7 +86,11 @@ def test_who_is_worth_less_than_nothing_when_honest_is_paid_nothing_then():
 def test_the_terms_that_are_filed_are_those_of_the_expectation():
     found = attack(5).expected(Checks(2, 0.7))
     filed = found.deterrence()
-    assert (filed.per_payee, filed.power, filed.examined) == (2, 0.7, "anew")  # every draw is a look here
+    assert (filed.per_payee, filed.power, filed.examined) == (
+        2,
+        0.7,
+        "anew",
+    )  # every draw is a look here
     assert (filed.payment, filed.kappa, filed.spill.amount) == (found.drafted, found.kappa, found.spill)
     assert filed.spill.known == "measured"
     assert found.pay <= 0.5 + filed.residual + 1e-12
@@ -105,3 +112,25 @@ def test_draws_go_by_the_positive_amounts():
     pays = NamePay(total=0.5, positive=1.0, false=0.25, genuine=0.3, largest=0.4)
     assert (pays.drawn_false, pays.kappa, pays.largest_unit) == (0.25, 2.0, 0.4)
     assert NamePay(0.0, 0.0, 0.0, 0.0, 0.0).drawn_false == 0.0
+
+
+def test_the_pot_is_what_those_are_owed_who_have_not_failed():
+    """Names below zero owe nothing to it, and who failed has no part in it, though its genuine units play."""
+    market = ProviderMarket.from_task("synthetic(n_providers=4, per_provider=12)", seed=2)
+    oracle, m = market.utility_oracle(Utility.paying("knn")), mechanism("recommended")
+    profile = create("attack", "label_poisoning").apply(0, market.state)
+    names = profile.identities_of("provider_0")
+    made = CheckedAttack(m, profile, market.honest, oracle, "provider_0", 0.1)
+    paid = m.pay(profile.submission, oracle, profile.truth)
+    assert paid.totals.min() < 0
+    assert made._after(frozenset()).pot == pytest.approx(np.maximum(paid.totals, 0.0).sum())
+    others = create("attack", "junk_padding(ratio=0.2)").apply(1, market.state)
+    made = CheckedAttack(m, others, market.honest, oracle, "provider_1", 0.1)
+    failed = frozenset(others.identities_of("provider_1"))
+    left = m.pay(
+        market.honest.submission, oracle, market.honest.truth
+    )  # its junk is out, the rest plays on
+    amounts = {name: max(amount, 0.0) for name, amount in left.as_dict().items()}
+    assert made._after(failed).pot == pytest.approx(sum(amounts.values()) - amounts["provider_1"])
+    assert names == ["provider_0"]
+    assert amounts["provider_1"] > 0

@@ -12,7 +12,9 @@ from datamarket_gym import create
 def test_columns_are_very_unequal_from_ten_times_the_median_on(largest, name):
     sign = np.array([[1.0, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]] * 8)
     held = np.c_[sign, np.roll(sign[:, 0], 1)] * np.array([1.0, 2.0, 5.0, 2.0 * largest])
-    assert held.std(axis=0) == pytest.approx([1.0, 2.0, 0.0, 2.0 * largest])  # the constant column has no say
+    assert held.std(axis=0) == pytest.approx(
+        [1.0, 2.0, 0.0, 2.0 * largest]
+    )  # the constant column has no say
     rows = np.random.default_rng(0).normal(size=(5, 4))
     expected = create("similarity", name).directions(rows, held)
     assert (create("similarity", "auto").directions(rows, held) == expected).all()

@@ -17,7 +17,9 @@ def crowd(n, seed=0):
 
 
 def quantile(rows, at):
-    return max(0.0, np.quantile((directions(rows) @ directions(rows).T)[np.triu_indices(len(rows), 1)], at))
+    return max(
+        0.0, np.quantile((directions(rows) @ directions(rows).T)[np.triu_indices(len(rows), 1)], at)
+    )
 
 
 @pytest.mark.parametrize("at", [0.5, 0.7, 0.9])
@@ -43,7 +45,9 @@ def test_the_sample_is_scaled_on_all_rows(monkeypatch):
     """A column in which the sample hardly differs is one in which the rows do: its scale is theirs."""
     monkeypatch.setattr(coverage, "_STRANGERS", 50)
     rows = crowd(400)
-    rows[:, 0] = np.linspace(0.0, 1.0, 400) ** 8  # rows are ordered by it, and the sample is even over ranks
+    rows[:, 0] = (
+        np.linspace(0.0, 1.0, 400) ** 8
+    )  # rows are ordered by it, and the sample is even over ranks
     learner = Coverage(0.8, similarity="standardised")
     seen = []
     monkeypatch.setattr(
