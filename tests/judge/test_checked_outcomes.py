@@ -1,14 +1,18 @@
-"""The expectation over all outcomes of checks, held to a recursion over drafts; and what the parts of a name's pay are."""
+"""The expectation over all outcomes of checks, held to a recursion over drafts; and the parts of a name's pay."""
 
 import itertools
 import math
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from datamarket_gym import ProviderMarket, Utility, create, mechanism
+from datamarket_gym.core.errors import LeakedRowsWarning
 from datamarket_gym.judge.checked import CheckedAttack, NamePay, _Market
 from datamarket_gym.judge.guarantees import Checks
+from datamarket_gym.pipeline.per_unit import unit_amounts
 
 NAMES = ("a", "b", "c")
 
@@ -134,3 +138,25 @@ def test_the_pot_is_what_those_are_owed_who_have_not_failed():
     assert made._after(failed).pot == pytest.approx(sum(amounts.values()) - amounts["provider_1"])
     assert names == ["provider_0"]
     assert amounts["provider_1"] > 0
+
+
+def test_units_that_were_set_aside_do_not_move_whose_is_whose():
+    """Leaked rows are out of the game: what plays is shorter than what was submitted, and rows are told by it."""
+    market = ProviderMarket.from_task("synthetic(n_providers=4, per_provider=12)", seed=2)
+    oracle, m = market.utility_oracle(Utility.paying()), mechanism("recommended")
+    profile = create("attack", "leak_stuffing").apply(0, market.state)
+    first = np.arange(len(profile.submission))[::-1]  # the leaked rows before all others
+    profile = replace(profile, submission=profile.submission.take(first))
+    with pytest.warns(LeakedRowsWarning):
+        paid = m.pay(profile.submission, oracle, profile.truth)
+    assert len(paid.leaks)
+    amounts, ids = unit_amounts(paid), paid.clusters.submission.id
+    mine = [paid.identities[i] == "provider_0" for i in amounts.identity]
+    own = np.isin(ids[amounts.row], market.honest.submission.id)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeakedRowsWarning)
+        made = CheckedAttack(m, profile, market.honest, oracle, "provider_0", 0.1, paid)
+    pays = made._after(frozenset()).names["provider_0"]
+    assert pays.genuine == pytest.approx(amounts.amount[mine & own].sum())
+    assert pays.false == pytest.approx(amounts.amount[mine & ~own].sum())
+    assert pays.largest == amounts.amount[mine].max()

@@ -1,5 +1,7 @@
 """The law of draws: a key of three texts, and draws over several drafts that are distributed by the last amounts."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -53,7 +55,7 @@ def test_after_any_number_of_drafts_draws_are_distributed_by_the_last_amounts(dr
     counts, pairs = np.zeros(5), np.zeros((5, 5))
     for number in range(times):
         drawn = places(f"{number} first", drafts[0])
-        for draft, (before, now) in enumerate(zip(drafts, drafts[1:], strict=False)):
+        for draft, (before, now) in enumerate(itertools.pairwise(drafts)):
             drawn = places(f"{number} {draft}", now, standing_of(before, drawn))
         assert len(drawn) == PLAN.checks
         np.add.at(counts, drawn, 1)
