@@ -24,7 +24,10 @@ Keys: TypeAlias = NDArray[np.bytes_]
 
 LARGEST = 1e150
 """The largest number that a feature may be: squares of larger ones overflow."""
-_SMALL, _ENLARGED = 1e-140, 2.0**600  # lengths whose squares are not exact, and by how much such rows are enlarged
+_SMALL, _ENLARGED = (
+    1e-140,
+    2.0**600,
+)  # lengths whose squares are not exact, and by how much such rows are enlarged
 
 
 def directions(vectors: Features) -> Features:

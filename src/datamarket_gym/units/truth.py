@@ -78,13 +78,11 @@ def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.b
     owner = honest.truth.aligned(theirs).owner
     known = {
         (str(unit), key): (str(who), row)
-        for row, (unit, key, who) in enumerate(
-            zip(theirs.id, theirs.keys.tolist(), owner, strict=True)
-        )
+        for row, (unit, key, who) in enumerate(zip(theirs.id, theirs.keys.tolist(), owner, strict=True))
     }
     controller = profile.truth.controller
     pairs = zip(ours.id, ours.keys.tolist(), ours.identity, strict=True)
-    found = [known.get((str(u), key), ("", -1)) + (controller[str(n)],) for u, key, n in pairs]
+    found = [(*known.get((str(u), key), ("", -1)), controller[str(n)]) for u, key, n in pairs]
     true = np.array([row >= 0 and who == mine for who, row, mine in found], dtype=bool)
     if theirs.embedding is not None and ours.embedding is not None:
         row = np.array([row for _, row, _ in found], dtype=np.int64)
