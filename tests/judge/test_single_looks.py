@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from datamarket_gym.judge.guarantees import Checks, deterrence_gap
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.judge.guarantees import Checks, checks_needed, deterrence_gap
 
 
 def passes(masses, checks):
@@ -30,3 +31,9 @@ def test_the_gap_is_the_best_of_any_false_share(largest, kappa, checks):
         masses = [*[largest] * full, max(0.0, mass - full * largest)]
         best = max(best, passes(masses, checks) - (1 - kappa * mass))
     assert deterrence_gap(checks, kappa, largest_unit=largest) == pytest.approx(best, abs=1e-9)
+
+
+def test_checks_that_may_miss_never_leave_nothing():
+    with pytest.raises(ParameterError, match="however many"):
+        checks_needed(power=0.95, gain=0.0)
+    assert checks_needed(power=1.0, gain=0.0) == 1

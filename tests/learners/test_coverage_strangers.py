@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.core.arrays import directions
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.learners import coverage
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
@@ -75,3 +76,8 @@ def test_what_no_units_are_worth_is_taken_off_where_a_unit_comes_first(name):
     scorer = Coverage(similarity="cosine").scorer(rows, held)
     plain, lower = (scorer.closed_form(semivalue, empty) for empty in (0.0, 0.25))
     assert plain - lower == pytest.approx(np.full(4, 0.25 * semivalue.size_law(4)[0]), abs=1e-15)
+
+
+def test_rows_of_one_direction_are_refused():
+    with pytest.raises(SubmissionError, match="all lie in one direction"):
+        Coverage(similarity="cosine").strangers(np.arange(1.0, 6.0)[:, None] * np.ones(3))
