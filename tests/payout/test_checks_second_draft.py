@@ -16,11 +16,12 @@ from datamarket_gym.payout.manifest import read_manifest
 def drafts(tmp_path_factory):
     """The first draft, of which a seller failed, and the second; fakes are planted in both, and all are found."""
     first = paid(tmp_path_factory.mktemp("second"))
-    fakes = [sum(d.planted for d in drawn(first, plant=4).draws)]
+    fakes = [len({d.unit for d in drawn(first, plant=4).draws if d.planted})]
     answered(first, false=("seller 1",))
     new = settle(first, first.parent / "new").run
     # More checks than before, so that something is drawn among which to plant.
-    fakes.append(sum(d.planted for d in drawn(new, "block 2", checks=9, plant=4).draws))
+    second = drawn(new, "block 2", checks=9, plant=4)
+    fakes.append(len({d.unit for d in second.draws if d.planted}))
     answered(new)
     assert settle(new).checked
     return first, new, fakes
