@@ -141,8 +141,8 @@ class Case:
 class Office:
     """Where paydays of one market are held: writes the files, pays, and reads what was paid."""
 
-    def __init__(self, market: Market, folder: Path) -> None:
-        self.market, self.folder, self.count = market, folder, 0
+    def __init__(self, market: Market, folder: Path, learner: str) -> None:
+        self.market, self.folder, self.learner, self.count = market, folder, learner, 0
         self.validation = folder / f"validation-{market.seed}.parquet"
         rows = {"label": market.held_label, "features": _lists(market.held_features)}
         pq.write_table(pa.table(rows), self.validation)
@@ -164,7 +164,13 @@ class Office:
         }  # fmt: skip
         if timed:
             table["time"] = units.time
-        flags = {"amount": "10000.00", "currency": "EUR", "audit": False, **settings}
+        flags = {
+            "amount": "10000.00",
+            "currency": "EUR",
+            "audit": False,
+            "learner": self.learner,
+            **settings,
+        }
         if source is not None:
             table["source"] = pa.array([each or None for each in source], pa.string())
             flags["columns.trusted_source"] = "source"
@@ -204,11 +210,11 @@ ELSEWHERE = {"6d leaked rows, synthetic": "synthetic", "6e leaked rows, digits":
 """The tasks on which leaked rows are paid by the mechanism alone."""
 
 
-def leaked_elsewhere(seed: int, task: str) -> tuple[Paid, Paid]:
+def leaked_elsewhere(seed: int, task: str, learner: str) -> tuple[Paid, Paid]:
     """The same on another market, through the mechanism; half of the validation rows leak."""
     features, label, held, held_label, owner = (_synthetic if task == "synthetic" else _digits)(seed)
     known = np.arange(len(held_label) // 2)
-    utility = UtilityOracle(held, held_label, Utility("knn@5", empty="chance"))
+    utility = UtilityOracle(held, held_label, Utility.paying(learner))
 
     def paid(x: np.ndarray, y: np.ndarray, names: np.ndarray) -> Paid:
         units = Submission(

@@ -20,7 +20,10 @@ from datamarket_gym.core.errors import DataMarketError, ParameterError, require_
 from datamarket_gym.core.files import json_text, write_text
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
-from datamarket_gym.judge.guarantees.power import false_alarm_probability
+from datamarket_gym.judge.guarantees.power import (
+    expected_false_alarm_cost,
+    false_alarm_probability,
+)
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.payees import CheckedPayee, paid_payees
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
@@ -108,7 +111,9 @@ class PlanSummary:
     @property
     def alarm_cost(self) -> int:
         """What honest payees lose by that in expectation, all together."""
-        return round(self.alarmed * self.paid)
+        return round(
+            expected_false_alarm_cost(self.plan.spot_checks, self.plan.false_alarms, [self.paid])
+        )
 
 
 def make_plan(run: Path, wishes: Wishes, by: str | None = None) -> PlanSummary:

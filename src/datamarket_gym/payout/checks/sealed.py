@@ -68,12 +68,6 @@ def write_plants(run: Path, plants: SealedPlants) -> None:
     write_json(run / FOLDER / FILE, {"format": _FORMAT, **asdict(plants)}, sort=False)
 
 
-def planted_units(run: Path) -> frozenset[str]:
-    """The names of the planted units; none of them is a unit of the run."""
-    plants = read_plants(run)
-    return frozenset() if plants is None else frozenset(fake.unit for fake in plants.fakes)
-
-
 def seal(run: Path) -> str | None:
     """The sha256 of the list, to be published with the draw; None where nothing was planted."""
     path = run / FOLDER / FILE

@@ -1,0 +1,20 @@
+"""Where `auto` standardises: from a spread on that is ten times the median one."""
+
+import numpy as np
+import pytest
+
+from datamarket_gym import create
+
+
+@pytest.mark.parametrize(
+    ("largest", "name"), [(9.99, "cosine"), (10.0, "standardised"), (10.01, "standardised")]
+)
+def test_columns_are_very_unequal_from_ten_times_the_median_on(largest, name):
+    sign = np.array([[1.0, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]] * 8)
+    held = np.c_[sign, np.roll(sign[:, 0], 1)] * np.array([1.0, 2.0, 5.0, 2.0 * largest])
+    assert held.std(axis=0) == pytest.approx(
+        [1.0, 2.0, 0.0, 2.0 * largest]
+    )  # the constant column has no say
+    rows = np.random.default_rng(0).normal(size=(5, 4))
+    expected = create("similarity", name).directions(rows, held)
+    assert (create("similarity", "auto").directions(rows, held) == expected).all()
