@@ -91,8 +91,8 @@ class SearchEntry(Document):
 
     knowledge: list[float] = Field(min_length=1)
     trials: int = Field(default=200, ge=1)
-    checks: list[CheckEntry] = []
-    elsewhere: list[CheckEntry] = []
+    checks: list[CheckEntry] = Field(default_factory=list)
+    elsewhere: list[CheckEntry] = Field(default_factory=list)
 
 
 class ChecksOptions(Document):
