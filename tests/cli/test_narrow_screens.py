@@ -67,16 +67,17 @@ def test_lists_are_not_cut():
 
 
 def test_the_demo_names_markets_that_mean_nothing():
-    ours, theirs = (scheme.title for scheme in schemes())
+    usual, ours, checked = (scheme.title for scheme in schemes())
     gains = {
-        ("theft", ours): [(2.0, 1.0, True), (9.0, 0.001, False)],
-        ("theft", theirs): [(2.0, 1e-12, False), (2.0, -1e-12, False)],
+        ("theft", usual): [(2.0, 1.0, True), (9.0, 0.001, False)],
+        ("theft", ours): [(2.0, 1e-12, False), (2.0, -1e-12, False)],
+        ("theft", checked): [(0.5, 1.0, True), (0.5, 1.0, True)],
     }
     console = Console(width=80, record=True, file=StringIO())
     console.print(_gain_table(gains, 2))
     text = " ".join(console.export_text().split())
     assert "2.000 [10.989]" in text
     assert "no clear market" in text
-    assert f"{ours}: 1; {theirs}: 0, 1" in text
+    assert f"{usual}: 1; {ours}: 0, 1" in text
     assert "by 2.00" in _sentence(gains)
     assert "no market here tells" in _sentence(gains)
