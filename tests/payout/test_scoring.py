@@ -10,7 +10,6 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
 from datamarket_gym.payout.results import in_cents
-from datamarket_gym.payout.settles import Unpaid
 from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.pipeline import Payments, represent, score, share
 
@@ -27,7 +26,7 @@ def scored(folder, held, chosen=None):
     found = score(mechanism, canonical, utility, dealt)
     shares = share(mechanism, submission, clusters, canonical, found)
     paid = Payments(submission.identities, clusters, canonical, found, shares)
-    return inputs, found, in_cents(paid, inputs, chosen, np.arange(len(inputs.identities)), {}, Unpaid())
+    return inputs, found, in_cents(paid, inputs, chosen, np.arange(len(inputs.identities)), {}, frozenset())
 
 
 @pytest.mark.parametrize("learner", ["coverage", "knn"])
