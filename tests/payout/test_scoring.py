@@ -26,7 +26,11 @@ def scored(folder, held, chosen=None):
     found = score(mechanism, canonical, utility, dealt)
     shares = share(mechanism, submission, clusters, canonical, found)
     paid = Payments(submission.identities, clusters, canonical, found, shares)
-    return inputs, found, in_cents(paid, inputs, chosen, np.arange(len(inputs.identities)), {}, frozenset())
+    return (
+        inputs,
+        found,
+        in_cents(paid, inputs, chosen, np.arange(len(inputs.identities)), {}, frozenset()),
+    )
 
 
 @pytest.mark.parametrize("learner", ["coverage", "knn"])
