@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.conformance import ConformanceError, check_learner, check_similarity
+from datamarket_gym.core import registry
 from datamarket_gym.core.registry import create, register
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.coverage import Coverage, CoverageScorer
@@ -51,7 +52,9 @@ def test_auto_looks_at_the_spreads_of_validation_columns(held, name):
     assert (similar("auto", wild, held) == similar(name, wild, held)).all()
 
 
-def test_the_checker_catches_a_similarity_that_submitters_can_move():
+def test_the_checker_catches_a_similarity_that_submitters_can_move(monkeypatch):
+    monkeypatch.setitem(registry._components, "similarity", dict(registry._components["similarity"]))
+
     @register("similarity", "crowd")
     @dataclass(frozen=True)
     class Crowd(Similarity):
