@@ -40,7 +40,8 @@ class Utility:
 
     def __post_init__(self) -> None:
         require_choice("empty", self.empty, ("none", "chance"))
-        if self.empty == "chance" and LEARNERS.create(self.learner).paid_from != "chance":
+        learner = LEARNERS.create(self.learner)
+        if self.empty == "chance" and learner.paid_from != "chance":
             raise ParameterError(
                 "empty",
                 self.empty,

@@ -6,6 +6,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.screen import counted
+from datamarket_gym.judge.guarantees.deterred import Earned
 from datamarket_gym.judge.guarantees.deterrence import deterrence_gap
 from datamarket_gym.payout.results import Results
 from datamarket_gym.pipeline.payments import floored
@@ -19,10 +20,8 @@ def kappas(results: Results) -> Values:
     """
     used = floored(results.payments) if results.spec.negative == "zero" else results.payments
     units = unit_amounts(used)
-    payee, gain = results.payees.group[units.identity], np.maximum(units.amount, 0.0)
-    total, positive = np.bincount(payee, weights=units.amount), np.bincount(payee, weights=gain)
-    paid = total > 0
-    return np.maximum(positive[paid] / total[paid], 1.0)
+    sums = Earned(results.payees.group[units.identity], units.amount).sums()
+    return sums.kappas(sums.owed)
 
 
 def check_words(results: Results) -> str:

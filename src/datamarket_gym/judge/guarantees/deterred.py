@@ -115,6 +115,34 @@ class Earned:
         whose = np.array([(payees or {}).get(name, name) for name in names])
         return cls(whose[found.identity], found.amount)
 
+    def sums(self) -> PayeeSums:
+        """What the units of each payee earn together."""
+        names, payee = np.unique(self.payee, return_inverse=True)
+        gains, n = np.maximum(self.amount, 0.0), len(names)
+        largest = np.zeros(n)
+        np.maximum.at(largest, payee, gains)
+        total: Values = np.bincount(payee, weights=self.amount, minlength=n).astype(np.float64)
+        positive: Values = np.bincount(payee, weights=gains, minlength=n).astype(np.float64)
+        return PayeeSums(total, positive, largest)
+
+
+@dataclass(frozen=True, eq=False)
+class PayeeSums:
+    """Payee by payee: T, what its units earn; P, what those above zero earn; and what the largest earns."""
+
+    total: Values
+    positive: Values
+    largest: Values
+
+    @property
+    def owed(self) -> NDArray[np.bool_]:
+        """Who is to be paid: what is smaller than this is rounding, and paid to nobody."""
+        return np.asarray(self.total > _ROUNDING * self.positive)
+
+    def kappas(self, whose: NDArray[np.bool_]) -> Values:
+        """kappa = P / T of some who are owed, at least 1."""
+        return np.maximum(self.positive[whose] / self.total[whose], 1.0)
+
 
 def deterrence(
     payments: Payments | Earned,
@@ -139,21 +167,14 @@ def deterrence(
     require_in("least", least, 0.0, math.inf)
     require_in("scale", scale, 0.0, math.inf, open_low=True)
     earned = Earned.of(payments, payees) if isinstance(payments, Payments) else payments
-    names, payee = np.unique(earned.payee, return_inverse=True)
-    amount = np.asarray(earned.amount, dtype=np.float64) * scale
-    n, gains = len(names), np.maximum(amount, 0.0)
-    total = np.bincount(payee, weights=amount, minlength=n)
-    positive = np.bincount(payee, weights=gains, minlength=n)
-    largest = np.zeros(n)
-    np.maximum.at(largest, payee, gains)
-    owed = total > _ROUNDING * positive  # what is smaller is rounding, and paid to nobody
-    paid = owed & (total >= least)
+    found = Earned(earned.payee, np.asarray(earned.amount, dtype=np.float64) * scale).sums()
+    paid = found.owed & (found.total >= least)
     return certified_checks(
         checks,
-        payments=total[paid].tolist(),
-        kappa=float((positive[paid] / total[paid]).max(initial=1.0)),
-        largest_unit=min(float((largest[paid] / positive[paid]).max(initial=0.0)), 1.0),
-        carried=int((owed & ~paid).sum()),
+        payments=found.total[paid].tolist(),
+        kappa=float(found.kappas(paid).max(initial=1.0)),
+        largest_unit=min(float((found.largest[paid] / found.positive[paid]).max(initial=0.0)), 1.0),
+        carried=int((found.owed & ~paid).sum()),
         spill=spill or Spill(),
         planted=planted,
         examined=examined,

@@ -15,6 +15,7 @@ from datamarket_gym.payout.checks.record import (
     CheckAnswer,
     answers_of,
     keep_outcomes,
+    outcome_of,
     read_outcomes,
 )
 
@@ -35,12 +36,8 @@ class RecordedAnswers:
         return self.count(NOT_MADE)
 
     def count(self, outcome: str) -> int:
-        """Checks of an outcome; those that no answer came for are unanswered."""
-        known = self.known
-        return sum(
-            (known[d.number].outcome if d.number in known else "unanswered") == outcome
-            for d in self.drawn.draws
-        )
+        """Checks of an outcome."""
+        return sum(outcome_of(draw, self.known) == outcome for draw in self.drawn.draws)
 
 
 def record_answers(

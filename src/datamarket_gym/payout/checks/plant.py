@@ -25,7 +25,7 @@ from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
 from datamarket_gym.payout.checks.fakes import FalseUnit, make_fakes
 from datamarket_gym.payout.checks.made_up import made_up_name, made_up_unit, named_after
 from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_others
-from datamarket_gym.payout.checks.record import NOT_MADE, answers_of, ever_answered
+from datamarket_gym.payout.checks.record import NOT_MADE, answers_of, ever_answered, outcome_of
 from datamarket_gym.payout.checks.sealed import PlantedFake, SealedPlants, read_plants, write_plants
 from datamarket_gym.payout.explain import finished_results
 from datamarket_gym.payout.results import Results
@@ -86,8 +86,7 @@ def measured_power(run: Path) -> tuple[int, int]:
     answers, missed = answers_of(run), ever_answered(run, "genuine")
     outcome: dict[str, str] = {}
     for draw in (draw for draw in read_checks(run).draws if draw.planted):
-        said = answers[draw.number].outcome if draw.number in answers else "unanswered"
-        said = "genuine" if draw.number in missed else said
+        said = "genuine" if draw.number in missed else outcome_of(draw, answers)
         if said != NOT_MADE:
             outcome.setdefault(draw.unit, said)
     return sum(said == "false" for said in outcome.values()), len(outcome)

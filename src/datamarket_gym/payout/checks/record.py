@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from datamarket_gym.core.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
 from datamarket_gym.core.files import claimed, read_json, remove_leftovers, write_json
-from datamarket_gym.payout.checks.draw import DrawnChecks, read_checks
+from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
 from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.units.tables import Table
 
@@ -128,6 +128,11 @@ def keep_outcomes(
 def answers_of(run: Path) -> dict[int, CheckAnswer]:
     """The answer that counts for each draw that has one."""
     return {answer.number: answer for answer in _history(run, read_checks(run))}
+
+
+def outcome_of(draw: Draw, answers: Mapping[int, CheckAnswer]) -> str:
+    """What was found of a draw; one that no answer came for is unanswered."""
+    return answers[draw.number].outcome if draw.number in answers else "unanswered"
 
 
 def ever_answered(run: Path, outcome: str) -> frozenset[int]:

@@ -26,11 +26,11 @@ from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.carried import write_carried
 from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
 from datamarket_gym.payout.checks.certificate import planted_so_far, settled_certificate
-from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
+from datamarket_gym.payout.checks.draw import DrawnChecks, read_checks
 from datamarket_gym.payout.checks.payees import paid_payees, payee_names
 from datamarket_gym.payout.checks.plan import CheckPlan, read_plan
 from datamarket_gym.payout.checks.record import FILE as OUTCOMES
-from datamarket_gym.payout.checks.record import FOLDER, CheckAnswer, answers_of, examined
+from datamarket_gym.payout.checks.record import FOLDER, CheckAnswer, answers_of, examined, outcome_of
 from datamarket_gym.payout.checks.standing import before_bytes, digest_of, write_before
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
@@ -84,10 +84,8 @@ def settle(
             )
         _require_place(run, out)
         manifest = read_manifest(run)
-        spec, kept = (
-            spec_of(manifest),
-            (forfeited_by(run, manifest, [*failed, *plan.carried]) if keep_forfeited else 0),
-        )
+        spec = spec_of(manifest)
+        kept = forfeited_by(run, manifest, [*failed, *plan.carried]) if keep_forfeited else 0
         if kept:
             spec = spec.model_copy(update={"amount": spec.money.text(spec.minor - kept)})
         settles, before = _settles(run, drawn, plan, found, failed, kept)
@@ -105,7 +103,7 @@ def found_units(
     drawn: DrawnChecks, answers: Mapping[int, CheckAnswer], unanswered_false: bool
 ) -> list[FoundUnit]:
     """The units that were found to be false; an error where answers are missing. Planted fakes are nobody's."""
-    open_ = [d for d in drawn.draws if _outcome(d, answers) == "unanswered"]
+    open_ = [d for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
     if open_ and not unanswered_false:
         shown = ", ".join(str(d.number) for d in open_[:_NAMED])
         more = f" and {len(open_) - _NAMED} more" if len(open_) > _NAMED else ""
@@ -115,7 +113,7 @@ def found_units(
         )
     found: dict[str, FoundUnit] = {}
     for draw in drawn.draws:
-        outcome = _outcome(draw, answers)
+        outcome = outcome_of(draw, answers)
         if outcome in ("false", "unanswered") and not draw.planted:
             note = answers[draw.number].note if draw.number in answers else ""
             said = note if outcome == "false" else f"not answered. {note}".strip()
@@ -123,10 +121,6 @@ def found_units(
                 draw.unit, FoundUnit(unit=draw.unit, identity=draw.identity, payee=draw.payee, note=said)
             )
     return list(found.values())
-
-
-def _outcome(draw: Draw, answers: Mapping[int, CheckAnswer]) -> str:
-    return answers[draw.number].outcome if draw.number in answers else "unanswered"
 
 
 def _settles(
@@ -170,7 +164,7 @@ def _settles(
             *(
                 MadeLook(unit=d.unit, by=answers[d.number].by)
                 for d in draws
-                if d.number and _outcome(d, answers) == "genuine"
+                if d.number and outcome_of(d, answers) == "genuine"
             ),
         ],
         examined=examined(drawn, answers),
