@@ -15,13 +15,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_at_the_end
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.payout.book.run_record import APPROVED
+from datamarket_gym.payout.book.runs import approve, require_answers
+from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.book.words import detail_of
 from datamarket_gym.payout.explain import Explanation, explain
-from datamarket_gym.payout.ledger_file import APPROVED
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
@@ -30,7 +32,7 @@ from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.verify import Check, places_of, verify
+from datamarket_gym.payout.verify import Check, verify, verify_book
 from datamarket_gym.payout.warnings import StandingWarning, read_warnings
 from datamarket_gym.payout.worth import worth_of
 
@@ -45,23 +47,23 @@ def run_and_show(
     config: Path | None,
     flags: dict[str, Any],
     overrides: Path | None,
-    carry_from: Path | None,
     reference: Path | None,
+    book: str | None,
 ) -> None:
     """Run a payout and print the payments."""
     import pyarrow.parquet as pq
 
     spec = payout_spec(config, flags)
-    places = Places(submissions, validation, overrides, carry_from, reference)
+    places = Places(submissions, validation, overrides, reference)
     with told_at_the_end() as told, shown_on_stderr() as progress:
-        manifest = pay(places, spec, out, progress)
+        manifest = pay(places, spec, out, progress, book=book)
     rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
     table = Table(
         title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
     )
     table.add_column("identity", overflow="fold")
-    entries = ledger.read_entries(out)
-    carried = ["balance"] if has_balances(spec, [entry.balance for entry in entries]) else []
+    lines = run_of(out).lines
+    carried = ["balance"] if has_balances(spec, [line.balance for line in lines]) else []
     shown = ["payment", "low", "high", "without_evidence", *carried]
     for name in [*shown, "units"]:
         table.add_column({"balance": "carried"}.get(name, name.replace("_", " ")), justify="right")
@@ -110,51 +112,73 @@ def _print_warnings(console: Console, warnings: list[StandingWarning]) -> None:
 
 
 def show_checks(
-    run: Path,
+    run: str,
     recompute: bool,
     submissions: Path | None,
     validation: Path | None,
     reference: Path | None,
+    anchor: Path | None,
 ) -> bool:
-    """Verify a run and print what was found; whether all of it is good."""
+    """Verify a run, or a book, and print what was found; whether all of it is good."""
+    if "://" in str(run) or not Path(run).is_dir():
+        return _print_checks(verify_book(open_book(run), anchor))
     with shown_on_stderr(in_logs=False) as progress:
-        checks = verify(run, recompute, submissions, validation, progress, reference)
+        checks = verify(Path(run), recompute, submissions, validation, progress, reference, anchor)
     return _print_checks(checks)
 
 
-def approve_and_show(run: Path, by: str | None, despite: Sequence[str]) -> bool:
-    """Verify and approve a run; whether it is approved now."""
-    record = ledger.read_record(run)
-    if record is not None and record.state in APPROVED:
-        Console().print(f"was {record.state} before; nothing changed")
+def approve_and_show(
+    run: Path,
+    by: str | None,
+    despite: Sequence[str],
+    submissions: Path | None,
+    validation: Path | None,
+    reference: Path | None,
+) -> bool:
+    """Work a run out again and approve it; whether nothing stood in the way."""
+    console = Console()
+    state = run_of(run).state
+    if state in APPROVED:
+        console.print(f"was {state} before; nothing changed")
         return True
-    checks = verify(run)
+    require_answers(run, despite)
+    with shown_on_stderr(in_logs=False) as progress:
+        checks = verify(run, True, submissions, validation, progress, reference)
     if not all(check.good for check in checks):
         _print_checks([check for check in checks if not check.good])
         return False
-    done = ledger.approve(run, sha256(run / MANIFEST), by, places_of(run).carry_from, despite)
-    Console().print("approved" if done else "was approved before; nothing changed")
+    after = approve(run, sha256(run / MANIFEST), by, despite)
+    if after in APPROVED:
+        console.print("approved")
+        return True
+    accounts = book_of(run).accounts()
+    names = ", ".join(visible(who) for who, _ in run_of(run, accounts).approvals)
+    console.print(
+        f"approved by {names}; the book asks for {accounts.rules.approvals} people: somebody else must approve it, too",
+        highlight=False, markup=False,
+    )  # fmt: skip
     return True
 
 
 def show_ledger(run: Path) -> None:
     """Print a run's state and history."""
-    record = ledger.read_record(run)
-    if record is None:
-        raise DataMarketError(f"{str(run)!r} holds no payout run; check the path")
+    book = book_of(run)
+    record = run_of(run, book.accounts())
     money = Currency(record.currency)
-    entries = ledger.read_entries(run)
     console = Console()
     console.print(
         f"run {record.run[:16]}: {record.state}, {record.currency} {money.text(record.amount)} "
-        f"to {sum(e.paid > 0 for e in entries):,} of {len(entries):,} identities",
-        highlight=False,
-    )
+        f"to {sum(x.paid > 0 for x in record.lines):,} of {len(record.lines):,} identities; book {book.where}",
+        highlight=False, markup=False,
+    )  # fmt: skip
     table = Table(box=None, pad_edge=False)
-    for name in ("time", "event", "by", "detail"):
+    for name in ("entry", "time", "event", "by", "detail"):
         table.add_column(name, overflow="fold")
-    for row in ledger.read_history(run):
-        table.add_row(*(escape(visible(cell, 90)) for cell in row))
+    for entry in record.history:
+        if entry.kind in ("payment", "carried"):
+            continue
+        cells = (str(entry.number), entry.at, entry.kind, entry.by, detail_of(entry))
+        table.add_row(*(escape(visible(cell, 90)) for cell in cells))
     console.print(table)
 
 

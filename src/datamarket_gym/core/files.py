@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,10 @@ from typing import Any
 from datamarket_gym.core.errors import RunError, SubmissionError
 
 LOCK = ".lock"
+
+
+class TakenError(RunError):
+    """Another process is at work in the folder."""
 
 
 @contextmanager
@@ -103,7 +108,28 @@ def claimed(folder: Path, what: str = "run") -> Iterator[None]:
     however that ends: a file left by a process that was killed keeps nobody out.
     """
     path = folder / LOCK
-    file = _locked(path, what)
+    with _holding(path, _locked(path, what)):
+        yield
+
+
+@contextmanager
+def waiting_for(path: Path, seconds: float, what: str) -> Iterator[None]:
+    """Hold the lock of a file, as `claimed` does, but wait for whoever has it."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            file = _locked(path, what)
+            break
+        except TakenError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+    with _holding(path, file):
+        yield
+
+
+@contextmanager
+def _holding(path: Path, file: int) -> Iterator[None]:
     try:
         yield
     finally:
@@ -126,7 +152,7 @@ def _locked(path: Path, what: str) -> int:
             _lock(file)
         except (BlockingIOError, PermissionError) as error:
             os.close(file)
-            raise RunError(
+            raise TakenError(
                 f"another {what} is at work in {str(path.parent)!r}; wait for it to end, or choose another "
                 "folder"
             ) from error

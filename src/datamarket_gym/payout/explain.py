@@ -17,6 +17,7 @@ from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
+from datamarket_gym.payout.book.runs import taken_of
 from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
@@ -103,7 +104,7 @@ def explain(
 def finished_results(folder: Path, places: Places) -> tuple[Payday, Results]:
     """The results of a run, from its records and inputs."""
     manifest = read_manifest(folder)
-    payday = Payday.read(places, spec_of(manifest), settled_by(manifest))
+    payday = Payday.read(places, spec_of(manifest), settled_by(manifest), taken_of(manifest))
     if payday.run != manifest["run"]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"
@@ -122,7 +123,7 @@ def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
     )
     paid = among(paid, inputs.everyone)
     return in_cents(
-        paid, inputs, spec, results.payees.group, payday.opening, payday.unpaid
+        paid, inputs, spec, results.payees.group, payday.taken.opening, payday.unpaid
     ).division.paid
 
 

@@ -43,7 +43,7 @@ OUTPUTS = (
     "threshold.json",
     "warnings.json",
 )
-"""Files whose bytes follow from the inputs; the ledger, which knows the time, is not among them."""
+"""Files whose bytes follow from the inputs; the book, which knows the time, is not among them."""
 
 
 def run_id(
@@ -52,13 +52,14 @@ def run_id(
     overrides: list[Override],
     opening: dict[str, int],
     settles: Settles | None = None,
+    made_by: str = __version__,
 ) -> str:
     """A hash of all that decides a run's results."""
     parts = [
         FORMAT,
-        __version__,
+        made_by,
         # A run that asks for no checks is the run that it was before there were any.
-        spec.model_dump(mode="json", exclude=None if spec.checks else {"checks", "power"}),
+        spec.model_dump(mode="json", exclude=_unsaid(spec)),
         {role: [f["sha256"], f["bytes"]] for role, f in files.items()},
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
@@ -67,10 +68,20 @@ def run_id(
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def _unsaid(spec: PayoutSpec) -> set[str]:
+    """Settings that are left at what a run did before they existed: it is the same run."""
+    return {*(() if spec.checks else ("checks", "power")), *(() if spec.period else ("period",))}
+
+
 def write_manifest(
-    results: Results, run: str, opening: dict[str, int], settles: Settles | None, folder: Path
+    results: Results,
+    run: str,
+    opening: dict[str, int],
+    standing: list[Override],
+    settles: Settles | None,
+    folder: Path,
 ) -> None:
-    """Write the manifest of a finished run."""
+    """Write the manifest of a finished run; ``opening`` and ``standing`` are what the book brought."""
     spec, division = results.spec, results.division
     clusters = results.payments.clusters
     write_json(
@@ -85,6 +96,7 @@ def write_manifest(
             "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
+            "standing_overrides": [o.model_dump(mode="json") for o in standing],
             "settles": None if settles is None else settles.model_dump(mode="json"),
             "versions": {
                 "datamarket-gym": __version__,
@@ -114,6 +126,15 @@ def _utility(results: Results) -> dict[str, Any]:
     """The learner, what it is counted from, and what coverage settled on."""
     settled = results.settled
     return asdict(results.spec.utility) | ({} if settled is None else asdict(settled))
+
+
+def submitted_hash(manifest: dict[str, Any]) -> str:
+    """A hash of what was submitted, whatever it was valued by."""
+    ours = ("validation", "reference", "edges", "overrides")
+    parts = sorted(
+        (role, f["sha256"]) for role, f in manifest["inputs"].items() if not role.startswith(ours)
+    )
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def spec_of(manifest: dict[str, Any]) -> PayoutSpec:

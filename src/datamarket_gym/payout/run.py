@@ -1,4 +1,4 @@
-"""The payout run: validate, evidence, clusters, scores, money, files, ledger; killed, it resumes.
+"""The payout run: validate, evidence, clusters, scores, money, files, the book; killed, it resumes.
 
 The stages leave their records in ``RUN/records``; everything else is a quick function of them and of the
 inputs. A killed run (`datamarket_gym.core.runs`) loses the stage it was in; the next one with the same
@@ -17,17 +17,19 @@ import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError, FutureTimesWarning
-from datamarket_gym.core.files import sha256
+from datamarket_gym.core.files import claimed, sha256
 from datamarket_gym.core.progress import SILENT, Progress
-from datamarket_gym.core.runs import Run, open_run
-from datamarket_gym.payout import ledger
+from datamarket_gym.core.runs import open_run
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.place import default_book, read_receipt, same_book
+from datamarket_gym.payout.book.run_record import Line, named
+from datamarket_gym.payout.book.runs import Draft, Taken, enter, take, taken_of
+from datamarket_gym.payout.book.store import Book, open_book
 from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
-from datamarket_gym.payout.ledger_file import Record
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import read_manifest, spec_of, write_manifest
+from datamarket_gym.payout.manifest import read_manifest, submitted_hash, write_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.outputs import write_tables
-from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.red_team import run_red_team
 from datamarket_gym.payout.report.page import write_report
 from datamarket_gym.payout.settles import Settles
@@ -43,16 +45,32 @@ def pay(
     out: Path,
     progress: Progress | None = None,
     settles: Settles | None = None,
+    book: str | None = None,
 ) -> dict[str, Any]:
-    """Run, or resume, a payout into a folder; returns its manifest. ``settles``: what checks of a draft found."""
+    """Run, or resume, a payout into a folder, and enter it into the book; returns its manifest.
+
+    ``settles``: what checks of a draft found. ``book``: where the book is; beside the folder if left out.
+    """
     progress = progress or SILENT
+    where = _where(out, book)
+    accounts = _accounts(where)
+    taken = _taken(out, accounts, spec.currency)
     progress.stage("reading and checking the inputs")
-    payday = Payday.read(places, spec, settles)
+    payday = Payday.read(places, spec, settles, taken)
     _check_times(payday)
-    if spec.leak_check == "error":
+    _check_book(accounts, payday.run, out)
+    manifest = work_out(payday, out, progress)
+    progress.stage("entering the run into the book")
+    with claimed(out):
+        _enter(open_book(where, new=True), manifest, places, payday, out)
+    return manifest
+
+
+def work_out(payday: Payday, out: Path, progress: Progress) -> dict[str, Any]:
+    """Work a payday out into a folder, or the rest of it; returns its manifest. No book knows of it yet."""
+    if payday.spec.leak_check == "error":
         payday.leaks  # noqa: B018  refused before anything is written
     with open_run(out, payday.run, "run", __version__, manifest_key="run", progress=progress) as run:
-        _check_ledger(run)
         if not run.finished:
             results = Work(payday, run).results()
             progress.stage("writing tables")
@@ -63,11 +81,33 @@ def pay(
             run_red_team(results, run.state / "audit", out / "audit.json")
             progress.stage("writing the report")
             write_report(results, warned, payday.run, out)
-            write_manifest(results, payday.run, payday.opening, settles, out)
-        progress.stage("entering the run into the ledger")
-        manifest = read_manifest(out)
-        _enter(manifest, places, payday.overrides, out)
-    return manifest
+            taken = payday.taken
+            write_manifest(results, payday.run, taken.opening, taken.overrides, payday.settles, out)
+    return read_manifest(out)
+
+
+def _where(out: Path, book: str | None) -> str:
+    """The book that a run is entered in; a folder stays with the one it is in."""
+    receipt = read_receipt(out)
+    if receipt is None:
+        return book or default_book(out)
+    if book is not None and not same_book(book, receipt.book):
+        raise DataMarketError(
+            f"the run in {str(out)!r} is in the book {receipt.book!r}; choose another --out, or leave --book out"
+        )
+    return book or receipt.book
+
+
+def _accounts(where: str) -> Accounts:
+    """The book as it is; an empty one where there is none yet."""
+    if "://" in where:
+        return open_book(where, new=True).accounts()
+    return open_book(where).accounts() if Path(where).exists() else Accounts()
+
+
+def _taken(out: Path, accounts: Accounts, currency: str) -> Taken:
+    """What the run takes from the book: now, or when it was worked out."""
+    return taken_of(read_manifest(out)) if (out / MANIFEST).is_file() else take(accounts, currency)
 
 
 def _check_times(payday: Payday) -> None:
@@ -79,37 +119,39 @@ def _check_times(payday: Payday) -> None:
         warnings.warn(FutureTimesWarning("times", f"{future.title}. {future.words}"), stacklevel=3)
 
 
-def _check_ledger(run: Run) -> None:
-    """Refuse a folder whose ledger knows another run, or more of this one than its files do."""
-    record = ledger.read_record(run.folder)
-    if record is None:
+def _check_book(accounts: Accounts, run: str, out: Path) -> None:
+    """Refuse to work out what the book has as approved, unless it lies here: nobody is to be paid twice."""
+    record = accounts.runs.get(run)
+    if record is None or record.state == "draft" or (out / MANIFEST).is_file():
         return
-    if record.run != run.key:
-        raise DataMarketError(
-            f"the ledger in {str(run.folder)!r} holds another run; choose another --out"
-        )
-    if not run.finished and record.state != "draft":
-        raise DataMarketError(
-            f"the run in {str(run.folder)!r} is {record.state} but its manifest is gone; run verify"
-        )
+    raise DataMarketError(
+        f"this run is in the book already, and is {named(record.state)}: the same inputs and settings, in "
+        f"{record.places.get('run', 'another folder')!r}. Nobody is paid for it again; to look at it, go there"
+    )
 
 
-def _enter(manifest: dict[str, Any], places: Places, overrides: list[Override], out: Path) -> None:
-    money = Currency(manifest["currency"])
+def _enter(book: Book, manifest: dict[str, Any], places: Places, payday: Payday, out: Path) -> None:
+    money, settles = Currency(manifest["currency"]), payday.settles
     rows = pq.read_table(
         out / "payments.parquet", columns=["identity", "payment", "entitled", "balance"]
     )
-    entries = [
-        ledger.Entry(r["identity"], *(money.signed(r[c]) for c in ("payment", "entitled", "balance")))
+    lines = [
+        Line(r["identity"], *(money.signed(r[c]) for c in ("payment", "entitled", "balance")))
         for r in rows.to_pylist()
     ]
-    record = Record(
-        manifest["run"],
-        "draft",
-        manifest["amount"],
-        manifest["currency"],
-        sha256(out / MANIFEST),
-        places.as_dict(),
-        spec_of(manifest).checks,
+    draft = Draft(
+        run=manifest["run"],
+        amount=manifest["amount"],
+        currency=manifest["currency"],
+        manifest=sha256(out / MANIFEST),
+        places={**places.as_dict(), "run": str(out.resolve())},
+        checks=payday.spec.checks,
+        lines=lines,
+        taken=payday.taken,
+        overrides=payday.overrides,
+        warnings=read_warnings(out),
+        period=payday.spec.period or "",
+        submissions=submitted_hash(manifest),
+        kept=settles.kept if settles else 0,
     )
-    ledger.draft(out, record, entries, overrides, read_warnings(out))
+    enter(book, out, draft)

@@ -91,6 +91,9 @@ class PayoutSpec(Document):
     )  # units of each payee to look at before approval
     power: float = Field(default=0.8, gt=0, le=1)  # how often a check finds a unit that is not genuine
     seed: int = Field(default=0, ge=0)
+    period: str | None = Field(
+        default=None, max_length=100
+    )  # what the payday is for, such as "June 2026"
     opens: str | None = None  # when the market began and closed: a date, a date with a time, or seconds
     closes: str | None = None
     beacon: str | None = None  # what units of equal time draw lots under; None: the validation rows
@@ -111,6 +114,13 @@ class PayoutSpec(Document):
         if not -1 < number <= 1:
             raise ParameterError("theta", value, "choose auto, none or a number in (-1, 1]")
         return repr(number)
+
+    @field_validator("period")
+    @classmethod
+    def _readable(cls, value: str | None) -> str | None:
+        if value is not None and not (value.strip() and value.isprintable()):
+            raise ParameterError("period", ascii(value), "write it as plain text, such as June 2026")
+        return value
 
     @field_validator("beacon")
     @classmethod

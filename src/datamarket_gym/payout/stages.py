@@ -20,11 +20,10 @@ from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.learners.oracle import require_learnable
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.runs import Taken
 from datamarket_gym.payout.evidence import known_ties, payees
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
-from datamarket_gym.payout.ledger_file import APPROVED
 from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
@@ -54,24 +53,13 @@ class Places:
     submissions: Path
     validation: Path
     overrides: Path | None = None
-    carry_from: Path | None = None
     reference: Path | None = None
     settles: Path | None = None
 
     def as_dict(self) -> dict[str, str]:
-        """Absolute paths by role, for the ledger."""
+        """Absolute paths by role, for the book."""
         named = {k: v for k, v in vars(self).items() if v is not None}
         return {role: str(path.resolve()) for role, path in named.items()}
-
-
-def opening_balances(folder: Path | None) -> dict[str, int]:
-    """The balances an earlier run carried, by identity."""
-    if folder is None:
-        return {}
-    record = ledger.read_record(folder)
-    if record is None or record.state not in APPROVED:
-        raise DataMarketError(f"{str(folder)!r} holds no approved run to carry balances from")
-    return {e.identity: e.balance for e in ledger.read_entries(folder) if e.balance}
 
 
 @dataclass(frozen=True)
@@ -81,15 +69,21 @@ class Payday:
     spec: PayoutSpec
     inputs: Inputs
     overrides: list[Override]
-    opening: dict[str, int]
+    taken: Taken
     edge_table: Path | None
     run: str
     settles: Settles | None = None
 
     @classmethod
-    def read(cls, places: Places, spec: PayoutSpec, settles: Settles | None = None) -> Payday:
-        """Read the inputs; without the units that checks of the run that this one settles found."""
-        overrides, opening = read_overrides(places.overrides), opening_balances(places.carry_from)
+    def read(
+        cls, places: Places, spec: PayoutSpec, settles: Settles | None = None, taken: Taken | None = None
+    ) -> Payday:
+        """Read the inputs; without the units that checks of the run that this one settles found.
+
+        ``taken`` is what the book brings: balances, and overrides by which disputes were resolved.
+        """
+        taken = taken or Taken()
+        overrides = [*read_overrides(places.overrides), *taken.overrides]
         edge_table = None if spec.linkage.edges is None else Path(spec.linkage.edges)
         more = {"edges": edge_table, "overrides": places.overrides}
         inputs = read_inputs(
@@ -101,8 +95,16 @@ class Payday:
         )
         if settles is not None:
             inputs = inputs.without_units({found.unit for found in settles.found})
-        run = run_id(spec, inputs.files, overrides, opening, settles)
-        return cls(spec, inputs, overrides, opening, edge_table, run, settles)
+        run = run_id(spec, inputs.files, overrides, taken.opening, settles)
+        return cls(spec, inputs, overrides, taken, edge_table, run, settles)
+
+    def with_names(self, names: dict[str, str]) -> Payday:
+        """The same run of files that had these names: a file is what it holds, whatever it is called now."""
+        files = {
+            role: {**said, "name": names.get(role, said["name"])}
+            for role, said in self.inputs.files.items()
+        }
+        return replace(self, inputs=replace(self.inputs, files=files))
 
     @property
     def unpaid(self) -> frozenset[str]:
@@ -182,7 +184,7 @@ class Work:
         apart = clusters_by(inputs.submission, Edges.none(), clusters.granularity, clusters.lot)
         plain = self.paid(mechanism, apart, "without_evidence_", groups=False)
         cents, without = (
-            in_cents(p, inputs, spec, owners.group, day.opening, day.unpaid) for p in (paid, plain)
+            in_cents(p, inputs, spec, owners.group, day.taken.opening, day.unpaid) for p in (paid, plain)
         )
         return Results(
             spec, inputs, threshold, mechanism, day.overrides, paid, owners, cents.names, cents.division,

@@ -1,34 +1,48 @@
-"""verify: do the files of a run still say what was worked out, and does working it out again agree?
+"""verify: do the files of a run and its book still say what was worked out, and does working it out again agree?
 
-Hashes of all outputs against the manifest, the manifest against the ledger, sums against the amount,
-and the three places that hold payments (CSV, Parquet, ledger) against each other; the draw of spot checks is worked
-out again, and answers and settlement are held against it. ``recompute`` runs
-the whole payout again from the inputs, in a folder of its own, and compares every byte.
+The book by itself (`book.examined`): its file, its rules, its chain and its sums. Then the run: hashes of all outputs
+against the manifest, the manifest against itself and against the entry of the book, sums against the amount, and the
+three places that hold payments (CSV, Parquet, book) against each other; the draw of spot checks is worked out again,
+and answers and settlement are held against it. ``recompute`` runs the whole payout again from the inputs, in a
+folder of its own, and compares every byte, the manifest's included.
 """
 
 from __future__ import annotations
 
 import csv
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
-from datamarket_gym.core.progress import Progress
-from datamarket_gym.payout import ledger
+from datamarket_gym.core.progress import SILENT, Progress
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.anchor import anchored
+from datamarket_gym.payout.book.place import FILE as RECEIPT
+from datamarket_gym.payout.book.place import book_of, holds, read_receipt, run_of
+from datamarket_gym.payout.book.run_record import RunRecord
+from datamarket_gym.payout.book.runs import taken_of
+from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.checks.agreement import agreements
-from datamarket_gym.payout.ledger_file import Record
-from datamarket_gym.payout.ledger_history import contradictions
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import OUTPUTS, read_manifest, settled_by, spec_of
+from datamarket_gym.payout.manifest import (
+    OUTPUTS,
+    read_manifest,
+    run_id,
+    settled_by,
+    spec_of,
+    submitted_hash,
+)
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
-from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.run import work_out
+from datamarket_gym.payout.stages import Payday, Places
 from datamarket_gym.payout.warnings import FILE as WARNINGS
-from datamarket_gym.payout.warnings import read_warnings
+from datamarket_gym.payout.warnings import StandingWarning, read_warnings
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,27 @@ class Check:
     detail: str
 
 
+def verify_book(book: Book, anchor: Path | None = None) -> list[Check]:
+    """All checks of a book, and of the files of its runs, where they still lie where they were made."""
+    checks = [Check(*found) for found in book.examined()]
+    if not all(check.good for check in checks):
+        return checks
+    accounts = book.accounts()
+    if anchor is not None:
+        checks.append(Check(*anchored(accounts.entries, anchor)))
+    for record in accounts.runs.values():
+        folder = Path(record.places.get("run", ""))
+        if not (folder / MANIFEST).is_file():
+            checks.append(
+                Check(f"run {record.run[:16]}", True, f"{record.state}; its files are elsewhere")
+            )
+            continue
+        wrong = [check for check in _of_run(folder, accounts) if not check.good]
+        said = "; ".join(f"{check.what}: {check.detail}" for check in wrong)
+        checks.append(Check(f"run {record.run[:16]}", not wrong, said or f"{record.state}, {folder}"))
+    return checks
+
+
 def verify(
     folder: Path,
     recompute: bool = False,
@@ -47,25 +82,44 @@ def verify(
     validation: Path | None = None,
     progress: Progress | None = None,
     reference: Path | None = None,
+    anchor: Path | None = None,
 ) -> list[Check]:
-    """All checks of a run; the inputs are looked for where they were, unless named."""
+    """All checks of a run and of its book; the inputs are looked for where they were, unless named."""
     manifest = read_manifest(folder)
-    record = ledger.read_record(folder)
-    checks = [_output(folder, name, manifest["outputs"].get(name)) for name in OUTPUTS]
-    if record is None:
-        checks.append(Check("ledger", False, "there is no ledger.sqlite with a run in it"))
-    else:
-        same = record.manifest == sha256(folder / MANIFEST) and record.run == manifest["run"]
-        detail = f"state {record.state}" if same else "manifest.json is not the one that was entered"
-        checks.append(Check("manifest and ledger", same, detail))
+    checks = [Check(*found) for found in book_of(folder).examined()]
+    accounts = None
     if all(check.good for check in checks):
-        checks += _sums(folder, manifest)
-        wrong = "; ".join(contradictions(folder, manifest))
-        checks.append(Check("ledger and its history", not wrong, wrong or "as noted"))
+        accounts = book_of(folder).accounts()
+        if anchor is not None:
+            checks.append(Check(*anchored(accounts.entries, anchor)))
+    checks += _of_run(folder, accounts)
+    if recompute and accounts is not None and manifest["run"] in accounts.runs:
+        places = _places(run_of(folder, accounts), submissions, validation, reference)
+        checks += _recomputed(folder, manifest, places, progress or SILENT)
+    return checks
+
+
+def _of_run(folder: Path, accounts: Accounts | None) -> list[Check]:
+    """The files of a run against each other and against the book; against themselves where the book cannot be read."""
+    manifest = read_manifest(folder)
+    checks = [_output(folder, name, manifest["outputs"].get(name)) for name in OUTPUTS]
+    checks.append(_itself(manifest))
+    if accounts is None:
+        return checks
+    receipt = read_receipt(folder)
+    if receipt is not None:
+        good = holds(accounts.entries, receipt.head)
+        said = f"entry {receipt.head.number} is as it was when the run was last entered"
+        lost = f"the book does not hold entry {receipt.head.number} as it was: it was written anew, or cut short"
+        checks.append(Check(RECEIPT, good, said if good else lost))
+    record = accounts.runs.get(manifest["run"])
+    if record is None:
+        return [*checks, Check("run and book", False, "the book holds no such run")]
+    wrong = "; ".join(_contradictions(folder, manifest, record))
+    checks.append(Check("manifest and book", not wrong, wrong or f"state {record.state}"))
+    if all(check.good for check in checks):
+        checks += _sums(folder, manifest, record)
         checks += [Check(*found) for found in agreements(folder)]
-    if recompute and record is not None:
-        places = _places(record, submissions, validation, reference)
-        checks += _recomputed(folder, manifest, places, progress)
     return checks
 
 
@@ -80,7 +134,40 @@ def _output(folder: Path, name: str, said: dict[str, Any] | None) -> Check:
     return Check(name, good, "as written" if good else "changed since it was written")
 
 
-def _sums(folder: Path, manifest: dict[str, Any]) -> list[Check]:
+def _itself(manifest: dict[str, Any]) -> Check:
+    """The manifest against its own id, which is a hash of settings, inputs, overrides and balances."""
+    spec, taken = spec_of(manifest), taken_of(manifest)
+    overrides = [Override.model_validate(o) for o in manifest["overrides"]]
+    again = run_id(
+        spec, manifest["inputs"], overrides, taken.opening, settled_by(manifest),
+        manifest["versions"]["datamarket-gym"],
+    )  # fmt: skip
+    good = again == manifest["run"] and (spec.minor, spec.currency, spec.seed) == (
+        manifest["amount"],
+        manifest["currency"],
+        manifest["seed"],
+    )
+    wrong = "its settings, inputs, overrides or balances are not those of the run that it names"
+    return Check(MANIFEST, good, "as its id says" if good else wrong)
+
+
+def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -> Iterator[str]:
+    """What a manifest says otherwise than the draft in the book."""
+    if record.manifest != sha256(folder / MANIFEST):
+        yield "manifest.json is not the one that was entered"
+    settles, spec = settled_by(manifest), spec_of(manifest)
+    said = {
+        "amount": manifest["amount"], "currency": manifest["currency"], "checks": spec.checks,
+        "period": spec.period or "", "opening": manifest["opening_balances"], "overrides": manifest["overrides"],
+        "standing": manifest["standing_overrides"], "kept": settles.kept if settles else 0,
+        "submissions": submitted_hash(manifest),
+    }  # fmt: skip
+    for name, value in said.items():
+        if getattr(record, name) != value:
+            yield f"{name} in the book is {getattr(record, name)!r}, in the manifest {value!r}"
+
+
+def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Check]:
     import pyarrow.parquet as pq
 
     money = Currency(manifest["currency"])
@@ -93,23 +180,20 @@ def _sums(folder: Path, manifest: dict[str, Any]) -> list[Check]:
             from_csv(r["identity"]): tuple(money.signed(r[c]) for c in columns)
             for r in csv.DictReader(file)
         }
-    entered = {e.identity: (e.paid, e.entitled, e.balance) for e in ledger.read_entries(folder)}
+    entered = {x.identity: (x.paid, x.entitled, x.balance) for x in record.lines}
     paid = sum(row[0] for row in entered.values())
     balances = sum(row[2] for row in entered.values())
     opening = sum(manifest["opening_balances"].values())
     text = money.text
+    warned = [StandingWarning.from_plain(w) for w in record.warnings]
     return [
         Check(
             "sum of payments", paid == manifest["amount"], f"{text(paid)} of {text(manifest['amount'])}"
         ),
         Check("sum of balances", balances == opening, f"{text(balances)}, brought in {text(opening)}"),
+        Check("warnings.json, book", read_warnings(folder) == warned, f"{len(warned)} warnings"),
         Check(
-            "warnings.json, ledger",
-            read_warnings(folder) == ledger.read_entered_warnings(folder),
-            f"{len(read_warnings(folder))} warnings",
-        ),
-        Check(
-            "payments.csv, payments.parquet, ledger",
+            "payments.csv, payments.parquet, book",
             table == written == entered,
             f"{len(entered)} identities",
         ),
@@ -117,12 +201,12 @@ def _sums(folder: Path, manifest: dict[str, Any]) -> list[Check]:
 
 
 def _places(
-    record: Record, submissions: Path | None, validation: Path | None, reference: Path | None
+    record: RunRecord, submissions: Path | None, validation: Path | None, reference: Path | None
 ) -> Places:
     known = {role: Path(path) for role, path in record.places.items()}
     return Places(
         submissions or known["submissions"], validation or known["validation"],
-        known.get("overrides"), known.get("carry_from"), reference or known.get("reference"),
+        known.get("overrides"), reference or known.get("reference"),
     )  # fmt: skip
 
 
@@ -133,33 +217,29 @@ def places_of(
     reference: Path | None = None,
 ) -> Places:
     """Where a run's inputs are."""
-    record = ledger.read_record(folder)
-    if record is None:
-        raise DataMarketError(f"the ledger in {str(folder)!r} holds no run; run pay first")
-    return _places(record, submissions, validation, reference)
+    return _places(run_of(folder), submissions, validation, reference)
 
 
 def _recomputed(
-    folder: Path, manifest: dict[str, Any], places: Places, progress: Progress | None
+    folder: Path, manifest: dict[str, Any], places: Places, progress: Progress
 ) -> list[Check]:
-    with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as folder_again:
-        again = pay(
-            places,
-            spec_of(manifest),
-            Path(folder_again) / "run",
-            progress,
-            settled_by(manifest),
-        )
-        if again["run"] != manifest["run"]:
-            return [
-                Check(
-                    "recomputed", False, "the inputs, settings or version differ from those of the run"
-                )
-            ]
+    progress.stage("reading the inputs again")
+    try:
+        payday = Payday.read(places, spec_of(manifest), settled_by(manifest), taken_of(manifest))
+    except (DataMarketError, OSError) as error:
+        return [Check("recomputed", False, f"the inputs cannot be read as they were: {error}")]
+    if payday.run != manifest["run"]:
+        said = "the inputs, settings or version differ from those of the run"
+        return [Check("recomputed", False, said)]
+    # A file is what it holds: one that has another name now gives the same run.
+    payday = payday.with_names({role: said["name"] for role, said in manifest["inputs"].items()})
+    with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as elsewhere:
+        again = Path(elsewhere) / "run"
+        work_out(payday, again, progress)
         checks = []
-        for name in OUTPUTS:
+        for name in (*OUTPUTS, MANIFEST):
             good = (folder / name).is_file() and (folder / name).read_bytes() == (
-                Path(folder_again) / "run" / name
+                again / name
             ).read_bytes()
             checks.append(Check(f"{name}, recomputed", good, "equal to the byte" if good else "differs"))
         return checks

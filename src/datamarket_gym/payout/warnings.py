@@ -1,6 +1,6 @@
 """Warnings that stand before money: what a person should look at before a run is approved.
 
-Each has a name. Whoever approves a run says every name that it has (``--despite NAME``), and the ledger keeps
+Each has a name. Whoever approves a run says every name that it has (``--despite NAME``), and the book keeps
 who did. What they are found by is in `datamarket_gym.payout.warned`; this is the record, and the rule of approval.
 """
 
@@ -33,6 +33,9 @@ NAMES = (
     "look_alikes",
     "odd_identities",
     "skipped_files",
+    "same_submissions",
+    "left_behind",
+    "disputes",
 )
 """Every warning there is, in the order in which they are shown."""
 MOST_ITEMS = 20

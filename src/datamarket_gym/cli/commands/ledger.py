@@ -33,15 +33,21 @@ def approve(
             "Without them all, the run is not approved and the missing ones are listed.",
         ),
     ] = None,
+    submissions: Annotated[
+        Path | None, typer.Option(help="Where the submissions are now, if they were moved.")
+    ] = None,
+    validation: Annotated[Path | None, typer.Option(help="The same for the validation rows.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="The same for the reference rows.")] = None,
 ) -> None:
-    """Check a run and approve it; from then on it cannot be changed. A second approval does nothing.
+    """Work a run out again from its inputs, compare every byte, and approve it; its payments stand from then on.
 
-    A run with warnings is approved only if each is named (--despite leak --despite loses_half). The ledger's
-    history keeps which were accepted, and by whom.
+    A second approval does nothing, unless the book asks for two people (datamarket book rules). A run with warnings is
+    approved only if each is named (--despite leak --despite loses_half). The book keeps which were accepted, and by
+    whom.
     """
     from datamarket_gym.cli.payout import approve_and_show
 
-    if not approve_and_show(run, by, despite or []):
+    if not approve_and_show(run, by, despite or [], submissions, validation, reference):
         raise typer.Exit(1)
 
 
@@ -53,13 +59,11 @@ def paid(
     ],
     by: By = None,
 ) -> None:
-    """Mark an approved run as paid. A second time does nothing."""
-    from datamarket_gym.core.errors import DataMarketError
-    from datamarket_gym.payout import ledger
-    from datamarket_gym.payout.ledger_history import contradictions
-    from datamarket_gym.payout.manifest import read_manifest
+    """Mark an approved run as paid: what its payees are owed is sent, unless they are held or owed too little.
 
-    if wrong := next(contradictions(run, read_manifest(run)), ""):
-        raise DataMarketError(f"the ledger was changed by hand: {wrong}; run: datamarket verify {run}")
-    done = ledger.mark_paid(run, reference, by)
+    A second time with the same reference does nothing; with another it is an error that shows the first.
+    """
+    from datamarket_gym.payout.book.runs import mark_paid
+
+    done = mark_paid(run, reference, by)
     typer.echo("marked as paid" if done else "was marked as paid before; nothing changed")

@@ -163,8 +163,15 @@ def command(
     overrides: Annotated[
         Path | None, typer.Option(help="TOML file of signed-off splits and joins.")
     ] = None,
-    carry_from: Annotated[
-        Path | None, typer.Option(help="Folder of an approved run whose balances are taken up.")
+    book: Annotated[
+        _Text,
+        typer.Option(
+            help="The market's book, in which every run is entered: a file, or postgresql://user@host/name. "
+            "If left out: book.sqlite beside the folder --out. Its balances in this currency are taken up."
+        ),
+    ] = None,
+    period: Annotated[
+        _Text, typer.Option(help='What the payday is for, such as "June 2026"; stands on pages.')
     ] = None,
     leak_check: Annotated[
         _Text,
@@ -180,12 +187,13 @@ def command(
 ) -> None:
     """Divide an amount among those who submitted data, with an audit trail.
 
-    Writes payments (CSV, Parquet), clusters, evidence, canonical units, manifest, ledger and report.
+    Writes payments (CSV, Parquet), clusters, evidence, canonical units, manifest and report, and
+    enters the run into the market's book.
     """
     from datamarket_gym.cli.payout import run_and_show
 
     flags = {
-        "amount": amount, "currency": currency, "learner": learner, "checks": checks, "power": power,
+        "amount": amount, "currency": currency, "period": period, "learner": learner, "checks": checks, "power": power,
         "negative": negative, "theta": theta, "encoder": encoder,
         "audit": audit, "leak_check": leak_check, "opens": opens, "closes": closes, "strict": strict,
         "beacon": beacon, "columns.id": id_, "columns.identity": identity, "columns.label": label,
@@ -197,4 +205,4 @@ def command(
         "linkage.fuzzy": link_fuzzy, "linkage.confirm": confirm,
         "linkage.edges": edges, "linkage.between": edges_between,
     }  # fmt: skip
-    run_and_show(submissions, validation, out, config, flags, overrides, carry_from, reference)
+    run_and_show(submissions, validation, out, config, flags, overrides, reference, book)

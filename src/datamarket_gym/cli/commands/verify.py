@@ -9,7 +9,10 @@ import typer
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="Folder of a payout run.")],
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="Folder of a payout run; or a book: its file or address."),
+    ],
     recompute: Annotated[
         bool, typer.Option("--recompute", help="Work everything out again and compare every byte.")
     ] = False,
@@ -18,9 +21,13 @@ def command(
     ] = None,
     validation: Annotated[Path | None, typer.Option(help="The same for the validation rows.")] = None,
     reference: Annotated[Path | None, typer.Option(help="The same for the reference rows.")] = None,
+    anchor: Annotated[
+        Path | None,
+        typer.Option(help="File of anchors that the book must hold (see: datamarket book anchor)."),
+    ] = None,
 ) -> None:
-    """Check the hashes and sums of a payout run; exit code 1 where something does not agree."""
+    """Check a payout run and its book, or a book with all of its runs; exit code 1 where something does not agree."""
     from datamarket_gym.cli.payout import show_checks
 
-    if not show_checks(run, recompute, submissions, validation, reference):
+    if not show_checks(run, recompute, submissions, validation, reference, anchor):
         raise typer.Exit(1)

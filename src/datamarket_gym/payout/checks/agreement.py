@@ -1,4 +1,4 @@
-"""Whether what lies in a run's folder about its checks is what its ledger, its files and the beacon come to."""
+"""Whether what lies in a run's folder about its checks is what its book, its files and the beacon come to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.carried import FILE as CARRIED
 from datamarket_gym.payout.checks.carried import carried_text
@@ -47,7 +47,7 @@ def agreements(run: Path) -> Iterator[Finding]:
     yield (
         PLAN,
         same,
-        "as entered" if same else "missing, or not the plan in the ledger: plan or draw again",
+        "as entered" if same else "missing, or not the plan in the book: plan or draw again",
     )
     known = entries.read_draw(run)
     if known is None:
@@ -72,7 +72,7 @@ def _certificate(run: Path) -> Iterator[Finding]:
     """The certificate of a run that is checked, worked out again."""
     from datamarket_gym.payout.checks.certificate import FILE, settled_certificate
 
-    if not any(event == "checked" for _, event, _, _ in ledger.read_history(run)):
+    if not any(entry.kind == "checked" for entry in run_of(run).history):
         return
     try:
         same = _holds(run / FILE, settled_certificate(run))
@@ -95,17 +95,17 @@ def _answers(run: Path, drawn: DrawnChecks) -> Iterator[Finding]:
     """The answers against the history, and what was made of them against the answers."""
     from datamarket_gym.payout.checks.record import FILE, FOLDER, answers_of
 
-    history = ledger.read_history(run)
-    told = [detail for _, event, _, detail in history if event == "answers"]
+    record = run_of(run)
+    told = [entry.content["outcomes"] for entry in record.history if entry.kind == "answers"]
     path = run / FOLDER / FILE
     digest = sha256(path) if path.exists() else ""
     if told or digest:
-        same = bool(told) and told[-1].endswith(digest) and bool(digest)
+        same = bool(digest) and told[-1:] == [digest]
         wrong = "missing, or not what was recorded last: record the outcomes again"
         yield f"{FOLDER}/{FILE}", same, f"recorded {len(told)} times" if same else wrong
         if not same:
             return
-    ended = [detail for _, event, _, detail in history if event in ("checked", "superseded")]
+    ended = [entry for entry in record.history if entry.kind in ("checked", "superseded")]
     if not ended:
         return
     answers = answers_of(run)
@@ -114,10 +114,10 @@ def _answers(run: Path, drawn: DrawnChecks) -> Iterator[Finding]:
         for d in drawn.draws
         if not d.planted
     )
-    record = ledger.read_record(run)
-    passed = record is not None and record.state != "superseded"
-    good = ended[-1].endswith(digest or "none") and not (passed and false)
-    yield "settlement", good, ended[-1] if good else "answers were changed after they were settled"
+    passed, said = record.state != "superseded", ended[-1].content
+    good = said["outcomes"] == digest and not (passed and false)
+    told_so = said["detail"] if good else "answers were changed after they were settled"
+    yield "settlement", good, told_so
     later = entries.read_superseded(run)
     if later is not None and (later[1] / MANIFEST).is_file():
         ours, theirs = read_manifest(run), read_manifest(later[1])

@@ -1,4 +1,4 @@
-"""check record: what was found, kept beside the run and noted in its ledger."""
+"""check record: what was found, kept beside the run and noted in its book."""
 
 from __future__ import annotations
 

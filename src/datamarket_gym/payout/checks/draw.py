@@ -3,7 +3,7 @@
 Of each payee m units are drawn, with replacement, with probability a_u+ / P. The random number of a draw is an HMAC
 (SHA-256) of the payee and the draw's number under a key that is a hash of the manifest, the plan and the beacon: who
 submits cannot foresee it, since the beacon comes later; who pays cannot move it, since the manifest and the plan are
-in the ledger before the beacon is known. ``verify`` works it out again.
+in the book before the beacon is known. ``verify`` works it out again.
 
 A run that settles an earlier one pays other amounts: with p the chances of a payee's units then and p' now, a draw u of
 then stands with probability min(1, p'_u / p_u), else there is a new one, by (p' - p)+. What is drawn in
@@ -31,13 +31,13 @@ import numpy as np
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError, RunError
 from datamarket_gym.core.files import sha256, write_text
+from datamarket_gym.payout.book.run_record import DrawRecord
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.payees import CheckedPayee, paid_payees
 from datamarket_gym.payout.checks.plan import FILE as PLAN
 from datamarket_gym.payout.checks.plan import CheckPlan
 from datamarket_gym.payout.checks.sealed import require_sealed, seal
 from datamarket_gym.payout.checks.standing import StandingChecks, read_standing
-from datamarket_gym.payout.ledger_file import DrawRecord
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by
 from datamarket_gym.payout.names import csv_safe
@@ -118,7 +118,7 @@ def draw_checks(
 
 
 def read_checks(run: Path) -> DrawnChecks:
-    """What was drawn, as checks.csv has it; refused where that is not what the ledger's draw comes to."""
+    """What was drawn, as checks.csv has it; refused where that is not what the book's draw comes to."""
     drawn = drawn_again(run)
     path = run / FILE
     if not path.is_file():
@@ -133,7 +133,7 @@ def read_checks(run: Path) -> DrawnChecks:
 
 
 def drawn_again(run: Path) -> DrawnChecks:
-    """The draw, worked out from the files of the run, the plan and the beacon in its ledger; and what was planted."""
+    """The draw, worked out from the files of the run, the plan and the beacon in its book; and what was planted."""
     from datamarket_gym.payout.checks.plant import mixed, planted_before
 
     known = entries.read_draw(run)

@@ -1,4 +1,4 @@
-"""What the ledger keeps of a run's checks: the plan, which may change until there is a beacon; the beacon, once; what
+"""What the book keeps of a run's checks: the plan, which may change until there is a beacon; the beacon, once; what
 was answered; and whether everybody passed, or another draft took the place of the run.
 """
 
@@ -11,20 +11,9 @@ from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import claimed, remove_leftovers
-from datamarket_gym.payout.ledger_file import (
-    APPROVED,
-    NAME,
-    DrawRecord,
-    checking_of,
-    draw_of,
-    note,
-    opened,
-    require_draft,
-    required,
-    seal_of,
-    superseded_of,
-    transaction,
-)
+from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
+from datamarket_gym.payout.book.run_record import APPROVED, DrawRecord, RunRecord, require_draft
+from datamarket_gym.payout.book.store import Page
 
 
 @contextmanager
@@ -35,91 +24,85 @@ def working_in(folder: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _page_of(folder: Path) -> Iterator[tuple[Page, RunRecord]]:
+    """A page of the run's book, and the run; the folder notes the head when it is entered."""
+    book = book_of(folder)
+    with book.page() as page:
+        yield page, run_of(folder, page.accounts)
+    write_receipt(folder, book, page.accounts)
+
+
 def enter_plan(folder: Path, plan: str, announced: str, by: str | None = None) -> None:
     """Enter how checks will be drawn; it takes the place of an earlier plan, unless that was drawn by."""
-    with opened(folder / NAME) as connection, transaction(connection):
-        record = required(connection, folder)
-        if (before := draw_of(connection)) is not None:
+    with _page_of(folder) as (page, record):
+        if record.draw is not None:
             raise DataMarketError(
-                f"checks of this run were drawn already (beacon {before.beacon!r}); a plan cannot change after that"
+                f"checks of this run were drawn already (beacon {record.draw.beacon!r}); a plan cannot change after "
+                "that"
             )
         require_draft(record, "planned")
-        known = checking_of(connection)
-        if known is None:
-            raise DataMarketError(
-                f"{str(folder)!r} was made by a version that knew of no checks; pay again into another folder"
-            )
-        if known == (record.checks, plan, None):
+        if record.plan == plan:
             return
-        connection.execute("UPDATE checking SET plan = ? WHERE run = ?", (plan, record.run))
         digest = hashlib.sha256(plan.encode()).hexdigest()
         said = f"the beacon will be: {announced}" if announced else "no beacon was announced"
-        note(connection, record.run, "planned", by, f"{said}; plan {digest}")
+        content = {"plan": plan, "detail": f"{said}; plan {digest}"}
+        page.add("planned", run=record.run, content=content, by=by)
 
 
 def enter_beacon(folder: Path, beacon: str, by: str | None = None) -> DrawRecord:
-    """Enter the beacon that checks are drawn under, once; the same again changes nothing, another is refused."""
-    with opened(folder / NAME) as connection, transaction(connection):
-        record = required(connection, folder)
-        if (before := draw_of(connection)) is not None:
-            if before.beacon != beacon:
+    """Enter the beacon under which checks are drawn, once; another is refused. Returns what they are drawn by."""
+    with _page_of(folder) as (page, record):
+        if record.draw is not None:
+            if record.draw.beacon != beacon:
                 raise DataMarketError(
-                    f"checks of this run were drawn under the beacon {before.beacon!r}; nobody may draw again until "
-                    "the result pleases"
+                    f"checks of this run were drawn under the beacon {record.draw.beacon!r}; nobody may draw again "
+                    "until the result pleases"
                 )
-            return before
+            return record.draw
         require_draft(record, "drawn")
-        plan = (checking_of(connection) or (0, None, None))[1]
-        if plan is None:
+        if record.plan is None:
             raise DataMarketError(
                 f"there is no plan to draw by; run datamarket check plan {folder}, with --announce and what the "
                 "beacon will be"
             )
-        connection.execute("UPDATE checking SET beacon = ? WHERE run = ?", (beacon, record.run))
-        note(connection, record.run, "drawn", by, f"beacon {beacon}")
-        return DrawRecord(plan, beacon)
+        page.add("drawn", run=record.run, content={"beacon": beacon}, by=by)
+        return DrawRecord(record.plan, beacon)
 
 
 def enter_seal(folder: Path, seal: str, by: str | None = None) -> None:
     """Enter the hash of the list of planted fakes, once; another is refused."""
-    with opened(folder / NAME) as connection, transaction(connection):
-        record = required(connection, folder)
-        known = seal_of(connection)
-        if known not in (None, seal):
+    with _page_of(folder) as (page, record):
+        if record.seal not in (None, seal):
             raise DataMarketError(
                 "the list of planted fakes is not the one that was sealed when the checks were drawn; restore it"
             )
-        if known is None:
+        if record.seal is None:
             require_draft(record, "drawn")
-            note(connection, record.run, "planted", by, seal)
+            page.add("planted", run=record.run, content={"seal": seal}, by=by)
 
 
 def require_open(folder: Path) -> None:
     """Refuse answers to the checks of a run that was settled."""
-    with opened(folder / NAME) as connection:
-        require_draft(required(connection, folder), "answered")
+    require_draft(run_of(folder), "answered")
 
 
 def enter_answers(folder: Path, digest: str, new: int, by: str | None = None) -> None:
     """Enter that answers were recorded: how many, and the hash of the file that holds all of them."""
-    with opened(folder / NAME) as connection, transaction(connection):
-        record = required(connection, folder)
+    with _page_of(folder) as (page, record):
         require_draft(record, "answered")
-        last = "SELECT detail FROM history WHERE event = 'answers' ORDER BY entry DESC LIMIT 1"
-        if new == 0 and (known := connection.execute(last).fetchone()) and known[0].endswith(digest):
-            return
-        note(connection, record.run, "answers", by, f"{new} new; outcomes {digest}")
+        told = [e.content["outcomes"] for e in record.history if e.kind == "answers"]
+        if new or told[-1:] != [digest]:
+            page.add("answers", run=record.run, content={"new": new, "outcomes": digest}, by=by)
 
 
-def mark_checked(folder: Path, detail: str, by: str | None = None) -> bool:
+def mark_checked(folder: Path, detail: str, answers: str, by: str | None = None) -> bool:
     """A draft whose checks everybody passed is checked; False where it was so before."""
-    with opened(folder / NAME) as connection, transaction(connection):
-        record = required(connection, folder)
+    with _page_of(folder) as (page, record):
         if record.state in ("checked", *APPROVED):
             return False
         require_draft(record, "checked")
-        note(connection, record.run, "checked", by, detail)
-        connection.execute("UPDATE runs SET state = 'checked' WHERE run = ?", (record.run,))
+        page.add("checked", run=record.run, content={"detail": detail, "outcomes": answers}, by=by)
     return True
 
 
@@ -127,38 +110,31 @@ def supersede(
     folder: Path, by_run: str, place: Path, why: str, answers: str, by: str | None = None
 ) -> bool:
     """Another draft, in the folder ``place``, takes the place of this one; False where it did so before."""
-    with opened(folder / NAME) as connection, transaction(connection):
-        record = required(connection, folder)
+    with _page_of(folder) as (page, record):
         if record.state == "superseded":
             return False
         require_draft(record, "superseded")
-        connection.execute(
-            "INSERT INTO superseded VALUES (?, ?, ?)", (record.run, by_run, str(place.resolve()))
-        )
-        connection.execute("UPDATE runs SET state = 'superseded' WHERE run = ?", (record.run,))
-        note(connection, record.run, "superseded", by, f"{why}; by run {by_run}; {answers}")
+        content = {"by_run": by_run, "place": str(place.resolve()), "detail": why, "outcomes": answers}
+        page.add("superseded", run=record.run, content=content, by=by)
     return True
 
 
 def read_plan(folder: Path) -> str | None:
     """The plan of a run's checks, as it was entered; None where there is none."""
-    with opened(folder / NAME) as connection:
-        return (checking_of(connection) or (0, None, None))[1]
+    return run_of(folder).plan
 
 
 def read_draw(folder: Path) -> DrawRecord | None:
     """The plan and the beacon of a run's checks; None where none were drawn."""
-    with opened(folder / NAME) as connection:
-        return draw_of(connection)
+    return run_of(folder).draw
 
 
 def read_seal(folder: Path) -> str | None:
     """The hash of the list of planted fakes, as it was entered."""
-    with opened(folder / NAME) as connection:
-        return seal_of(connection)
+    return run_of(folder).seal
 
 
 def read_superseded(folder: Path) -> tuple[str, Path] | None:
     """The run that took a run's place, and its folder then; None where none did."""
-    with opened(folder / NAME) as connection:
-        return superseded_of(connection)
+    later = run_of(folder).superseded
+    return None if later is None else (later[0], Path(later[1]))

@@ -55,7 +55,7 @@ class CheckPlan(Document):
 
     @property
     def text(self) -> str:
-        """The plan as it is entered into the ledger, hashed and kept."""
+        """The plan as it is entered into the book, hashed and kept."""
         return json_text(self.model_dump(mode="json"))
 
 
@@ -128,7 +128,7 @@ def make_plan(run: Path, wishes: Wishes, by: str | None = None) -> PlanSummary:
 
 
 def read_plan(run: Path) -> CheckPlan:
-    """The plan as the ledger has it."""
+    """The plan as the book has it."""
     text = entries.read_plan(run)
     if text is None:
         raise DataMarketError(f"no checks are planned; run: datamarket check plan {run}")

@@ -21,7 +21,7 @@ from typing import Any
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256, write_text
 from datamarket_gym.core.progress import Progress
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import book_of
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.carried import write_carried
 from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
@@ -76,7 +76,7 @@ def settle(
     with entries.working_in(run):
         if not failed and not plan.carried:
             write_text(run / CERTIFICATE, settled_certificate(run))
-            entries.mark_checked(run, f"all payees passed; {_answered(run)}", by)
+            entries.mark_checked(run, "all payees passed", _digest(run), by)
             return SettledChecks([], [], [], run, True)
         if out is None:
             raise DataMarketError(
@@ -89,13 +89,14 @@ def settle(
         if kept:
             spec = spec.model_copy(update={"amount": spec.money.text(spec.minor - kept)})
         settles, before = _settles(run, drawn, plan, found, failed, kept)
-        new = pay(replace(places_of(run), settles=run), spec, out, progress, settles)
+        new = pay(replace(places_of(run), settles=run), spec, out, progress, settles, book_of(run).where)
         write_before(out, before)
         write_carried(out)
-        entries.supersede(run, new["run"], out, _who(failed, plan.carried), _answered(run), by)
+        entries.supersede(run, new["run"], out, _who(failed, plan.carried), _digest(run), by)
         if not failed:  # units of a payee earn in the same proportions, so every draw stands
             write_text(out / CERTIFICATE, settled_certificate(out))
-            entries.mark_checked(out, f"all payees passed the checks of run {settles.run}", by)
+            said = f"all payees passed the checks of run {settles.run}"
+            entries.mark_checked(out, said, "", by)
         return SettledChecks(failed, found, plan.carried, out, not failed)
 
 
@@ -190,22 +191,16 @@ def _require_place(run: Path, out: Path) -> None:
     """Refuse a second new draft: both could be paid."""
     if out.resolve() == run.resolve():
         raise DataMarketError("the new draft needs a folder of its own; name another --out")
-    record = ledger.read_record(run)
-    if record is not None and record.state == "superseded":
-        later = entries.read_superseded(run)
-        if later is not None and later[1] != out.resolve():
-            raise DataMarketError(
-                f"the run was settled into {str(later[1])!r} before; go on there, or two drafts could be paid"
-            )
+    later = entries.read_superseded(run)
+    if later is not None and later[1] != out.resolve():
+        raise DataMarketError(
+            f"the run was settled into {str(later[1])!r} before; go on there, or two drafts could be paid"
+        )
 
 
 def _digest(run: Path) -> str:
     path = run / FOLDER / OUTCOMES
     return sha256(path) if path.exists() else ""
-
-
-def _answered(run: Path) -> str:
-    return f"outcomes {_digest(run) or 'none'}"
 
 
 def _who(failed: Sequence[str], carried: Sequence[str]) -> str:

@@ -1,0 +1,219 @@
+"""``datamarket book``: the book on a screen, and entries from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.payout.book import batches, money
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.anchor import add_anchor
+from datamarket_gym.payout.book.entry import BookEntry
+from datamarket_gym.payout.book.place import book_of
+from datamarket_gym.payout.book.store import Book, open_book
+from datamarket_gym.payout.book.words import detail_of
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import visible
+
+_SHOWN = 50
+
+
+def book_at(where: str) -> Book:
+    """The book of a path, an address, or the folder of a run."""
+    return book_of(Path(where)) if "://" not in where and Path(where).is_dir() else open_book(where)
+
+
+def show_book(where: str, last: int) -> None:
+    """Print what the book comes to."""
+    book = book_at(where)
+    accounts, console = book.accounts(), Console()
+    console.print(
+        f"{book.where}: {accounts.number:,} entries, head {accounts.head}", highlight=False, markup=False
+    )
+    _print_rules(console, accounts)
+    runs = Table(title="Runs", title_justify="left")
+    for name in ("run", "period", "state", "amount", "payees", "reference"):
+        runs.add_column(
+            name, overflow="fold", justify="right" if name in ("amount", "payees") else "left"
+        )
+    for record in accounts.runs.values():
+        cells = (
+            record.run[:16], record.period, record.state,
+            f"{record.currency} {Currency(record.currency).text(record.amount)}", f"{len(record.lines):,}",
+            record.reference or "",
+        )  # fmt: skip
+        runs.add_row(*(escape(visible(cell)) for cell in cells))
+    console.print(runs)
+    _print_payees(console, accounts)
+    for batch in accounts.batches.values():
+        if batch.state == "ordered":
+            text = Currency(batch.currency).text
+            console.print(
+                f"Batch {batch.id}: {batch.currency} {text(sum(batch.lines.values()))} to {len(batch.lines):,} payees, "
+                "ordered and not confirmed (datamarket book sent, or cancel).",
+                highlight=False, markup=False,
+            )  # fmt: skip
+    if last:
+        _print_entries(console, accounts.entries[-last:])
+
+
+def set_rules(
+    where: str, approvals: int | None, least: str | None, currency: str, by: str | None
+) -> None:
+    """Enter rules, or show them."""
+    book = book_at(where)
+    with book.page() as page:
+        if approvals is not None:
+            page.add("rule", content={"approvals": approvals}, by=by)
+        if least is not None:
+            code = currency or _only_currency(page.accounts)
+            amount = 0 if least.strip() in ("0", "0.00") else Currency(code).minor(least)
+            page.add("rule", currency=code, amount=amount, content={"least": True}, by=by)
+        accounts = page.accounts
+    _print_rules(Console(), accounts)
+
+
+def add_correction(where: str, payee: str, amount: str, of: int, why: str, by: str | None) -> None:
+    """Enter a correction."""
+    book = book_at(where)
+    accounts = book.accounts()
+    if not 1 <= of <= accounts.number:
+        raise DataMarketError(f"there is no entry {of}; the book has {accounts.number}")
+    code = accounts.entries[of - 1].currency
+    if not code:
+        raise DataMarketError(
+            f"entry {of} is about no money; name the payment (datamarket statement shows it)"
+        )
+    _told(book, money.correct(book, payee, signed(code, amount), of, why, by))
+
+
+def add_fee(where: str, payee: str, amount: str, currency: str, why: str, by: str | None) -> None:
+    """Enter a fee."""
+    book = book_at(where)
+    code = currency or _only_currency(book.accounts())
+    _told(book, money.charge(book, payee, Currency(code).minor(amount), code, why, by))
+
+
+def add_hold(where: str, payee: str, why: str, by: str | None) -> None:
+    """Hold a payee."""
+    book = book_at(where)
+    _told(book, money.hold(book, payee, why, by))
+
+
+def end_hold(where: str, payee: str, why: str, by: str | None) -> None:
+    """Release a payee."""
+    book = book_at(where)
+    _told(book, money.release(book, payee, why, by))
+
+
+def confirm_batch(where: str, batch: str, reference: str, by: str | None) -> None:
+    """A batch was sent."""
+    found = batches.confirm(book_at(where), batch, reference, by)
+    Console().print(f"batch {found.id}: sent to {len(found.lines):,} payees", highlight=False)
+
+
+def cancel_batch(where: str, batch: str, why: str, by: str | None) -> None:
+    """A batch was not sent."""
+    found = batches.cancel(book_at(where), batch, why, by)
+    Console().print(f"batch {found.id}: cancelled; all of it is owed again", highlight=False)
+
+
+def add_bounce(where: str, payee: str, why: str, of: int | None, by: str | None) -> None:
+    """A payment came back."""
+    book = book_at(where)
+    _told(book, money.bounced(book, payee, why, of, by))
+
+
+def end_credit(
+    where: str, kind: str, payee: str, amount: str | None, currency: str, why: str, by: str | None
+) -> None:
+    """A balance ends, or part of it."""
+    book = book_at(where)
+    code = currency or _only_currency(book.accounts())
+    part = None if amount is None else signed(code, amount)
+    _told(book, money.end_balance(book, kind, payee, code, why, part, by))
+
+
+def give_anchor(where: str, to: Path | None) -> None:
+    """Print the head of the chain, and add it to a file of anchors."""
+    accounts = book_at(where).accounts()
+    line = f"{accounts.number} {accounts.head} {accounts.at}" if to is None else add_anchor(to, accounts)
+    Console(soft_wrap=True).print(line, highlight=False, markup=False)
+
+
+def signed(code: str, amount: str) -> int:
+    """An amount that may be below zero, in minor units."""
+    money_, text = Currency(code), amount.strip()
+    return -money_.minor(text[1:]) if text.startswith("-") else money_.minor(text)
+
+
+def _only_currency(accounts: Accounts) -> str:
+    found = sorted({record.currency for record in accounts.runs.values()})
+    if len(found) != 1:
+        raise DataMarketError(
+            f"the book has runs in {', '.join(found) or 'no currency'}; say which with --currency"
+        )
+    return found[0]
+
+
+def _told(book: Book, entry: BookEntry) -> None:
+    amount = f" {entry.currency} {Currency(entry.currency).text(entry.amount)}" if entry.currency else ""
+    Console().print(
+        f"entry {entry.number}: {entry.kind}{amount}, {visible(entry.payee)}",
+        highlight=False,
+        markup=False,
+    )
+
+
+def _print_rules(console: Console, accounts: Accounts) -> None:
+    rules = accounts.rules
+    least = ", ".join(
+        f"{code} {Currency(code).text(least)}" for code, least in rules.least.items() if least
+    )
+    said = (
+        "1 person approves a run" if rules.approvals == 1 else f"{rules.approvals} people approve a run"
+    )
+    console.print(
+        f"{said}; {f'at least {least} are sent' if least else 'any amount is sent'}.", highlight=False
+    )
+    for wanted, people in rules.asking.items():
+        names = ", ".join(visible(name) for name in people)
+        console.print(
+            f"Asked for by {names}: {wanted}. It stands once {rules.approvals} people have asked.",
+            highlight=False, markup=False,
+        )  # fmt: skip
+
+
+def _print_payees(console: Console, accounts: Accounts) -> None:
+    places = (accounts.balance, accounts.payable, accounts.outgoing, accounts.sent)
+    keys = sorted({key for place in places for key, amount in place.items() if amount})
+    table = Table(title="Payees", title_justify="left")
+    for name in ("payee", "currency", "carried", "owed", "ordered", "sent", "held"):
+        table.add_column(name, overflow="fold", justify="left" if name in ("payee", "held") else "right")
+    for payee, code in keys[:_SHOWN]:
+        text = Currency(code).text
+        amounts = [text(place.get((payee, code), 0)) for place in places]
+        table.add_row(
+            escape(visible(payee)), code, *amounts, escape(visible(accounts.holds.get(payee, ""), 60))
+        )
+    console.print(table)
+    if len(keys) > _SHOWN:
+        console.print(f"… {_SHOWN} of {len(keys):,}; the others: datamarket statement BOOK --payee NAME")
+
+
+def _print_entries(console: Console, entries: list[BookEntry]) -> None:
+    table = Table(title="Entries", title_justify="left", box=None, pad_edge=False)
+    for name in ("entry", "time", "by", "what", "payee", "amount", "detail"):
+        table.add_column(name, overflow="fold", justify="right" if name == "amount" else "left")
+    for entry in entries:
+        code = entry.currency
+        amount = f"{code} {Currency(code).text(entry.amount)}" if code and entry.amount else ""
+        cells = (
+            str(entry.number), entry.at, entry.by, entry.kind, entry.payee, amount, detail_of(entry),
+        )  # fmt: skip
+        table.add_row(*(escape(visible(cell, 90)) for cell in cells))
+    console.print(table)

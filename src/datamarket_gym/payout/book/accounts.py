@@ -1,0 +1,311 @@
+"""What the entries of the book come to: states, balances, who is owed what, what is on its way.
+
+Read from the first entry to the last; nothing else is kept anywhere. An entry that cannot follow from those before it
+(a payment that no approved run makes, a second approval, more sent than is owed) is an error, whoever wrote it.
+
+Money is in one of four places, per payee and currency:
+
+- *balance*: credits and debts that runs carry from one to the next. Nobody has put money in for them.
+- *payable*: approved, and owed.
+- *outgoing*: ordered at the bank, in a batch.
+- *sent*.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.book.rules import Rules
+from datamarket_gym.payout.book.run_record import APPROVED, RunRecord, entered
+
+FORMAT = 1
+Key = tuple[str, str]  # payee, currency
+EFFECTS: dict[str, tuple[int, int, int, int]] = {
+    #               payable outgoing sent balance
+    "payment": (1, 0, 0, 0),
+    "carried": (0, 0, 0, 1),
+    "correction": (1, 0, 0, 0),
+    "fee": (-1, 0, 0, 0),
+    "ordered": (-1, 1, 0, 0),
+    "sent": (0, -1, 1, 0),
+    "cancelled": (1, -1, 0, 0),
+    "bounced": (1, 0, -1, 0),
+    "funded": (1, 0, 0, -1),
+    "written_off": (0, 0, 0, -1),
+}
+"""What an amount of each kind is added to, or taken from."""
+_ABOUT_RUNS = (
+    "planned", "drawn", "planted", "answers", "checked", "superseded", "despite", "approval", "approved", "paid",
+    "forfeited",
+)  # fmt: skip
+
+
+@dataclass
+class Batch:
+    """Payments that were ordered together: what each payee gets, and what became of it."""
+
+    id: str
+    currency: str
+    at: str
+    run: str  # the run whose payees it is for; empty for all
+    lines: dict[str, int] = field(default_factory=dict)
+    state: str = "ordered"  # then sent, or cancelled
+    reference: str = ""
+    left: int = 0  # lines that are neither sent nor cancelled
+
+
+@dataclass
+class Accounts:
+    """The book as of its last entry."""
+
+    number: int = 0
+    head: str = ""
+    at: str = ""
+    id: str = ""  # of the book
+    runs: dict[str, RunRecord] = field(default_factory=dict)
+    payable: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
+    outgoing: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
+    sent: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
+    balance: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
+    totals: dict[tuple[str, str], int] = field(
+        default_factory=lambda: defaultdict(int)
+    )  # kind, currency
+    holds: dict[str, str] = field(default_factory=dict)
+    batches: dict[str, Batch] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
+    entries: list[BookEntry] = field(default_factory=list)
+    _due: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)  # run: kind, payee
+    _bounced: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, entries: Iterable[BookEntry]) -> Accounts:
+        """The accounts after all of these entries."""
+        accounts = cls()
+        for entry in entries:
+            accounts.after(entry)
+        accounts.require_whole()
+        return accounts
+
+    def after(self, entry: BookEntry) -> None:
+        """Take up the next entry."""
+        try:
+            self._take(entry)
+        except (KeyError, TypeError, ValueError) as error:
+            raise BookError(
+                f"entry {entry.number} ({entry.kind}) is none that this version has written: {error!r}"
+            ) from error
+        except BookError as error:
+            raise BookError(f"{error} (entry {entry.number}, {entry.kind})") from error
+        self.number, self.head, self.at = entry.number, entry.hash, entry.at
+        self.entries.append(entry)
+
+    def require_whole(self) -> None:
+        """Refuse an approval without all of its payments."""
+        for run, due in self._due.items():
+            if due:
+                raise BookError(f"run {run[:16]} was approved, and not all of its payments were entered")
+
+    def balances(self, currency: str) -> dict[str, int]:
+        """The balances of a currency that are not zero, by payee."""
+        return {
+            who: left for (who, code), left in sorted(self.balance.items()) if code == currency and left
+        }
+
+    def required(self, run: str) -> RunRecord:
+        """A run of the book."""
+        if run not in self.runs:
+            raise BookError(f"the book holds no run {run[:16]}; pay first")
+        return self.runs[run]
+
+    def _take(self, entry: BookEntry) -> None:
+        if (self.number == 0) != (entry.kind == "book"):
+            raise BookError("a book begins with the entry that opens it, and has no second one")
+        if entry.kind in EFFECTS:
+            _MONEY[entry.kind](self, entry)
+            self._move(entry)
+        elif entry.kind in _ABOUT_RUNS:
+            self._about_run(entry)
+        else:
+            other = _OTHERS.get(entry.kind)
+            if other is None:
+                raise BookError(f"{entry.kind!r} is no kind of entry of this version")
+            other(self, entry)
+
+    def _move(self, entry: BookEntry) -> None:
+        key = (entry.payee, entry.currency)
+        places = (self.payable, self.outgoing, self.sent, self.balance)
+        for sign, place in zip(EFFECTS[entry.kind], places, strict=True):
+            if sign:
+                place[key] += sign * entry.amount
+        self.totals[entry.kind, entry.currency] += entry.amount
+
+    def _opened(self, entry: BookEntry) -> None:
+        if entry.content["format"] != FORMAT:
+            raise BookError("the book is of another version")
+        self.id = str(entry.content["id"])
+
+    def _drafted(self, entry: BookEntry) -> None:
+        if entry.run in self.runs:
+            raise BookError(f"run {entry.run[:16]} is in the book already")
+        self.runs[entry.run] = entered(entry)
+
+    def _ruled(self, entry: BookEntry) -> None:
+        self.rules = self.rules.after(entry)
+
+    def _held(self, entry: BookEntry) -> None:
+        self.holds[entry.payee] = str(entry.content["why"])
+
+    def _released(self, entry: BookEntry) -> None:
+        if entry.payee not in self.holds:
+            raise BookError(f"{entry.payee!r} is not held")
+        del self.holds[entry.payee]
+
+    def _batched(self, entry: BookEntry) -> None:
+        name = str(entry.content["batch"])
+        if name in self.batches:
+            raise BookError(f"there is a batch {name} already")
+        self.batches[name] = Batch(name, entry.currency, entry.at, entry.run)
+
+    def _about_run(self, entry: BookEntry) -> None:
+        before = self.required(entry.run)
+        if entry.kind == "approved":
+            self._require_approvals(before)
+            if self.balances(before.currency) != {k: v for k, v in sorted(before.opening.items()) if v}:
+                raise BookError(
+                    "the balances that the run takes up have changed since it was drafted, by another run or by an "
+                    "entry: pay again, into another folder, with the balances as they are now"
+                )
+        self.runs[entry.run] = after = before.after(entry)
+        if entry.kind == "approved":
+            old = before.opening
+            self._due[entry.run] = {("payment", x.identity): x.paid for x in after.lines if x.paid} | {
+                ("carried", x.identity): x.balance - old.get(x.identity, 0)
+                for x in after.lines
+                if x.balance != old.get(x.identity, 0)
+            }
+        elif entry.kind == "forfeited" and entry.amount != after.kept:
+            raise BookError(f"the run keeps {after.kept}, not {entry.amount}")
+
+    def _require_approvals(self, run: RunRecord) -> None:
+        missing = self.rules.approvals - len(run.approvals)
+        if missing > 0:
+            raise BookError(
+                f"the run needs {self.rules.approvals} approvals and has {len(run.approvals)}"
+            )
+
+    def _from_run(self, entry: BookEntry) -> None:
+        """A payment, or a balance carried: as the approved run has it, once."""
+        run = self.required(entry.run)
+        due = self._due.get(entry.run, {})
+        if run.state not in APPROVED or due.pop((entry.kind, entry.payee), None) != entry.amount:
+            raise BookError(f"no approved run makes this {entry.kind} to {entry.payee!r}")
+        if entry.currency != run.currency:
+            raise BookError(f"the run is in {run.currency}, not in {entry.currency}")
+        self.runs[entry.run] = run.after(entry)
+
+    def _corrects(self, entry: BookEntry) -> None:
+        named = self._named(entry)
+        if entry.amount == 0:
+            raise BookError("a correction of nothing")
+        if named.kind not in ("payment", "approved", "correction", "fee", "sent", "bounced"):
+            raise BookError(
+                f"entry {named.number} is no payment that can be corrected, but {named.kind}"
+            )
+        if named.kind == "approved":
+            known = any(x.identity == entry.payee for x in self.required(named.run).lines)
+        else:
+            known = named.payee == entry.payee
+        if not known or named.currency != entry.currency:
+            raise BookError(
+                f"entry {named.number} is not about {entry.payee!r} in {entry.currency}: that cannot be corrected"
+            )
+
+    def _charges(self, entry: BookEntry) -> None:
+        if not 0 < entry.amount <= self.payable[entry.payee, entry.currency]:
+            raise BookError("a fee is above zero, and at most what is owed")
+
+    def _orders(self, entry: BookEntry) -> None:
+        batch = self.batches[entry.content["batch"]]
+        owed = self.payable[entry.payee, entry.currency]
+        if entry.payee in self.holds or entry.payee in batch.lines:
+            raise BookError(f"{entry.payee!r} is held, or in the batch already")
+        if not 0 < entry.amount <= owed or batch.currency != entry.currency or batch.state != "ordered":
+            raise BookError(f"{entry.payee!r} is owed {owed}, and {entry.amount} were ordered")
+        batch.lines[entry.payee] = entry.amount
+        batch.left += 1
+
+    def _ends(self, entry: BookEntry) -> None:
+        """A line of a batch is sent, or cancelled."""
+        batch = self.batches[entry.content["batch"]]
+        if (
+            batch.lines.get(entry.payee) != entry.amount
+            or batch.currency != entry.currency
+            or batch.left < 1
+            or self.outgoing[entry.payee, entry.currency] < entry.amount
+            or batch.state not in ("ordered", entry.kind)
+        ):
+            raise BookError(f"no open batch {batch.id} holds {entry.amount} for {entry.payee!r}")
+        batch.left -= 1
+        batch.state = entry.kind
+        if entry.kind == "sent":
+            batch.reference = str(entry.content["reference"])
+
+    def _bounces(self, entry: BookEntry) -> None:
+        named = self._named(entry)
+        if named.kind != "sent" or (named.payee, named.currency, named.amount) != (
+            entry.payee,
+            entry.currency,
+            entry.amount,
+        ):
+            raise BookError(f"entry {named.number} did not send {entry.amount} to {entry.payee!r}")
+        if named.number in self._bounced:
+            raise BookError(f"what entry {named.number} sent has come back before")
+        self._bounced.add(named.number)
+
+    def _gives_up(self, entry: BookEntry) -> None:
+        """Part of a balance, or all of it: credits are paid by the market or end, debts end."""
+        left = self.balance[entry.payee, entry.currency]
+        if entry.kind == "funded" and not 0 < entry.amount <= left:
+            raise BookError(
+                f"{entry.payee!r} has a credit of {left}, of which {entry.amount} cannot be paid"
+            )
+        if entry.amount == 0 or abs(entry.amount) > abs(left) or (entry.amount < 0) != (left < 0):
+            raise BookError(
+                f"{entry.payee!r} has a balance of {left}, of which {entry.amount} cannot end"
+            )
+
+    def _named(self, entry: BookEntry) -> BookEntry:
+        """The entry that another names."""
+        of = entry.content["of"]
+        if type(of) is not int or not 1 <= of <= len(self.entries):
+            raise BookError(f"there is no entry {of}")
+        return self.entries[of - 1]
+
+    def came_back(self, number: int) -> bool:
+        """Whether what an entry sent has bounced."""
+        return number in self._bounced
+
+
+_MONEY: dict[str, Callable[[Accounts, BookEntry], None]] = {
+    "payment": Accounts._from_run,
+    "carried": Accounts._from_run,
+    "correction": Accounts._corrects,
+    "fee": Accounts._charges,
+    "ordered": Accounts._orders,
+    "sent": Accounts._ends,
+    "cancelled": Accounts._ends,
+    "bounced": Accounts._bounces,
+    "funded": Accounts._gives_up,
+    "written_off": Accounts._gives_up,
+}
+_OTHERS: dict[str, Callable[[Accounts, BookEntry], None]] = {
+    "book": Accounts._opened,
+    "draft": Accounts._drafted,
+    "rule": Accounts._ruled,
+    "hold": Accounts._held,
+    "release": Accounts._released,
+    "batch": Accounts._batched,
+}

@@ -1,0 +1,57 @@
+"""Anchors: heads of the chain noted where whoever keeps the book cannot change them.
+
+Whoever holds the book and all of its runs can write both anew, hashes and all. They cannot change what they gave away:
+an e-mail to the payees, a page of a newspaper, a file on somebody else's disk. One line per anchor: number, hash, time.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.entry import BookEntry
+from datamarket_gym.payout.book.place import holds
+from datamarket_gym.payout.book.seal import Head
+
+
+def add_anchor(path: Path, accounts: Accounts) -> str:
+    """Add the head of the book to a file of anchors; the line."""
+    line = f"{accounts.number} {accounts.head} {accounts.at}"
+    heads = read_anchors(path) if path.exists() else []
+    if Head(accounts.number, accounts.head) not in heads:
+        with path.open("a", encoding="ascii") as file:
+            file.write(f"{line}\n")
+            file.flush()
+            os.fsync(file.fileno())
+    return line
+
+
+def read_anchors(path: Path) -> list[Head]:
+    """The heads of a file of anchors."""
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError) as error:
+        raise DataMarketError(f"the anchors {str(path)!r} cannot be read: {error}") from error
+    heads = []
+    for place, line in enumerate(lines, 1):
+        parts = line.split()
+        if len(parts) < 2 or not parts[0].isdigit() or len(parts[1]) != 64:
+            raise DataMarketError(
+                f"line {place} of the anchors {str(path)!r} is no anchor; write number, hash and time"
+            )
+        heads.append(Head(int(parts[0]), parts[1]))
+    if not heads:
+        raise DataMarketError(f"the file {str(path)!r} holds no anchor")
+    return heads
+
+
+def anchored(entries: list[BookEntry], path: Path) -> tuple[str, bool, str]:
+    """Whether the chain holds every anchor of a file."""
+    heads = read_anchors(path)
+    lost = [head for head in heads if not holds(entries, head)]
+    said = f"{len(heads)} anchors, the last at entry {max(head.number for head in heads)}"
+    if lost:
+        said = f"the book does not hold entry {lost[0].number} as it was anchored: it was written anew, or cut short"
+    return f"anchors {path.name}", not lost, said

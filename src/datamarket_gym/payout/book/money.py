@@ -1,0 +1,125 @@
+"""Entries about one payee's money: corrections, fees, holds, what came back, and balances that end.
+
+Nothing that was entered is changed: each of these is a new entry, with a reason, and names the one it is about.
+"""
+
+from __future__ import annotations
+
+from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.payout.book.accounts import Accounts, Key
+from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.book.store import Book
+from datamarket_gym.payout.money import Currency
+
+
+def correct(book: Book, payee: str, amount: int, of: int, why: str, by: str | None = None) -> BookEntry:
+    """Owe a payee more (or less) than an earlier entry says; the entry itself stays."""
+    with book.page() as page:
+        require_payee(page.accounts, payee)
+        named = _entry(page.accounts, of)
+        return page.add(
+            "correction", payee=payee, run=named.run, currency=named.currency, amount=amount,
+            content={"of": of, "why": _said(why)}, by=by,
+        )  # fmt: skip
+
+
+def charge(
+    book: Book, payee: str, amount: int, currency: str, why: str, by: str | None = None
+) -> BookEntry:
+    """Take a fee from what a payee is owed."""
+    with book.page() as page:
+        require_payee(page.accounts, payee)
+        owed = page.accounts.payable[payee, currency]
+        if not 0 < amount <= owed:
+            text = Currency(currency).text
+            raise BookError(
+                f"{payee!r} is owed {currency} {text(owed)}, from which a fee of {text(amount)} cannot be taken"
+            )
+        content = {"why": _said(why)}
+        return page.add("fee", payee=payee, currency=currency, amount=amount, content=content, by=by)
+
+
+def hold(book: Book, payee: str, why: str, by: str | None = None) -> BookEntry:
+    """Send a payee nothing until it is released; what it is owed stays owed."""
+    with book.page() as page:
+        require_payee(page.accounts, payee)
+        if payee in page.accounts.holds:
+            raise BookError(f"{payee!r} is held already: {page.accounts.holds[payee]}")
+        return page.add("hold", payee=payee, content={"why": _said(why)}, by=by)
+
+
+def release(book: Book, payee: str, why: str, by: str | None = None) -> BookEntry:
+    """End a hold."""
+    with book.page() as page:
+        require_payee(page.accounts, payee)
+        return page.add("release", payee=payee, content={"why": _said(why)}, by=by)
+
+
+def bounced(book: Book, payee: str, why: str, of: int | None = None, by: str | None = None) -> BookEntry:
+    """What was sent to a payee has come back: it is owed again. The last that was sent, unless an entry is named."""
+    with book.page() as page:
+        require_payee(page.accounts, payee)
+        sent = [
+            e for e in page.accounts.entries
+            if e.kind == "sent" and e.payee == payee and not page.accounts.came_back(e.number)
+        ]  # fmt: skip
+        named = _entry(page.accounts, of) if of is not None else (sent[-1] if sent else None)
+        if named is None:
+            raise BookError(f"nothing was sent to {payee!r} that has not come back already")
+        return page.add(
+            "bounced", payee=payee, currency=named.currency, amount=named.amount,
+            content={"of": named.number, "why": _said(why)}, by=by,
+        )  # fmt: skip
+
+
+def end_balance(
+    book: Book,
+    kind: str,
+    payee: str,
+    currency: str,
+    why: str,
+    amount: int | None = None,
+    by: str | None = None,
+) -> BookEntry:
+    """A balance that runs carry ends: ``funded``, a credit that the market pays itself, or ``written_off``.
+
+    All of it, unless an amount is named; a debt is below zero.
+    """
+    with book.page() as page:
+        require_payee(page.accounts, payee)
+        left = page.accounts.balance[payee, currency]
+        if left == 0:
+            raise BookError(f"{payee!r} has no balance in {currency}")
+        return page.add(
+            kind, payee=payee, currency=currency, amount=left if amount is None else amount,
+            content={"why": _said(why)}, by=by,
+        )  # fmt: skip
+
+
+def known_payees(accounts: Accounts) -> list[str]:
+    """Everybody whom any run of the book knows."""
+    return sorted({line.identity for run in accounts.runs.values() for line in run.lines})
+
+
+def require_payee(accounts: Accounts, payee: str) -> None:
+    """Refuse a name that no run knows."""
+    known = known_payees(accounts)
+    if payee not in known:
+        raise UnknownNameError("payee", payee, known)
+
+
+def owed(accounts: Accounts) -> dict[Key, int]:
+    """What is payable, where that is not zero."""
+    return {key: amount for key, amount in sorted(accounts.payable.items()) if amount}
+
+
+def _entry(accounts: Accounts, number: int) -> BookEntry:
+    if not 1 <= number <= accounts.number:
+        raise BookError(f"there is no entry {number}; the book has {accounts.number}")
+    return accounts.entries[number - 1]
+
+
+def _said(why: str) -> str:
+    if not why.strip():
+        raise BookError("the reason is empty; say why, for whoever asks later")
+    return why

@@ -1,0 +1,119 @@
+"""Which book a run is entered in: ``RUN/book.json`` says it, and how far the chain went when it was last written.
+
+So each run is an anchor of the chain: a book that was cut short, or written anew from some entry on, does not hold the
+head that runs entered later have.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from datamarket_gym.core.errors import DataMarketError, RunError
+from datamarket_gym.core.files import read_json, write_json
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.book.run_record import RunRecord
+from datamarket_gym.payout.book.seal import Head
+from datamarket_gym.payout.book.store import NAME, Book, open_book
+from datamarket_gym.payout.manifest import read_manifest
+
+FILE = "book.json"
+_OLD = "ledger.sqlite"  # of version 0.1
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a folder says of its book: where it is, and its head when the folder was last written."""
+
+    book: str
+    head: Head
+
+
+def default_book(out: Path) -> str:
+    """The book of a run whose folder this is, if nobody says another: beside the folder."""
+    return str(out.resolve().parent / NAME)
+
+
+def read_receipt(folder: Path) -> Receipt | None:
+    """What a folder says of its book; None where it says nothing yet."""
+    if not (folder / FILE).is_file():
+        return None
+    said = read_json(folder / FILE)
+    try:
+        book, number, head = said["book"], said["number"], said["head"]
+        if not (type(book) is str and type(number) is int and type(head) is str):
+            raise TypeError
+    except (TypeError, KeyError) as error:
+        raise RunError(
+            f"{str(folder / FILE)!r} does not say which book the run is in; "
+            f"run: datamarket book attach {folder} BOOK"
+        ) from error
+    where = book if "://" in book else os.path.normpath(folder.resolve() / book)
+    return Receipt(where, Head(number, head))
+
+
+def write_receipt(folder: Path, book: Book, accounts: Accounts) -> None:
+    """Note in a folder where its book is, and the head of the chain now."""
+    here = book.where
+    if book.path is not None:
+        try:
+            here = os.path.relpath(book.path.resolve(), folder.resolve())
+        except ValueError:  # another drive
+            here = str(book.path.resolve())
+    data = {"book": here, "number": accounts.number, "head": accounts.head}
+    if not (folder / FILE).is_file() or read_json(folder / FILE) != data:
+        write_json(folder / FILE, data)
+
+
+def same_book(one: str, other: str) -> bool:
+    """Whether two paths or addresses are of the same book."""
+    if "://" in one or "://" in other:
+        return "://" in one and "://" in other and open_book(one).where == open_book(other).where
+    return Path(one).resolve() == Path(other).resolve()
+
+
+def book_of(folder: Path, book: str | None = None) -> Book:
+    """The book of a run's folder."""
+    if book is not None:
+        return open_book(book)
+    receipt = read_receipt(folder)
+    if receipt is None:
+        if (folder / _OLD).is_file():
+            raise DataMarketError(
+                f"{str(folder)!r} was made by version 0.1, which kept no book; pay again, into another folder"
+            )
+        raise DataMarketError(
+            f"{str(folder)!r} holds no payout run that is in a book; check the path, or run pay"
+        )
+    if "://" not in receipt.book and not Path(receipt.book).is_file():
+        raise BookError(
+            f"the book {receipt.book!r} of the run in {str(folder)!r} is gone; if it was moved: "
+            f"datamarket book attach {folder} BOOK"
+        )
+    return open_book(receipt.book)
+
+
+def run_of(folder: Path, accounts: Accounts | None = None) -> RunRecord:
+    """The run of a folder as its book has it."""
+    accounts = accounts or book_of(folder).accounts()
+    return accounts.required(read_manifest(folder)["run"])
+
+
+def attach(folder: Path, where: str) -> None:
+    """Say in a folder that its book is elsewhere now; refused unless the run is in that book, as this folder has it."""
+    book = open_book(where)
+    accounts, receipt = book.accounts(), read_receipt(folder)
+    run_of(folder, accounts)
+    if receipt is not None and not holds(accounts.entries, receipt.head):
+        raise BookError(
+            f"{book.where!r} is not the book that the run in {str(folder)!r} was entered in, or was cut short: it does "
+            f"not hold entry {receipt.head.number} as that was"
+        )
+    write_receipt(folder, book, accounts)
+
+
+def holds(entries: list[BookEntry], head: Head) -> bool:
+    """Whether a chain holds a head that was noted elsewhere."""
+    return 1 <= head.number <= len(entries) and entries[head.number - 1].hash == head.hash

@@ -1,0 +1,198 @@
+"""What happens to runs in the book: entered as drafts, approved, paid; each once, in one transaction.
+
+A run is known by its id, whatever folder it lies in: two folders with the same run are one run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.batches import confirm_on, order_on
+from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
+from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named
+from datamarket_gym.payout.book.store import Book, Page, user
+from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.warnings import StandingWarning, require_answered
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a run takes from the book: balances in its currency, and overrides that disputes were resolved by."""
+
+    opening: dict[str, int] = field(default_factory=dict)
+    overrides: list[Override] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A finished run as it is entered."""
+
+    run: str
+    amount: int
+    currency: str
+    manifest: str
+    places: dict[str, str]
+    checks: int
+    lines: Sequence[Line]
+    taken: Taken
+    overrides: Sequence[Override]
+    warnings: Sequence[StandingWarning]
+    period: str
+    submissions: str
+    kept: int
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The same as plain values, for the entry."""
+        return {
+            "manifest": self.manifest, "places": self.places, "checks": self.checks, "period": self.period,
+            "lines": [[x.identity, x.paid, x.entitled, x.balance] for x in self.lines],
+            "opening": self.taken.opening, "submissions": self.submissions, "kept": self.kept,
+            "overrides": [o.model_dump(mode="json") for o in self.overrides],
+            "standing": [o.model_dump(mode="json") for o in self.taken.overrides],
+            "warnings": [asdict(w) for w in self.warnings],
+        }  # fmt: skip
+
+
+def take(accounts: Accounts, currency: str) -> Taken:
+    """What a run in a currency takes from the book as it is now."""
+    return Taken(accounts.balances(currency), [])
+
+
+def taken_of(manifest: dict[str, Any]) -> Taken:
+    """What a finished run has taken."""
+    standing = [Override.model_validate(o) for o in manifest.get("standing_overrides", [])]
+    return Taken(manifest["opening_balances"], standing)
+
+
+def enter(book: Book, folder: Path, draft: Draft, by: str | None = None) -> str:
+    """Enter a run as a draft; returns its state. One that is there already stays as it is."""
+    with book.page() as page:
+        known = page.accounts.runs.get(draft.run)
+        if known is None:
+            page.add(
+                "draft", run=draft.run, currency=draft.currency, amount=draft.amount, content=draft.content, by=by
+            )  # fmt: skip
+            known = page.accounts.runs[draft.run]
+        elif known.manifest != draft.manifest:
+            raise DataMarketError(
+                f"the book {book.where!r} holds the run in {str(folder)!r} with another manifest: files differ that "
+                "should be equal to the byte; run verify on both folders"
+            )
+    write_receipt(folder, book, page.accounts)
+    return known.state
+
+
+def require_answers(folder: Path, despite: Sequence[str]) -> None:
+    """Refuse an approval that cannot be, before anything is worked out again for it."""
+    accounts = book_of(folder).accounts()
+    record = run_of(folder, accounts)
+    _require_approvable(record, folder)
+    require_answered([*_warnings(record), *book_warnings(accounts, record)], despite)
+
+
+def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequence[str] = ()) -> str:
+    """Approve the run of a folder; returns its state after that, which is as before while others must approve, too.
+
+    ``despite`` names every warning of the run, and no other; each is entered. Payments and balances are entered with
+    the last approval, in the same transaction.
+    """
+    book = book_of(folder)
+    with book.page() as page:
+        record = run_of(folder, page.accounts)
+        if record.state not in APPROVED:
+            _require_approvable(record, folder)
+            if record.manifest != manifest:
+                raise DataMarketError(
+                    "manifest.json is not the one the run was entered with; run verify"
+                )
+            who = by or user()
+            found = [*_warnings(record), *book_warnings(page.accounts, record)]
+            if who not in [name for name, _ in record.approvals]:
+                require_answered(found, despite)
+                for warning in found:
+                    said = {"warning": warning.name, "title": warning.title}
+                    page.add("despite", run=record.run, content=said, by=by)
+                page.add("approval", run=record.run, content={"manifest": manifest}, by=by)
+            if len(page.accounts.runs[record.run].approvals) >= page.accounts.rules.approvals:
+                _pay_out(page, record, by)
+        record = run_of(folder, page.accounts)
+    write_receipt(folder, book, page.accounts)
+    return record.state
+
+
+def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
+    """Mark an approved run as paid; False where it was marked before, an error where that had another reference.
+
+    What its payees are owed is sent, unless they are held or are owed too little: in the batch that was ordered for the
+    run, else in one that is ordered now.
+    """
+    if not reference.strip():
+        raise DataMarketError("the reference is empty; give what the payment is known by")
+    book = book_of(folder)
+    with book.page() as page:
+        record = run_of(folder, page.accounts)
+        if record.state == "paid":
+            if record.reference != reference:
+                raise BookError(
+                    f"the run was marked as paid before, with the reference {record.reference!r}; a second payment is "
+                    "not recorded. If money went out twice, get it back; if the reference was mistyped, leave it"
+                )
+            return False
+        if record.state != "approved":
+            raise DataMarketError(f"the run is {named(record.state)}; approve it before it is paid")
+        batch = order_on(page, run=record.run, currency=record.currency, by=by)
+        content = {"reference": reference, "batch": batch.id if batch else None}
+        page.add("paid", run=record.run, content=content, by=by)
+        if batch is not None:
+            confirm_on(page, batch, reference, by)
+    write_receipt(folder, book, page.accounts)
+    return True
+
+
+def _pay_out(page: Page, record: RunRecord, by: str | None) -> None:
+    """Enter that a run is approved, and all that it pays and carries."""
+    page.add(
+        "approved", run=record.run, currency=record.currency, amount=record.amount,
+        content={"manifest": record.manifest}, by=by,
+    )  # fmt: skip
+    for line in record.lines:
+        carried = line.balance - record.opening.get(line.identity, 0)
+        for kind, amount in (("payment", line.paid), ("carried", carried)):
+            if amount:
+                page.add(
+                    kind, run=record.run, payee=line.identity, currency=record.currency, amount=amount, by=by
+                )  # fmt: skip
+    if record.kept:
+        page.add("forfeited", run=record.run, currency=record.currency, amount=record.kept, by=by)
+
+
+def _warnings(record: RunRecord) -> list[StandingWarning]:
+    return [StandingWarning.from_plain(said) for said in record.warnings]
+
+
+def _require_approvable(record: RunRecord, folder: Path) -> None:
+    """Refuse to approve a draft that asks for checks, or whose checks were begun, and one that is superseded."""
+    if record.state == "checked":
+        return
+    if record.superseded is not None:
+        raise DataMarketError(
+            f"another run in {record.superseded[1]!r} has taken the place of this one; approve that one"
+        )
+    if record.draw is not None:
+        raise DataMarketError(
+            "checks of this run were drawn and not settled; record what they found "
+            f"(datamarket check record {folder} outcomes.csv), then: datamarket check settle {folder}"
+        )
+    if record.checks > 0:
+        raise DataMarketError(
+            f"the run asks for {record.checks} checks of each payee before it is approved; begin with: "
+            f"datamarket check plan {folder} (or pay again with --checks 0)"
+        )

@@ -1,0 +1,272 @@
+"""Where a book lies: a SQLite file, or tables of a PostgreSQL database, through SQLAlchemy.
+
+Two tables: the entries (number, body, hash), to which rows are only added, and the head (the last number and hash).
+Triggers refuse every change by hand that they can see; the chain finds the others. One writer at a time: a lock beside
+the file, or a lock of the server; each page of entries is one transaction.
+"""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from datamarket_gym.core.files import waiting_for
+from datamarket_gym.payout.book import tables
+from datamarket_gym.payout.book.accounts import FORMAT, Accounts
+from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
+from datamarket_gym.payout.book.seal import Head, Seal
+
+NAME = "book.sqlite"
+_WAIT = 30.0  # seconds another process may hold the book
+
+
+class Page:
+    """Entries that are added together, or not at all."""
+
+    def __init__(self, accounts: Accounts, now: datetime | None = None) -> None:
+        self.accounts = accounts
+        self.new: list[BookEntry] = []
+        self._at = (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
+
+    def add(
+        self,
+        kind: str,
+        *,
+        run: str = "",
+        payee: str = "",
+        currency: str = "",
+        amount: int = 0,
+        content: dict[str, Any] | None = None,
+        by: str | None = None,
+    ) -> BookEntry:
+        """Add an entry; refused where it cannot follow those that are there."""
+        last, said = self.accounts, dict(content or {})
+        if self._at < last.at:
+            said["clock"] = f"the clock ran backwards: the entry before is of {last.at}"
+        entry = chained(
+            last.head or START, number=last.number + 1, at=self._at, by=by or user(), kind=kind, run=run, payee=payee,
+            currency=currency, amount=amount, content=said,
+        )  # fmt: skip
+        last.after(entry)
+        self.new.append(entry)
+        return entry
+
+
+@dataclass(frozen=True)
+class Book:
+    """A book; ``where`` is its path, or its address without a password."""
+
+    where: str
+    engine: Engine
+    path: Path | None = None  # of a SQLite file
+
+    def read(self) -> list[BookEntry]:
+        """All entries; an error at the first that is not as it was entered."""
+        return self._read()[0]
+
+    def accounts(self) -> Accounts:
+        """What the entries come to."""
+        return Accounts.of(self.read())
+
+    @contextmanager
+    def page(self) -> Iterator[Page]:
+        """Add entries in one transaction; nobody else writes meanwhile."""
+        with self._writing() as (connection, entries, seal):
+            page = Page(Accounts.of(entries))
+            yield page
+            if not page.new:
+                return
+            page.accounts.require_whole()
+            after = Head(page.accounts.number, page.accounts.head)
+            if seal is not None:
+                seal.announce(_head(entries), after)
+            with self._refusing():
+                rows = [{"number": e.number, "body": e.body, "hash": e.hash} for e in page.new]
+                connection.execute(sa.insert(tables.ENTRIES), rows)
+                connection.execute(sa.update(tables.HEAD).values(number=after.number, hash=after.hash))
+                connection.commit()
+
+    def examined(self) -> list[tuple[str, bool, str]]:
+        """What was looked at (file, rules, chain, sums), whether it is good, and a word on it."""
+        from datamarket_gym.payout.book.examined import examined
+
+        return examined(self)
+
+    def changed_rules(self) -> list[str]:
+        """Tables and triggers that are not as this version makes them."""
+        with self._refusing(), self.engine.connect() as connection:
+            return tables.differences(connection)
+
+    @contextmanager
+    def locked(self) -> Iterator[Seal | None]:
+        """Keep other writers out; the seal of a SQLite file, which must be as it was left."""
+        if self.path is None:
+            yield None
+            return
+        with waiting_for(self.path.with_name(f"{self.path.name}.lock"), _WAIT, "book"):
+            self._recover()
+            yield Seal(self.path)
+
+    def _recover(self) -> None:
+        """Let SQLite undo what a killed process was writing, before the file's bytes are looked at."""
+        with self._refusing(), self.engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.rollback()
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Connection, list[BookEntry], Seal | None]]:
+        with self.locked() as seal:
+            if seal is not None:
+                seal.require()
+            try:
+                with self._refusing():
+                    connection = self.engine.connect()
+                with connection:
+                    with self._refusing():
+                        tables.begin(connection)
+                        entries = _entries(connection)
+                    if seal is not None:
+                        seal.require_head(_head(entries))
+                    yield connection, entries, seal
+            finally:
+                if seal is not None and seal.pending:
+                    seal.close(_head(self._read()[0]))
+
+    def _read(self) -> tuple[list[BookEntry], Head]:
+        with self._refusing(), self.engine.connect() as connection:
+            tables.begin_reading(connection)
+            entries = _entries(connection)
+            return entries, _head(entries)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """What the database refuses is an error of ours, without the password."""
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            said = str(getattr(error, "orig", None) or error).strip().splitlines()
+            raise BookError(
+                f"the book {self.where!r} refuses: {said[0] if said else type(error).__name__}"
+            ) from error
+
+    def __repr__(self) -> str:
+        return f"Book({self.where!r})"
+
+
+def open_book(where: str | Path, *, new: bool = False) -> Book:
+    """A book by its path or address (``postgresql://...``); made where it is not there yet and ``new`` says so."""
+    text = str(where)
+    if "://" in text:
+        book = _of_server(text)
+        there = _has_tables(book)
+    else:
+        path = Path(text)
+        book = Book(text, _of_file(path), path)
+        there = path.is_file() and path.stat().st_size > 0 and _has_tables(book)
+        if path.exists() and not path.is_file():
+            raise BookError(f"{text!r} is no file; name the file of a book, or its address")
+    if not there:
+        if not new:
+            raise BookError(f"there is no book at {book.where!r}; check the path, or pay first")
+        _make(book)
+    return book
+
+
+def without_password(url: URL) -> str:
+    """An address as files and messages may have it."""
+    return url.set(password=None, drivername="postgresql").render_as_string(hide_password=False)
+
+
+def user() -> str:
+    """Who is at the keyboard."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no such user, as in some containers
+        return "unknown"
+
+
+def _of_file(path: Path) -> Engine:
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    return sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.NullPool)
+
+
+def _of_server(text: str) -> Book:
+    try:
+        url = make_url(text)
+    except ArgumentError as error:
+        raise BookError(
+            "the address of the book cannot be read; write postgresql://user@host/name"
+        ) from error
+    if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
+        raise BookError(f"a book lies in a SQLite file or in PostgreSQL, not in {url.drivername!r}")
+    try:
+        engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
+    except ModuleNotFoundError as error:
+        raise BookError(
+            "a book in PostgreSQL needs psycopg: pip install 'datamarket-gym[postgres]'"
+        ) from error
+    return Book(without_password(url), engine)
+
+
+def _has_tables(book: Book) -> bool:
+    with book._refusing(), book.engine.connect() as connection:
+        return sa.inspect(connection).has_table(tables.ENTRIES.name)
+
+
+def _make(book: Book) -> None:
+    """Make the tables and the first entry, once: whoever comes second finds them."""
+    if book.path is not None:
+        book.path.parent.mkdir(parents=True, exist_ok=True)
+    with book.locked() as seal:
+        page = Page(Accounts())
+        with book._refusing(), book.engine.connect() as connection:
+            tables.begin(connection, making=True)
+            if sa.inspect(connection).has_table(tables.ENTRIES.name):
+                return
+            first = page.add("book", content={"format": FORMAT, "id": secrets.token_hex(16)})
+            if seal is not None:
+                seal.announce(Head(0, START), Head(1, first.hash))
+            tables.make(connection)
+            connection.execute(
+                sa.insert(tables.ENTRIES).values(number=1, body=first.body, hash=first.hash)
+            )
+            connection.execute(sa.insert(tables.HEAD).values(one=1, number=1, hash=first.hash))
+            connection.commit()
+        if seal is not None:
+            seal.close(Head(1, first.hash))
+
+
+def _entries(connection: Connection) -> list[BookEntry]:
+    """The entries and, at their end, the head: chain checked."""
+    columns = tables.ENTRIES.c
+    rows = connection.execute(
+        sa.select(columns.number, columns.body, columns.hash).order_by(columns.number)
+    )
+    entries = list(entries_of((int(n), str(body), str(said)) for n, body, said in rows))
+    heads = [tuple(row) for row in connection.execute(sa.select(tables.HEAD))]
+    head = _head(entries)
+    if heads != [(1, head.number, head.hash)]:
+        raise BookError(
+            f"the book ends with entry {head.number}, and its head says otherwise: entries were taken out, or added by "
+            "hand"
+        )
+    return entries
+
+
+def _head(entries: list[BookEntry]) -> Head:
+    return Head(entries[-1].number, entries[-1].hash) if entries else Head(0, START)

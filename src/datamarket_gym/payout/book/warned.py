@@ -1,0 +1,55 @@
+"""What the book itself has to say before a run is approved."""
+
+from __future__ import annotations
+
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.warnings import StandingWarning
+
+
+def book_warnings(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
+    """Warnings that stand before the approval of a run, from what is in the book now."""
+    return [*_same_submissions(accounts, record), *_left_behind(accounts, record)]
+
+
+def _same_submissions(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
+    """The same table was paid for before, under other settings or in another currency."""
+    twice = [
+        f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
+        f"{Currency(other.currency).text(other.amount)}"
+        for other in accounts.runs.values()
+        if other.run != record.run
+        and other.state in APPROVED
+        and other.submissions == record.submissions
+    ]
+    if not twice:
+        return []
+    return [
+        StandingWarning.of(
+            "same_submissions",
+            "the same submissions were paid for before",
+            "Another run that is approved divides its amount by the same submissions. If it is the same payday, paid "
+            "again under other settings, everybody is paid twice: do not approve this one.",
+            twice,
+        )
+    ]
+
+
+def _left_behind(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
+    """Debts of those who submit nothing any more: the credits that stand against them are funded by nobody."""
+    money = Currency(record.currency)
+    entitled = {line.identity: line.entitled for line in record.lines}
+    gone = [(who, left) for who, left in record.opening.items() if left < 0 and entitled[who] == left]
+    if not gone:
+        return []
+    total = money.text(-sum(left for _, left in gone))
+    return [
+        StandingWarning.of(
+            "left_behind",
+            f"{record.currency} {total} are owed by payees who earn nothing in this run",
+            "Credits of others stand against these debts, and nobody funds them while their debtors stay away. Pay the "
+            "credits yourself (datamarket book fund), or end both sides (datamarket book write-off).",
+            [f"{who} owes {money.text(-left)}" for who, left in gone],
+        )
+    ]

@@ -1,0 +1,28 @@
+"""Entries of the book in words, for screens and pages."""
+
+from __future__ import annotations
+
+from datamarket_gym.payout.book.entry import BookEntry
+
+_SAID = ("detail", "title", "why", "reference", "beacon", "seal", "manifest", "outcomes")
+
+
+def detail_of(entry: BookEntry) -> str:
+    """What an entry says beyond its kind, in a line."""
+    said = entry.content
+    if entry.kind == "answers":
+        return f"{said['new']} new; outcomes {said['outcomes']}"
+    if entry.kind == "despite":
+        return f"{said['warning']}: {said['title']}"
+    if entry.kind == "superseded":
+        return f"{said['detail']}; by run {said['by_run']}"
+    found = [
+        f"{name} {said[name]}" if name in _SAID[5:] else str(said[name])
+        for name in _SAID
+        if name in said
+    ]
+    if "of" in said:
+        found.append(f"of entry {said['of']}")
+    if "clock" in said:
+        found.append(str(said["clock"]))
+    return "; ".join(found)
