@@ -185,7 +185,9 @@ def open_book(where: str | Path, *, new: bool = False) -> Book:
 
 def without_password(url: URL) -> str:
     """An address as files and messages may have it."""
-    return url.set(password=None, drivername="postgresql").render_as_string(hide_password=False)
+    query = {key: value for key, value in url.query.items() if "password" not in key}
+    known = URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
+    return known.render_as_string(hide_password=False)
 
 
 def user() -> str:
