@@ -14,7 +14,7 @@ from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.anchor import add_anchor
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_of
-from datamarket_gym.payout.book.store import Book, open_book
+from datamarket_gym.payout.book.store import NAME, Book, open_book
 from datamarket_gym.payout.book.words import detail_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
@@ -24,7 +24,10 @@ _SHOWN = 50
 
 def book_at(where: str) -> Book:
     """The book of a path, an address, or the folder of a run."""
-    return book_of(Path(where)) if "://" not in where and Path(where).is_dir() else open_book(where)
+    if "://" in where or not Path(where).is_dir():
+        return open_book(where)
+    beside = Path(where) / NAME  # a folder of runs
+    return open_book(beside) if beside.is_file() else book_of(Path(where))
 
 
 def show_book(where: str, last: int) -> None:
@@ -113,7 +116,10 @@ def end_hold(where: str, payee: str, why: str, by: str | None) -> None:
 def confirm_batch(where: str, batch: str, reference: str, by: str | None) -> None:
     """A batch was sent."""
     found = batches.confirm(book_at(where), batch, reference, by)
-    Console().print(f"batch {found.id}: sent to {len(found.lines):,} payees", highlight=False)
+    text = Currency(found.currency).text(sum(found.lines.values()))
+    Console().print(
+        f"batch {found.id}: {found.currency} {text} sent to {len(found.lines):,} payees", highlight=False
+    )
 
 
 def cancel_batch(where: str, batch: str, why: str, by: str | None) -> None:

@@ -104,7 +104,7 @@ def sent(
     reference: Annotated[str, typer.Option(help="What the payment is known by.")],
     by: By = None,
 ) -> None:
-    """The bank has sent a batch that was ordered for the whole book."""
+    """The bank has sent a batch; the runs whose payments it holds are paid."""
     from datamarket_gym.cli.book import confirm_batch
 
     confirm_batch(book, batch, reference, by)

@@ -51,6 +51,7 @@ class Batch:
     currency: str
     at: str
     run: str  # the run whose payees it is for; empty for all
+    runs: list[str] = field(default_factory=list)  # whose payments it holds
     lines: dict[str, int] = field(default_factory=dict)
     state: str = "ordered"  # then sent, or cancelled
     reference: str = ""
@@ -167,7 +168,8 @@ class Accounts:
         name = str(entry.content["batch"])
         if name in self.batches:
             raise BookError(f"there is a batch {name} already")
-        self.batches[name] = Batch(name, entry.currency, entry.at, entry.run)
+        runs = [self.required(run).run for run in entry.content["runs"]]
+        self.batches[name] = Batch(name, entry.currency, entry.at, entry.run, runs)
 
     def _about_run(self, entry: BookEntry) -> None:
         before = self.required(entry.run)
@@ -178,6 +180,10 @@ class Accounts:
                     "the balances that the run takes up have changed since it was drafted, by another run or by an "
                     "entry: pay again, into another folder, with the balances as they are now"
                 )
+        if entry.kind == "paid":
+            batch = self.batches[entry.content["batch"]]
+            if batch.state != "sent" or batch.left or entry.run not in batch.runs:
+                raise BookError("no batch that was sent holds the payments of the run")
         self.runs[entry.run] = after = before.after(entry)
         if entry.kind == "approved":
             old = before.opening
@@ -205,6 +211,14 @@ class Accounts:
         if entry.currency != run.currency:
             raise BookError(f"the run is in {run.currency}, not in {entry.currency}")
         self.runs[entry.run] = run.after(entry)
+
+    def waiting(self, currency: str) -> list[RunRecord]:
+        """Approved runs of a currency whose payments are in no batch yet."""
+        ordered = {run for b in self.batches.values() if b.state == "ordered" for run in b.runs}
+        return [
+            run for run in self.runs.values()
+            if run.state == "approved" and run.currency == currency and run.run not in ordered
+        ]  # fmt: skip
 
     def _corrects(self, entry: BookEntry) -> None:
         named = self._named(entry)

@@ -1,4 +1,4 @@
-"""Batches: what is owed now, ordered together, once; then sent, or cancelled.
+"""Batches: what is owed now, ordered together, once; then sent, and the runs in it are paid; or cancelled.
 
 Money that is in a batch is no longer payable, so that it cannot be ordered again; asked again, the same open batch is
 the answer. Who is held, and who is owed less than the least amount, stays payable and waits.
@@ -30,14 +30,15 @@ def order(
 def order_on(page: Page, *, run: str | None, currency: str, by: str | None) -> Batch | None:
     """The same on a page; None where nothing can be sent."""
     accounts = page.accounts
-    for batch in accounts.batches.values():
-        if batch.state == "ordered" and batch.currency == currency and batch.run in ("", run or ""):
-            return batch
+    known = _open(accounts, currency) if run is None else batch_of(accounts, run)
+    if known is not None:
+        return known
     lines = to_send(accounts, currency, run)
     if not lines:
         return None
     name = hashlib.sha256(f"{accounts.id} {accounts.number} {accounts.head}".encode()).hexdigest()[:16]
-    page.add("batch", run=run or "", currency=currency, content={"batch": name}, by=by)
+    runs = [run] if run else [record.run for record in accounts.waiting(currency)]
+    page.add("batch", run=run or "", currency=currency, content={"batch": name, "runs": runs}, by=by)
     for payee, amount in lines.items():
         page.add(
             "ordered", payee=payee, currency=currency, amount=amount, content={"batch": name}, by=by
@@ -46,17 +47,34 @@ def order_on(page: Page, *, run: str | None, currency: str, by: str | None) -> B
 
 
 def to_send(accounts: Accounts, currency: str, run: str | None = None) -> dict[str, int]:
-    """What is payable, is not held and is not too little, by payee; of a run's payees alone where one is named."""
-    among = None if run is None else {x.identity for x in accounts.required(run).lines}
+    """What is payable, is not held and is not too little, by payee.
+
+    With a run: to its payees alone, and less what other approved runs pay them that are sent by themselves.
+    """
+    owed = {payee: left for (payee, code), left in sorted(accounts.payable.items()) if code == currency}
+    if run is not None:
+        among = {x.identity for x in accounts.required(run).lines}
+        owed = {payee: left for payee, left in owed.items() if payee in among}
+        for other in accounts.waiting(currency):
+            for line in other.lines if other.run != run else ():
+                if line.identity in owed:
+                    owed[line.identity] -= line.paid
     least = max(1, accounts.rules.least.get(currency, 1))
-    return {
-        payee: owed
-        for (payee, code), owed in sorted(accounts.payable.items())
-        if code == currency
-        and owed >= least
-        and payee not in accounts.holds
-        and (among is None or payee in among)
-    }
+    return {payee: left for payee, left in owed.items() if left >= least and payee not in accounts.holds}
+
+
+def batch_of(accounts: Accounts, run: str) -> Batch | None:
+    """The open batch that holds a run's payments."""
+    found = [b for b in accounts.batches.values() if b.state == "ordered" and run in b.runs]
+    return found[0] if found else None
+
+
+def _open(accounts: Accounts, currency: str) -> Batch | None:
+    """The open batch of a currency that is no single run's."""
+    for batch in accounts.batches.values():
+        if batch.state == "ordered" and batch.currency == currency and not batch.run:
+            return batch
+    return None
 
 
 def only_currency(accounts: Accounts, run: str | None = None) -> str:
@@ -91,6 +109,9 @@ def confirm_on(page: Page, batch: Batch, reference: str, by: str | None) -> Batc
             "sent", payee=payee, currency=batch.currency, amount=amount,
             content={"batch": batch.id, "reference": reference}, by=by,
         )  # fmt: skip
+    for run in batch.runs:
+        if page.accounts.runs[run].state == "approved":
+            page.add("paid", run=run, content={"reference": reference, "batch": batch.id}, by=by)
     return batch
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,9 +65,12 @@ class RunRecord:
 
     def after(self, entry: BookEntry) -> RunRecord:
         """The run after an entry about it; an error where that cannot follow."""
-        known = replace(self, history=[*self.history, entry])
         step = _STEPS.get(entry.kind)
-        return known if step is None else step(known, entry)
+        after = self if step is None else step(self, entry)
+        self.history.append(
+            entry
+        )  # one list for all states of a run: runs have as many entries as payees
+        return after
 
 
 def entered(entry: BookEntry) -> RunRecord:
@@ -91,6 +95,11 @@ def require_draft(record: RunRecord, what: str) -> None:
     """Refuse what can be done with drafts alone."""
     if record.state != "draft":
         raise BookError(f"the run is {named(record.state)}; only drafts can be {what}")
+
+
+def person(by: str) -> str:
+    """Who somebody is, however the name is typed."""
+    return unicodedata.normalize("NFKC", by).casefold().strip()
 
 
 def named(state: str) -> str:
@@ -154,7 +163,7 @@ def _superseded(run: RunRecord, entry: BookEntry) -> RunRecord:
 
 def _approval(run: RunRecord, entry: BookEntry) -> RunRecord:
     _require_approvable(run)
-    if entry.by in [by for by, _ in run.approvals]:
+    if person(entry.by) in [person(by) for by, _ in run.approvals]:
         raise BookError(f"{entry.by!r} has approved the run before; somebody else must, too")
     if entry.content.get("manifest") != run.manifest:
         raise BookError("the approval is of another manifest than the run was entered with")

@@ -12,12 +12,14 @@ from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.batches import confirm_on, order_on
+from datamarket_gym.payout.book.batches import batch_of, confirm_on, order_on, to_send
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
-from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named
+from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named, person
 from datamarket_gym.payout.book.store import Book, Page, user
 from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.warnings import StandingWarning, require_answered
 
@@ -115,7 +117,7 @@ def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequenc
                 )
             who = by or user()
             found = [*_warnings(record), *book_warnings(page.accounts, record)]
-            if who not in [name for name, _ in record.approvals]:
+            if person(who) not in [person(name) for name, _ in record.approvals]:
                 require_answered(found, despite)
                 for warning in found:
                     said = {"warning": warning.name, "title": warning.title}
@@ -131,11 +133,10 @@ def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequenc
 def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
     """Mark an approved run as paid; False where it was marked before, an error where that had another reference.
 
-    What its payees are owed is sent, unless they are held or are owed too little: in the batch that was ordered for the
-    run, else in one that is ordered now.
+    What is sent is the batch that was ordered for it (`datamarket export`). Without one it is what ``payments.csv``
+    says, and where payees are owed other amounts than that (held, corrected, bounced, too little), a batch must be
+    ordered first, so that what is recorded is what the bank was told.
     """
-    if not reference.strip():
-        raise DataMarketError("the reference is empty; give what the payment is known by")
     book = book_of(folder)
     with book.page() as page:
         record = run_of(folder, page.accounts)
@@ -148,13 +149,30 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
             return False
         if record.state != "approved":
             raise DataMarketError(f"the run is {named(record.state)}; approve it before it is paid")
-        batch = order_on(page, run=record.run, currency=record.currency, by=by)
-        content = {"reference": reference, "batch": batch.id if batch else None}
-        page.add("paid", run=record.run, content=content, by=by)
-        if batch is not None:
-            confirm_on(page, batch, reference, by)
+        batch = batch_of(page.accounts, record.run)
+        if batch is None:
+            _require_as_paid(page.accounts, record, folder)
+            batch = order_on(page, run=record.run, currency=record.currency, by=by)
+        if batch is None:
+            raise BookError("there is nothing to send")
+        confirm_on(page, batch, reference, by)
     write_receipt(folder, book, page.accounts)
     return True
+
+
+def _require_as_paid(accounts: Accounts, record: RunRecord, folder: Path) -> None:
+    """Refuse to record as sent what payments.csv does not say."""
+    said = {line.identity: line.paid for line in record.lines if line.paid}
+    owed = to_send(accounts, record.currency, record.run)
+    differ = sorted(who for who in said.keys() | owed.keys() if said.get(who) != owed.get(who))
+    if differ:
+        text, who = Currency(record.currency).text, differ[0]
+        why = f"{visible(who)!r} is paid {text(said.get(who, 0))} by the run, and {text(owed.get(who, 0))} can be sent"
+        more = f", and {len(differ) - 1} more differ" if len(differ) > 1 else ""
+        raise BookError(
+            f"{why} (held, corrected, come back, below the least amount){more}; order what can be sent first: "
+            f"datamarket export {folder} --format csv --out to-send.csv, then mark it as paid"
+        )
 
 
 def _pay_out(page: Page, record: RunRecord, by: str | None) -> None:
