@@ -86,7 +86,7 @@ def export_payments(
                 f"payees are held or below the least amount; see: datamarket book show {book.where}"
             )
         again = not page.new
-        _require_not_held(batch, page.accounts)
+        _require_not_held(batch, page.accounts, book.where)
         require_payable(batch.lines, payees, accounts, _otherwise(batch, book, again))
         texts = remittance_texts(page.accounts.entries, page.accounts.runs, batch)
         lines, day = batch.lines, _day(on, batch)
@@ -108,18 +108,18 @@ def export_payments(
 def _otherwise(batch: Batch, book: Book, again: bool) -> str:
     """What to do if a batch cannot be paid as it is."""
     if again:
-        return f"cancel the batch that was ordered: datamarket book cancel {book.where} {batch.id}"
-    return f"hold these payees: datamarket book hold {book.where} --payee NAME. Nothing was ordered"
+        return f"cancel the batch: datamarket book cancel {book.where} --batch {batch.id} --why ..."
+    return f"hold these payees: datamarket book hold {book.where} --payee ... --why ... (nothing was ordered)"
 
 
-def _require_not_held(batch: Batch, accounts: Accounts) -> None:
+def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
     """Refuse an open batch with a payee who was held after it was ordered."""
     held = [payee for payee in batch.lines if payee in accounts.holds]
     if held:
         raise BookError(
             f"the open batch {batch.id} pays {visible(held[0])!r}, who is held since: "
             f"{visible(accounts.holds[held[0]])}; cancel the batch and export again: "
-            f"datamarket book cancel BOOK --batch {batch.id}"
+            f"datamarket book cancel {where} --batch {batch.id} --why ..."
         )
 
 

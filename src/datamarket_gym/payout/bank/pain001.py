@@ -131,7 +131,8 @@ def _bank(account: BankAccount) -> Node:
         known.append(("BICFI", account.bic))
     if account.clearing:
         system, _, number = account.clearing.partition(" ")
-        known.append(("ClrSysMmbId", [("ClrSysId", [("Cd", system)]), ("MmbId", number)]))
+        kind: Node = ("ClrSysId", [("Cd", system)])
+        known.append(("ClrSysMmbId", [kind, ("MmbId", number)]))
     return "FinInstnId", known or [
         ("Othr", [("Id", "NOTPROVIDED")])
     ]  # as SEPA has it where the IBAN suffices
