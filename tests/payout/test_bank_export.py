@@ -99,6 +99,42 @@ def test_a_run_alone(book, accounts, tmp_path):
     assert book.accounts().payable["ann", "EUR"] == 1250
 
 
+def test_runs_that_are_sent_apart_say_so_apart(book, accounts, tmp_path):
+    approve(book, JULY, {"ann": 7, "bob": 1}, period="July 2026")
+    july = export_payments(book, accounts, MARKET, tmp_path / "july.xml", run=JULY).batch
+    june = export_payments(book, accounts, MARKET, tmp_path / "june.xml", run=JUNE).batch
+    for name, run, amount in (("july", JULY, "0.07"), ("june", JUNE, "12.50")):
+        texts = {t["name"]: (t["amount"], t["text"]) for t in read_message(tmp_path / f"{name}.xml")[1]}
+        assert texts["Ann"] == (amount, f"Payout {name.title()} 2026, run {run[:8]}")
+    assert july.id != june.id
+
+
+def test_a_run_has_one_currency(book, accounts, tmp_path):
+    with pytest.raises(ParameterError, match="the run is in EUR"):
+        export_payments(book, accounts, MARKET, tmp_path / "a.xml", run=JUNE, currency="JPY")
+    assert not book.accounts().batches
+
+
+def test_csv_can_do_without_accounts_and_takes_any_letters(book, tmp_path):
+    done = export_payments(book, None, None, tmp_path / "a.csv", form="csv")
+    rows = (tmp_path / "a.csv").read_text().splitlines()
+    assert rows[0] == "payee,name,account,amount,currency,reference,bank,text"
+    assert [row.split(",")[:5] for row in rows[1:]] == [
+        ["ann", "", "", "12.50", "EUR"],
+        ["bob", "", "", "0.99", "EUR"],
+    ]
+    assert done.doubts == []
+    known = write_accounts(
+        tmp_path / "b.csv", [["ann", "李雷", iban("ann")], ["bob", "Bob", iban("bob")]]
+    )
+    export_payments(book, known, None, tmp_path / "b2.csv", form="csv")
+    assert f"ann,李雷,{iban('ann')},12.50,EUR" in (tmp_path / "b2.csv").read_text(encoding="utf-8")
+    with pytest.raises(SubmissionError, match="Latin letters"):
+        export_payments(book, known, MARKET, tmp_path / "b.xml")
+    with pytest.raises(ParameterError, match="--from-account, or --format csv"):
+        export_payments(book, known, None, tmp_path / "c.xml")
+
+
 def test_what_no_run_pays_has_a_text_too(book, accounts, tmp_path):
     export_payments(book, accounts, MARKET, tmp_path / "1.xml")
     paid = next(e for e in book.read() if e.kind == "payment" and e.payee == "ann")

@@ -14,7 +14,6 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.bank.export import BankExport, debtor_account, export_payments
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.place import write_receipt
-from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
 
@@ -23,8 +22,8 @@ _SHOWN = 20
 
 def export_and_show(
     where: str,
-    accounts: Path,
-    payer: tuple[str, str, str | None, str | None, str | None],
+    accounts: Path | None,
+    payer: tuple[str | None, str | None, str | None, str | None, str | None],
     out: Path,
     run: str | None,
     currency: str | None,
@@ -33,15 +32,20 @@ def export_and_show(
     by: str | None,
 ) -> None:
     """Order, write, and print what was done."""
-    debtor, book = debtor_account(*payer), book_at(where)
+    name, number, *more = payer
+    debtor, book = (debtor_account(name, number, *more) if name and number else None), book_at(where)
     folder = _folder(where, run)
     wanted = read_manifest(folder)["run"] if folder else run and _run_id(book.accounts(), run)
     done = export_payments(
         book, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
     )
+    confirm = f"datamarket book sent {where} --batch {done.batch.id}"
     if folder:
-        write_receipt(folder, book, book.accounts())
-    _show(done, book, where, folder, out)
+        after = book.accounts()
+        write_receipt(folder, book, after)
+        if wanted in done.batch.runs and after.runs[wanted].state == "approved":
+            confirm = f"datamarket ledger paid {folder}"
+    _show(done, where, confirm, out)
 
 
 def _folder(where: str, run: str | None) -> Path | None:
@@ -66,27 +70,22 @@ def _run_id(accounts: Accounts, run: str) -> str:
     return found[0]
 
 
-def _show(done: BankExport, book: Book, where: str, folder: Path | None, out: Path) -> None:
+def _show(done: BankExport, where: str, confirm: str, out: Path) -> None:
     console, order, batch = Console(), done.order, done.batch
     for doubt in done.doubts:
         console.print(f"Warning: {doubt}.", style="bold red", highlight=False, markup=False)
-    respelled = list(order.respelled())
-    if respelled:
+    if done.respelled:
         _say(console, "Names are written in the letters that every bank takes, within its length:")
-        for given, written in respelled[:_SHOWN]:
+        for given, written in done.respelled[:_SHOWN]:
             console.print(Padding(Text(f"{visible(given)} -> {written}"), (0, 0, 0, 2)))
-        if len(respelled) > _SHOWN:
-            _say(console, f"  and {len(respelled) - _SHOWN:,} more")
+        if len(done.respelled) > _SHOWN:
+            _say(console, f"  and {len(done.respelled) - _SHOWN:,} more")
     before = ", ordered before and not confirmed" if done.again else ""
     _say(
         console,
         f"{out}: {len(order.transfers):,} payments, {order.currency.code} {order.currency.text(order.total)}, "
         f"batch {batch.id}{before}.",
     )
-    if batch.run and folder:
-        confirm = f"datamarket ledger paid {folder}"
-    else:
-        confirm = f"datamarket book sent {where} --batch {batch.id}"
     _say(
         console,
         f"When the bank has sent it: {confirm} --reference ...; if it will not: datamarket book cancel {where} "

@@ -17,19 +17,21 @@ def command(
             help="The book: its file or its address; or the folder of a run, for the payees of that run alone.",
         ),
     ],
+    out: Annotated[Path, typer.Option(help="File to write.")],
     accounts: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help="Table with a row for each payee: payee, name, iban (or account with bic or clearing); "
-            "country and town may be there."
+            "country and town may be there. CSV can do without."
         ),
-    ],
-    debtor: Annotated[str, typer.Option("--from", help="Name of the account holder who pays.")],
+    ] = None,
+    debtor: Annotated[
+        str | None, typer.Option("--from", help="Name of the account holder who pays.")
+    ] = None,
     debtor_account: Annotated[
-        str,
+        str | None,
         typer.Option("--from-account", help="IBAN that is paid from; else a number, with --from-bic."),
-    ],
-    out: Annotated[Path, typer.Option(help="File to write.")],
+    ] = None,
     debtor_bic: Annotated[str | None, typer.Option("--from-bic", help="BIC of its bank.")] = None,
     debtor_country: Annotated[
         str | None, typer.Option("--from-country", help="Two letters; with --from-town.")

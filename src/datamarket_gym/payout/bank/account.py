@@ -50,9 +50,10 @@ class BankAccount:
         """The town in the letters banks take, within the length a message gives it."""
         return cut(latin(self.town)[0], _LONGEST_TOWN)
 
-    def faults(self) -> Iterator[str]:
-        """What a bank would refuse, and what to do about it."""
-        yield from _faults_of_text("name", self.name)
+    def faults(self, letters: bool = True) -> Iterator[str]:
+        """What a bank would refuse, and what to do about it; without ``letters``, texts may hold any."""
+        if letters:
+            yield from _faults_of_text("name", self.name)
         if bool(self.iban) == bool(self.account):
             yield "give iban, or account where there is no IBAN" + (", not both" if self.iban else "")
         if self.iban and (wrong := wrong_with_iban(self.iban)):
@@ -69,7 +70,7 @@ class BankAccount:
             yield "an address is country and town together; give both, or neither"
         if self.country and not _COUNTRY.fullmatch(self.country):
             yield f"country {visible(self.country)}: give the two letters of ISO 3166, such as DE"
-        if self.town:
+        if self.town and letters:
             yield from _faults_of_text("town", self.town)
 
 

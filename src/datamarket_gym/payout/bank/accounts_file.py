@@ -61,7 +61,11 @@ def _read(cell: str | None, column: str) -> str:
 
 
 def require_payable(
-    lines: Iterable[str], accounts: Mapping[str, BankAccount], where: Path, otherwise: str
+    lines: Iterable[str],
+    accounts: Mapping[str, BankAccount],
+    where: Path,
+    otherwise: str,
+    letters: bool = True,
 ) -> None:
     """Refuse a batch if somebody in it has no account, or one that banks refuse; ``otherwise`` is the way out."""
     lines = list(lines)
@@ -72,7 +76,9 @@ def require_payable(
             f"{_listed(_with_hint(missing, accounts))}. Add their rows, or {otherwise}"
         )
     faults = [
-        f"payee {visible(payee)!r}: {fault}" for payee in lines for fault in accounts[payee].faults()
+        f"payee {visible(payee)!r}: {fault}"
+        for payee in lines
+        for fault in accounts[payee].faults(letters)
     ]
     if faults:
         raise SubmissionError(

@@ -29,17 +29,19 @@ from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
-FORMATS = ("pain.001", "csv")
+MESSAGE = "pain.001"
+FORMATS = (MESSAGE, "csv")
 
 
 @dataclass(frozen=True)
 class BankExport:
-    """What was written: the batch, whether it was ordered before, the order, and what to look at."""
+    """What was written: the batch, whether it was ordered before, the order, and what people should look at."""
 
     batch: Batch
     again: bool
     order: PaymentOrder
     doubts: list[str]
+    respelled: list[tuple[str, str]]  # names as given, and as they are written
 
 
 def debtor_account(
@@ -59,26 +61,31 @@ def debtor_account(
 
 def export_payments(
     book: Book,
-    accounts: Path,
-    debtor: BankAccount,
+    accounts: Path | None,
+    debtor: BankAccount | None,
     out: Path,
     *,
     run: str | None = None,
     currency: str | None = None,
     on: date | None = None,
-    form: str = FORMATS[0],
+    form: str = MESSAGE,
     by: str | None = None,
 ) -> BankExport:
-    """Order what is payable and write it for a bank; see the module."""
+    """Order what is payable and write it for a bank; see the module. CSV can do without accounts and debtor."""
     require_choice("format", form, FORMATS)
     if out.is_dir():
         raise ParameterError("out", str(out), "is a folder; name a file in it")
-    if form == FORMATS[0]:
+    message = form == MESSAGE
+    if message:
+        if accounts is None or debtor is None:
+            raise ParameterError(
+                "format", form, "give --accounts, --from and --from-account, or --format csv"
+            )
         schema()  # before anything is ordered
-    payees = read_accounts(accounts)
+    known = None if accounts is None else read_accounts(accounts)
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as part, book.page() as page:
-        code = Currency(currency).code if currency else only_currency(page.accounts, run)
+        code = _currency(page.accounts, currency, run)
         batch = order_on(page, run=run, currency=code, by=by)
         if batch is None:
             raise BookError(
@@ -87,22 +94,31 @@ def export_payments(
             )
         again = not page.new
         _require_not_held(batch, page.accounts, book.where)
-        require_payable(batch.lines, payees, accounts, _otherwise(batch, book, again))
+        payees = {payee: BankAccount(payee, "") for payee in batch.lines} if known is None else known
+        if accounts is not None:
+            require_payable(batch.lines, payees, accounts, _otherwise(batch, book, again), message)
         texts = remittance_texts(page.accounts.entries, page.accounts.runs, batch)
-        lines, day = batch.lines, _day(on, batch)
-        order = payment_order(batch.id, batch.at, code, lines, payees, debtor, day, texts)
-        if form == FORMATS[0]:
+        payer, day = debtor or BankAccount("", ""), _day(on, batch)
+        order = payment_order(batch.id, batch.at, code, batch.lines, payees, payer, day, texts)
+        if message:
             write_message(order, part)
             require_valid(part, order)
         else:
             write_plain(order, part)
         if out.exists() and not filecmp.cmp(part, out, shallow=False):
             raise ParameterError(
-                "out",
-                str(out),
-                "is there and holds something else; choose another name, or remove it first",
-            )
-    return BankExport(batch, again, order, [*doubts(batch.lines, payees), *_addresses(order)])
+                "out", str(out), "is there and holds something else; choose another name, or remove it first"
+            )  # fmt: skip
+    noted = [*doubts(batch.lines, payees), *(_addresses(order) if message else ())]
+    return BankExport(batch, again, order, noted, list(order.respelled()) if message else [])
+
+
+def _currency(accounts: Accounts, currency: str | None, run: str | None) -> str:
+    """The currency that is asked for, which is that of the run where one is named."""
+    code = only_currency(accounts, run) if run or not currency else Currency(currency).code
+    if currency and code != currency:
+        raise ParameterError("currency", currency, f"the run is in {code}; leave the currency out")
+    return code
 
 
 def _otherwise(batch: Batch, book: Book, again: bool) -> str:

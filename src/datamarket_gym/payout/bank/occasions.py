@@ -16,24 +16,37 @@ def remittance_texts(
 ) -> dict[str, str]:
     """A line for each payee of a batch; entries after the batch change none of them."""
     held = _runs_held(entries, batch)
-    return {payee: _line(held.get(payee, []), runs, batch) for payee in batch.lines}
+    return {payee: _line(held[payee], runs, batch) for payee in batch.lines}
 
 
 def _runs_held(entries: Sequence[BookEntry], batch: Batch) -> dict[str, list[str]]:
-    """The runs that each payee's line comes from. An order takes all that is payable; what comes back waits again."""
+    """The runs that each payee's line comes from.
+
+    An order takes what its runs pay and what earlier orders left (held, too little) or gave back; runs that are in no
+    batch yet wait for their own.
+    """
     waiting: dict[str, list[str]] = {}
     ordered: dict[tuple[str, str], list[str]] = {}
+    runs_of: dict[str, list[str]] = {}
+    begun: set[str] = set()  # runs that are in a batch, or were
     for entry in entries:
+        payee, said = entry.payee, entry.content
         if entry.currency != batch.currency:
             continue
-        payee = entry.payee
         if entry.kind == "payment":
             waiting.setdefault(payee, []).append(entry.run)
+        elif entry.kind == "batch":
+            runs_of[said["batch"]] = said["runs"]
+            begun.update(said["runs"])
         elif entry.kind == "ordered":
-            ordered[entry.content["batch"], payee] = waiting.pop(payee, [])
+            left = waiting.pop(payee, [])
+            ordered[said["batch"], payee] = [run for run in left if run in begun]
+            waiting[payee] = [run for run in left if run not in begun]
         elif entry.kind in ("cancelled", "bounced"):
-            named = entry if entry.kind == "cancelled" else entries[entry.content["of"] - 1]
-            waiting[payee] = ordered[named.content["batch"], payee] + waiting.get(payee, [])
+            name = (said if entry.kind == "cancelled" else entries[said["of"] - 1].content)["batch"]
+            waiting[payee] = ordered[name, payee] + waiting.get(payee, [])
+            if entry.kind == "cancelled":
+                begun.difference_update(runs_of[name])
     return {payee: ordered[batch.id, payee] for payee in batch.lines}
 
 
