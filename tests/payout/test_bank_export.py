@@ -214,6 +214,14 @@ def test_a_file_that_could_not_be_put_in_place_is_written_by_the_next_try(
     assert read_message(tmp_path / "a.xml")[0]["MsgId"] == next(iter(ordered.batches))
 
 
+def test_a_draft_is_not_paid(book, accounts, tmp_path):
+    content = book.accounts().entries[1].content | {"manifest": "n"}
+    with book.page() as page:
+        page.add("draft", run=JULY, currency="EUR", amount=1349, content=content)
+    with pytest.raises(BookError, match="the run is a draft; approve it"):
+        export_payments(book, accounts, MARKET, tmp_path / "a.xml", run=JULY)
+
+
 def test_another_file_is_never_written_over(book, accounts, tmp_path):
     out = tmp_path / "payments.xml"
     out.write_text("May's payments")
@@ -238,6 +246,12 @@ def test_two_currencies_are_two_files(book, accounts, tmp_path):
     assert read_message(tmp_path / "eur.xml")[0]["CtrlSum"] == "13.49"
     with pytest.raises(ParameterError, match="three-letter"):
         export_payments(book, accounts, MARKET, tmp_path / "b.xml", currency="euro")
+
+
+def test_a_payee_with_the_markets_own_account_is_a_doubt(book, tmp_path):
+    known = write_accounts(tmp_path / "a.csv", [["ann", "Ann", iban("ann")], ["bob", "Bob", DEBTOR]])
+    (said,) = export_payments(book, known, MARKET, tmp_path / "a.xml").doubts
+    assert said.startswith("'bob' is paid to the account that the money comes from")
 
 
 def test_the_day_of_payment(book, accounts, tmp_path):

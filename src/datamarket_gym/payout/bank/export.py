@@ -25,6 +25,7 @@ from datamarket_gym.payout.bank.plain_csv import write_plain
 from datamarket_gym.payout.book.accounts import Accounts, Batch
 from datamarket_gym.payout.book.batches import only_currency, order_on
 from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.run_record import APPROVED, named
 from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
@@ -88,10 +89,7 @@ def export_payments(
         code = _currency(page.accounts, currency, run)
         batch = order_on(page, run=run, currency=code, by=by)
         if batch is None:
-            raise BookError(
-                f"nobody is owed anything in {code} that can be sent now: runs are not approved, were paid, or "
-                f"payees are held or below the least amount; see: datamarket book show {book.where}"
-            )
+            raise _nothing_to_send(page.accounts, code, run, book.where)
         again = not page.new
         _require_not_held(batch, page.accounts, book.where)
         payees = {payee: BankAccount(payee, "") for payee in batch.lines} if known is None else known
@@ -109,8 +107,19 @@ def export_payments(
             raise ParameterError(
                 "out", str(out), "is there and holds something else; choose another name, or remove it first"
             )  # fmt: skip
-    noted = [*doubts(batch.lines, payees), *(_addresses(order) if message else ())]
+    noted = [*doubts(batch.lines, payees), *_to_itself(order), *(_addresses(order) if message else ())]
     return BankExport(batch, again, order, noted, list(order.respelled()) if message else [])
+
+
+def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: str) -> BookError:
+    if run is not None and accounts.required(run).state not in APPROVED:
+        return BookError(
+            f"the run is {named(accounts.required(run).state)}; approve it before it is paid"
+        )
+    return BookError(
+        f"nobody is owed anything in {currency} that can be sent now: runs are not approved, were paid, or payees are "
+        f"held or below the least amount; see: datamarket book show {where}"
+    )
 
 
 def _currency(accounts: Accounts, currency: str | None, run: str | None) -> str:
@@ -147,6 +156,12 @@ def _day(on: date | None, batch: Batch) -> date:
             "on", on.isoformat(), f"choose a day from {ordered} on: the batch is of that day"
         )
     return on or ordered
+
+
+def _to_itself(order: PaymentOrder) -> Iterator[str]:
+    own = [t.payee for t in order.transfers if t.to.number and t.to.number == order.debtor.number]
+    if own:
+        yield f"{visible(own[0])!r} is paid to the account that the money comes from; see whose account that is"
 
 
 def _addresses(order: PaymentOrder) -> Iterator[str]:
