@@ -1,5 +1,8 @@
 """accounts.csv: read as it was meant, refused where a bank would refuse it, and doubtful where people should look."""
 
+import re
+from pathlib import Path
+
 import pytest
 from bank_files import DEBTOR, iban, write_accounts
 
@@ -126,6 +129,16 @@ def test_one_account_of_two_payees_and_look_alikes_are_doubts():
 def test_payees_without_a_number_share_none():
     accounts = {name: BankAccount(name, name) for name in ("ann", "bob")}
     assert list(doubts(["ann"], accounts)) == []
+
+
+def test_the_table_of_the_page_holds(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "bank.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"```csv\n(.*?)```", page, re.S)
+    path = tmp_path / "accounts.csv"
+    path.write_text(table, encoding="utf-8")
+    accounts = read_accounts(path)
+    assert len(accounts) == 3
+    require_payable(accounts, accounts, path, "")
 
 
 def test_the_account_that_pays():

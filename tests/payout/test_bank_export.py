@@ -1,6 +1,8 @@
 """From the book to the bank: ordered once, the same bytes again, and nothing ordered that cannot be paid."""
 
 import os
+import subprocess
+import sys
 from datetime import date, timedelta
 from decimal import Decimal
 
@@ -316,3 +318,17 @@ def test_mistakes_are_told(book, accounts, tmp_path, more, said):
     assert found.exit_code != 0
     assert said in str(found.exception)
     assert not book.accounts().batches
+
+
+def test_two_at_once_order_one_batch(book, accounts, tmp_path):
+    given = ["--accounts", accounts, "--from", "M", "--from-account", DEBTOR]
+    start = [sys.executable, "-c", "from datamarket_gym.cli import main; main()", "export", book.where]
+    outs = [tmp_path / f"{i}.xml" for i in range(3)]
+    started = [
+        subprocess.Popen([*start, *given, "--out", out], stdout=subprocess.DEVNULL) for out in outs
+    ]
+    assert [process.wait(timeout=120) for process in started] == [0, 0, 0]
+    assert len({out.read_bytes() for out in outs}) == 1
+    after = book.accounts()
+    assert len(after.batches) == 1
+    assert sum(after.outgoing.values()) == 1349
