@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from datetime import date, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -262,8 +262,9 @@ def test_the_day_of_payment(book, accounts, tmp_path):
     export_payments(book, accounts, MARKET, tmp_path / "b.xml", on=later)
     assert {t["on"] for t in read_message(tmp_path / "b.xml")[1]} == {later.isoformat()}
     assert {t["on"] for t in read_message(tmp_path / "a.xml")[1]} == {ordered.isoformat()}
+    export_payments(book, accounts, MARKET, tmp_path / "c.xml", on=ordered - timedelta(days=1))
     with pytest.raises(ParameterError, match="choose a day from"):
-        export_payments(book, accounts, MARKET, tmp_path / "c.xml", on=date(2020, 1, 1))
+        export_payments(book, accounts, MARKET, tmp_path / "d.xml", on=ordered - timedelta(days=2))
 
 
 def test_what_is_below_the_least_waits(book, accounts, tmp_path):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import filecmp
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from datamarket_gym.core.errors import ParameterError, require_choice
@@ -151,7 +151,9 @@ def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
 def _day(on: date | None, batch: Batch) -> date:
     """When the bank is to pay: the day that is asked for, or that on which the batch was ordered."""
     ordered = datetime.fromisoformat(batch.at).astimezone(UTC).date()
-    if on is not None and on < ordered:
+    if on is not None and on < ordered - timedelta(
+        days=1
+    ):  # it may still be yesterday where the bank is
         raise ParameterError(
             "on", on.isoformat(), f"choose a day from {ordered} on: the batch is of that day"
         )
