@@ -231,6 +231,9 @@ def test_another_file_is_never_written_over(book, accounts, tmp_path):
         export_payments(book, accounts, MARKET, out)
     assert out.read_text() == "May's payments"
     assert not book.accounts().batches
+    with pytest.raises(ParameterError, match="choose another place"):
+        export_payments(book, accounts, MARKET, out / "a.xml")
+    assert not book.accounts().batches
     with pytest.raises(ParameterError, match="is a folder"):
         export_payments(book, accounts, MARKET, tmp_path)
 

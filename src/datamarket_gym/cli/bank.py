@@ -39,13 +39,14 @@ def export_and_show(
     done = export_payments(
         book, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
     )
-    confirm = f"datamarket book sent {where} --batch {done.batch.id}"
+    place = where if "://" not in where else book.where  # an address may hold a password
+    confirm = f"datamarket book sent {place} --batch {done.batch.id}"
     if folder:
         after = book.accounts()
         write_receipt(folder, book, after)
         if wanted in done.batch.runs and after.runs[wanted].state == "approved":
             confirm = f"datamarket ledger paid {folder}"
-    _show(done, where, confirm, out)
+    _show(done, place, confirm, out)
 
 
 def _folder(where: str, run: str | None) -> Path | None:
@@ -70,7 +71,7 @@ def _run_id(accounts: Accounts, run: str) -> str:
     return found[0]
 
 
-def _show(done: BankExport, where: str, confirm: str, out: Path) -> None:
+def _show(done: BankExport, place: str, confirm: str, out: Path) -> None:
     console, order, batch = Console(), done.order, done.batch
     for doubt in done.doubts:
         console.print(f"Warning: {doubt}.", style="bold red", highlight=False, markup=False)
@@ -88,7 +89,7 @@ def _show(done: BankExport, where: str, confirm: str, out: Path) -> None:
     )
     _say(
         console,
-        f"When the bank has sent it: {confirm} --reference ...; if it will not: datamarket book cancel {where} "
+        f"When the bank has sent it: {confirm} --reference ...; if it will not: datamarket book cancel {place} "
         f"--batch {batch.id} --why ...",
     )
 

@@ -8,6 +8,7 @@ bytes.
 from __future__ import annotations
 
 import filecmp
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -74,8 +75,7 @@ def export_payments(
 ) -> BankExport:
     """Order what is payable and write it for a bank; see the module. CSV can do without accounts and debtor."""
     require_choice("format", form, FORMATS)
-    if out.is_dir():
-        raise ParameterError("out", str(out), "is a folder; name a file in it")
+    _require_writable(out)
     message = form == MESSAGE
     if message:
         if accounts is None or debtor is None:
@@ -84,7 +84,6 @@ def export_payments(
             )
         schema()  # before anything is ordered
     known = None if accounts is None else read_accounts(accounts)
-    out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as part, book.page() as page:
         code = _currency(page.accounts, currency, run)
         batch = order_on(page, run=run, currency=code, by=by)
@@ -109,6 +108,18 @@ def export_payments(
             )  # fmt: skip
     noted = [*doubts(batch.lines, payees), *_to_itself(order), *(_addresses(order) if message else ())]
     return BankExport(batch, again, order, noted, list(order.respelled()) if message else [])
+
+
+def _require_writable(out: Path) -> None:
+    """Refuse a place where no file can be, before anything is ordered."""
+    if out.is_dir():
+        raise ParameterError("out", str(out), "is a folder; name a file in it")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError("out", str(out), f"choose another place: {error}") from error
+    if not os.access(out.parent, os.W_OK):
+        raise ParameterError("out", str(out), "choose a folder that you may write to")
 
 
 def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: str) -> BookError:
@@ -151,12 +162,9 @@ def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
 def _day(on: date | None, batch: Batch) -> date:
     """When the bank is to pay: the day that is asked for, or that on which the batch was ordered."""
     ordered = datetime.fromisoformat(batch.at).astimezone(UTC).date()
-    if on is not None and on < ordered - timedelta(
-        days=1
-    ):  # it may still be yesterday where the bank is
-        raise ParameterError(
-            "on", on.isoformat(), f"choose a day from {ordered} on: the batch is of that day"
-        )
+    first = ordered - timedelta(days=1)  # it may still be yesterday where the bank is
+    if on is not None and on < first:
+        raise ParameterError("on", str(on), f"choose a day from {ordered} on: the batch is of that day")
     return on or ordered
 
 
