@@ -60,7 +60,9 @@ def _options(
 
 
 HEADINGS = {
-    "Pay, and defend what was paid": ("theta", "pay", "check", "explain", "verify", "ledger", "book", "audit"),
+    "Pay, and defend what was paid": (
+        "theta", "pay", "check", "explain", "verify", "ledger", "book", "export", "audit",
+    ),
     "Compare mechanisms under attack": ("demo", "list", "run", "suite", "results", "figures", "embed", "bench"),
 }  # fmt: skip
 _HEADING = {name: heading for heading, names in HEADINGS.items() for name in names}
