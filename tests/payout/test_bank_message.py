@@ -9,6 +9,7 @@ import pytest
 from bank_files import DEBTOR, iban, read_message
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from lxml import etree
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.bank import pain001
@@ -180,11 +181,13 @@ def test_a_message_that_is_not_valid_is_found(tmp_path):
 def test_the_schema_is_whole_and_says_where_it_is_from():
     folder = pain001.files("datamarket_gym.payout.bank")
     assert "iso20022.org" in (folder / "LICENSE").read_text("utf-8")
-    assert pain001.schema().target_namespace == pain001.NAMESPACE
+    said = (folder / f"{pain001.MESSAGE}.xsd").read_text("utf-8")
+    assert f'targetNamespace="{pain001.NAMESPACE}"' in said
+    assert not pain001.schema().validate(etree.fromstring(f'<Document xmlns="{pain001.NAMESPACE}"/>'))
 
 
 def test_what_is_missing_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "xmlschema", None)
+    monkeypatch.setitem(sys.modules, "lxml", None)
     pain001.schema.cache_clear()
     with pytest.raises(DataMarketError, match=r"pip install datamarket-gym\[bank\]"):
         pain001.schema()
