@@ -14,6 +14,7 @@ from datamarket_gym.core.files import claimed, remove_leftovers
 from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED, DrawRecord, RunRecord, require_draft
 from datamarket_gym.payout.book.store import Page
+from datamarket_gym.payout.settles import Settles
 
 
 @contextmanager
@@ -107,14 +108,17 @@ def mark_checked(folder: Path, detail: str, answers: str, by: str | None = None)
 
 
 def supersede(
-    folder: Path, by_run: str, place: Path, why: str, answers: str, by: str | None = None
+    folder: Path, by_run: str, place: Path, why: str, settles: Settles, by: str | None = None
 ) -> bool:
     """Another draft, in the folder ``place``, takes the place of this one; False where it did so before."""
     with _page_of(folder) as (page, record):
         if record.state == "superseded":
             return False
         require_draft(record, "superseded")
-        content = {"by_run": by_run, "place": str(place.resolve()), "detail": why, "outcomes": answers}
+        content = {
+            "by_run": by_run, "place": str(place.resolve()), "detail": why, "outcomes": settles.outcomes,
+            "forfeited": settles.forfeited, "unchecked": settles.carried,
+        }  # fmt: skip
         page.add("superseded", run=record.run, content=content, by=by)
     return True
 
