@@ -59,7 +59,7 @@ def open_dispute(
     hold_against: bool = False,
     by: str | None = None,
 ) -> Dispute:
-    """Enter that a payee of a run disputes it; ``hold`` keeps back its payments meanwhile, ``hold_against`` the other's."""
+    """Enter that a payee of a run disputes it; ``hold`` keeps its payments back, ``hold_against`` the other's."""
     about = _written("about", about)
     if hold_against and not against:
         raise ParameterError(
@@ -246,7 +246,7 @@ def _require_enough(accounts: Accounts, record: RunRecord, payee: str, amount: i
         text = Currency(record.currency).text
         raise DisputeError(
             f"run {record.run[:16]} paid {visible(payee)!r} {record.currency} {text(max(left, 0))}, corrections "
-            f"counted, so that {text(amount)} cannot be taken back; take less, or leave --from out and let the market pay"
+            f"counted, so that {text(amount)} cannot be taken back; take less, or let the market pay, without --from"
         )
 
 
