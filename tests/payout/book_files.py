@@ -28,7 +28,7 @@ class HandBook:
         add_approval(self.add, self.accounts, run)
 
     def send(self, run, payee, currency, amount, reference="transfer 1", batch="b1"):
-        self.add("batch", currency=currency, content={"batch": batch})
+        self.add("batch", currency=currency, content={"batch": batch, "runs": []})
         self.add("ordered", payee=payee, currency=currency, amount=amount, content={"batch": batch})
         said = {"batch": batch, "reference": reference}
         return self.add("sent", payee=payee, currency=currency, amount=amount, content=said)

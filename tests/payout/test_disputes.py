@@ -4,7 +4,7 @@ import pytest
 from book_files import add_approval, add_draft, file_book
 
 from datamarket_gym.core.errors import ParameterError, UnknownNameError
-from datamarket_gym.payout.book.batches import to_send
+from datamarket_gym.payout.book.batches import confirm, order, to_send
 from datamarket_gym.payout.book.disputes import (
     DisputeError,
     fitting,
@@ -254,11 +254,8 @@ def test_a_hold_that_was_released_by_hand_stays_released(book):
 
 
 def test_what_is_paid_cannot_be_held(book):
-    with book.page() as page:
-        page.add("batch", currency="EUR", content={"batch": "b"})
-        for who, amount in (("alice", 6000), ("bob", 4000)):
-            page.add("ordered", payee=who, currency="EUR", amount=amount, content={"batch": "b"})
-        page.add("paid", run=APPROVED, content={"reference": "t"})
+    confirm(book, order(book, run=APPROVED).id, "transfer 7")
+    assert book.accounts().runs[APPROVED].state == "paid"
     with pytest.raises(DisputeError, match="owed nothing that could be held"):
         open_dispute(book, APPROVED, "alice", "late", hold=True)
     open_dispute(book, APPROVED, "alice", "late")
