@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 from pathlib import Path
 
 import typer
@@ -34,7 +35,7 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
 _ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".csv": "csv"}
-_ACROSS = 110  # columns of a text file
+_ACROSS, _WIDE = 110, 100  # columns of a text file, and from which on tables are not split
 
 
 def write_statement(
@@ -55,9 +56,9 @@ def write_statement(
         if out is None:
             print_statement(statement, Console())
             return
-        console = Console(width=_ACROSS, record=True, quiet=True)
-        print_statement(statement, console)
-        text = console.export_text()
+        page = io.StringIO()
+        print_statement(statement, Console(file=page, width=_ACROSS))
+        text = page.getvalue()
     else:
         text = statement_html(statement) if form == "html" else statement_csv(statement)
     if out is None:
@@ -78,10 +79,11 @@ def print_statement(statement: AccountStatement, console: Console) -> None:
     for note in told(statement):
         say(note, "bold red")
     for account in statement.accounts:
-        console.print(_runs(account))
-        console.print(_lines(account))
+        console.print(_runs(account, console.width))
+        for table in _lines(account, console.width):
+            console.print(table)
     if statement.drafts:
-        console.print(_drafts(statement))
+        console.print(_drafts(statement, console.width))
     for dispute in statement.disputes:
         if dispute.open:
             say(f"Dispute {dispute.number} of {visible(dispute.payee)} is open.", "bold red")
@@ -97,7 +99,7 @@ def print_statement(statement: AccountStatement, console: Console) -> None:
     )  # fmt: skip
 
 
-def _runs(account: CurrencyAccount) -> Table:
+def _runs(account: CurrencyAccount, across: int) -> Table:
     text = Currency(account.currency).text
     carries = any(run.carried for run in account.runs)
     more = ("paid now", "to carried") if carries else ()
@@ -108,36 +110,55 @@ def _runs(account: CurrencyAccount) -> Table:
     )
     for row in map(run_row, account.runs):
         figures = [row["earned"], *([row["paid"], row["carried"]] if carries else [])]
-        table.add_row(escape(row["period"]), row["day"], row["run"], row["state"], *figures)
+        table.add_row(
+            escape(row["period"]), row["day"], _short(row["run"], across), row["state"], *figures
+        )
     return table
 
 
-def _lines(account: CurrencyAccount) -> Table:
+def _lines(account: CurrencyAccount, across: int) -> list[Table]:
+    """Every movement and where the money is after it: one table, or two where one is too wide."""
     text, places = Currency(account.currency).text, shown_places(account)
 
     def cells(owed: Owed) -> list[str]:
         return [plain(text(getattr(owed, name))) for name in places]
 
-    title = f"{account.currency}: every movement (without a sign: from one column to another)"
-    table = _table(title, "entry", "day", "what", "amount", *places.values())
-    table.add_row("", "", "before", "", *cells(account.opening), style="bold")
+    moved, after = ["entry", "day", "what", "amount"], list(places.values())
+    rows = [("", "", "before", "", *cells(account.opening))]
     for line in account.lines:
         what = f"{line.words} ({line.period})" if line.period else line.words
-        table.add_row(
-            str(line.entry.number), line.entry.at[:10], escape(what), amount_of(line, text), *cells(line.after)
-        )  # fmt: skip
-    table.add_row("", "", "after", "", *cells(account.closing), style="bold")
-    return table
+        began = (str(line.entry.number), line.entry.at[:10], what, amount_of(line, text))
+        rows.append((*began, *cells(line.after)))
+    rows.append(("", "", "after", "", *cells(account.closing)))
+    title = f"{account.currency}: every movement (without a sign: from one column to another)"
+    wide = across >= _WIDE
+    tables = [_table(title, *moved, *(after if wide else []))]
+    if not wide:
+        tables.append(_table(f"{account.currency}: where it is after each", "entry", "day", *after))
+    for row in rows:
+        style, named = ("", row[0]) if row[0] else ("bold", row[2])
+        if wide:
+            tables[0].add_row(*map(escape, row), style=style)
+            continue
+        if row[0]:
+            tables[0].add_row(*map(escape, row[:4]))
+        tables[1].add_row(named, row[1], *row[4:], style=style)
+    return tables
 
 
-def _drafts(statement: AccountStatement) -> Table:
+def _drafts(statement: AccountStatement, across: int) -> Table:
     table = _table(
         "Not approved yet: nothing is owed by a draft", "for", "entered on", "run", "state", "would earn"
     )  # fmt: skip
     for row in map(run_row, statement.drafts):
         earns = f"{row['currency']} {row['earned']}"
-        table.add_row(escape(row["period"]), row["day"], row["run"], row["state"], earns)
+        state = f"{row['state']}; {row['beside']}" if row["beside"] else row["state"]
+        table.add_row(escape(row["period"]), row["day"], _short(row["run"], across), state, earns)
     return table
+
+
+def _short(run: str, across: int) -> str:
+    return run if across >= _WIDE else run[:8]
 
 
 _WORDS = ("for", "approved on", "entered on", "run", "state", "entry", "day", "what")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from datamarket_gym.core.errors import ParameterError, UnknownNameError
@@ -76,6 +76,7 @@ class StatementRun:
     earned: int
     paid: int
     carried: int
+    overtaken: bool = False  # of a draft: a later run for the same period is approved
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,11 @@ def account_statement(
     _require_known(accounts, payee)
     runs = [record for record in accounts.runs.values() if _paid_to(record, payee)]
     approved = [_run(record, payee) for record in runs if record.state in APPROVED]
-    drafts = [_run(record, payee) for record in runs if record.state in ("draft", "checked")]
+    drafts = [
+        replace(_run(record, payee), overtaken=_overtaken(record, runs))
+        for record in runs
+        if record.state in ("draft", "checked")
+    ]
     within = [run for run in approved if _between(run.day, since, until)]
     own = [entry for entry in accounts.entries if entry.payee == payee]
     moves = [entry for entry in own if entry.kind in EFFECTS]
@@ -249,6 +254,15 @@ def _run(record: RunRecord, payee: str) -> StatementRun:
         line.entitled - before,
         line.paid,
         line.balance - before,
+    )
+
+
+def _overtaken(draft: RunRecord, runs: Iterable[RunRecord]) -> bool:
+    return bool(draft.period) and any(
+        run.state in APPROVED
+        and (run.period, run.currency) == (draft.period, draft.currency)
+        and run.history[0].number > draft.history[0].number
+        for run in runs
     )
 
 

@@ -25,7 +25,7 @@ STATES = {
 
 
 @dataclass(frozen=True)
-class StatementPage:
+class AccountPage:
     """All that the page shows, as plain values; texts are escaped by the template."""
 
     payee: str
@@ -43,12 +43,12 @@ class StatementPage:
 def statement_html(statement: AccountStatement) -> str:
     """The statement as a page."""
     style = template_text("payout.css") + template_text("account.css")
-    return filled("account.html.j2", statement_page(statement), style, [])
+    return filled("account.html.j2", account_page(statement), style, [])
 
 
-def statement_page(statement: AccountStatement) -> StatementPage:
+def account_page(statement: AccountStatement) -> AccountPage:
     """What the page shows."""
-    return StatementPage(
+    return AccountPage(
         payee=visible(statement.payee),
         days=days_of(statement),
         notes=told(statement),
@@ -90,16 +90,22 @@ def run_row(run: StatementRun) -> Row:
         "period": visible(run.period, 200),
         "run": run.run[:16],
         "state": STATES[run.state],
+        "beside": "another run for this period is approved" if run.overtaken else "",
         "currency": run.currency,
         "earned": plain(text(run.earned)),
-        "paid": text(run.paid),
+        "paid": plain(text(run.paid)),
         "carried": ("+" if run.carried > 0 else "") + plain(text(run.carried)),
     }
 
 
 def plain(text: str) -> str:
-    """An amount with the minus sign that a typographer sets."""
-    return text.replace("-", "\N{MINUS SIGN}")
+    """An amount for people: thousands set apart, and a minus sign that is one."""
+    whole, point, rest = text.partition(".")
+    return (
+        f"{int(whole):,}{point}{rest}".replace("-", "\N{MINUS SIGN}")
+        if whole != "-0"
+        else f"\N{MINUS SIGN}0.{rest}"
+    )
 
 
 def amount_of(line: StatementLine, text: Callable[[int], str]) -> str:
