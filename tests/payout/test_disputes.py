@@ -142,6 +142,7 @@ def test_a_dispute_goes_with_the_draft_that_supersedes(book):
     told = [event.words for event in account_statement(book.accounts(), "bob").events]
     assert len(told) == 1
     assert "A check was failed: EUR 40.00" in told[0]
+    assert account_statement(book.accounts(), "carol").events == ()  # it cost her nothing in this draft
     told = account_statement(book.accounts(), "alice").events
     assert [event.entry.kind for event in told] == ["dispute"]
 
