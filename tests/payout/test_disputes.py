@@ -83,6 +83,13 @@ def test_an_open_dispute_stands_before_the_approval_of_its_run_alone(book):
     require_answered([warning], ["disputes"])
     resolve_dispute(book, 1, "rejected", "u7 is bob's")
     assert open_disputes(book.accounts(), DRAFT) == []
+    open_dispute(book, DRAFT, "bob", "ten units of mine are missing")
+    resolve_dispute(book, 2, "upheld", "they are")
+    (warning,) = open_disputes(book.accounts(), DRAFT)  # the draft is wrong, and stays so
+    assert warning.items == ("dispute 2 of “bob” was upheld after this run was worked out",)
+    with book.page() as page:
+        add_draft(page.add, "e" * 64, "EUR", {"alice": (1, 0), "bob": (1, 0)}, period="July 2026")
+    assert open_disputes(book.accounts(), "e" * 64) == []
 
 
 def test_a_decision_that_is_newer_than_a_draft_stands_before_it(book):
@@ -321,6 +328,14 @@ def test_the_book_refuses_what_no_dispute_enters(book, kind, content, says):
         page.add(kind, run=APPROVED, payee="alice", content=content)
     with pytest.raises(BookError, match="no payee of run"), book.page() as page:
         page.add(kind, run=APPROVED, payee="dora", content=content)
+
+
+def test_a_decision_is_about_the_run_and_the_payee_of_its_dispute(book):
+    open_dispute(book, APPROVED, "alice", "first")
+    said = {"number": 1, "outcome": "upheld", "why": "x", "overrides": [], "corrections": []}
+    for run, payee in ((DRAFT, "alice"), (APPROVED, "bob")):
+        with pytest.raises(BookError, match="is not about run"), book.page() as page:
+            page.add("resolved", run=run, payee=payee, content=said)
 
 
 def test_approved_despite_a_dispute_and_corrected_later(book):

@@ -11,6 +11,7 @@ from payout_files import cents, units, validation, warned, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
+from datamarket_gym.payout.book.batches import order
 from datamarket_gym.payout.book.place import book_of, run_of
 
 
@@ -204,6 +205,16 @@ def test_the_list(market):
         "june-u60",
         code=2,
     )
+
+
+def test_what_is_at_the_bank_is_not_held(market):
+    order(book_of(market / "july"), run=run_of(market / "july").run)
+    told = typed("dispute", "open", market / "july", "--payee", "seller 3", "--about", "wait", "--hold")
+    assert "held until it is decided: seller 3" in told
+    assert "are ordered at the bank already" in told
+    told = typed("statement", market / "july", "--payee", "seller 3")
+    assert "Payments are held: dispute 3: wait" in told
+    assert "Dispute 3 of seller 3 is open" in told
 
 
 def test_revoked_it_stands_in_no_other_run(market):

@@ -23,6 +23,7 @@ from datamarket_gym.payout.book.disputing import (
 from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.store import Book
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
 _LONGEST = 300
@@ -50,6 +51,14 @@ def open_and_show(
     _say(f"dispute {dispute.number} is open")
     if dispute.holds:
         _say(f"held until it is decided: {', '.join(visible(name) for name in dispute.holds)}")
+    ordered = book.accounts().outgoing
+    for name in dispute.holds:
+        if on_its_way := ordered[name, record.currency]:
+            text = Currency(record.currency).text(on_its_way)
+            _say(
+                f"{record.currency} {text} to {visible(name)} are ordered at the bank already, and not held: stop them "
+                "there, then: datamarket book cancel"
+            )
     if record.state not in APPROVED:
         _say("the run is approved only by somebody who says --despite disputes")
     _say(
@@ -125,8 +134,6 @@ def units_of(run: Path) -> set[str]:
 
 def _follows(dispute: Dispute, book: Book) -> list[str]:
     """What follows from a dispute, in words."""
-    from datamarket_gym.payout.money import Currency
-
     decided = dispute.resolution
     if decided is None:
         return [f"held: {', '.join(visible(name) for name in dispute.holds)}"] if dispute.holds else []

@@ -174,7 +174,8 @@ class Accounts:
             raise BookError(f"{entry.payee!r} is no payee of run {entry.run[:16]}")
         for number in said.get("corrections", ()):
             named = self.entries[number - 1]
-            if (named.kind, named.content.get("dispute")) != ("correction", said["number"]):
+            about = (named.kind, named.run, named.content.get("dispute"))
+            if about != ("correction", entry.run, said["number"]):
                 raise BookError(f"entry {number} is no correction by dispute {said['number']}")
         self.disputes.after(entry)
         self.runs[entry.run] = run.after(entry)

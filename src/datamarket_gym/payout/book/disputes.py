@@ -75,8 +75,19 @@ class Dispute:
 
     @property
     def upheld_at(self) -> int:
-        """The entry since which later runs untie or tie something by it; 0 where they do not."""
-        return self.resolution.entry if self.resolution is not None and self.resolution.overrides else 0
+        """The number of the entry that upheld it; 0 where none did."""
+        decided = self.resolution
+        return decided.entry if decided is not None and decided.outcome == "upheld" else 0
+
+    @property
+    def revoked_at(self) -> int:
+        """The number of the entry that ended its effect on later runs; 0 where none did."""
+        return 0 if self.revoked is None else self.revoked.number
+
+    @property
+    def changes_runs(self) -> bool:
+        """Whether later runs untie or tie something by it, or did until it was revoked."""
+        return self.resolution is not None and bool(self.resolution.overrides)
 
     @property
     def hold_reason(self) -> str:
@@ -109,7 +120,7 @@ class Disputes:
                 tuple(content["holds"]), entry.by, entry.at, entry.number,
             )  # fmt: skip
         elif entry.kind == "resolved":
-            found = self.unresolved(content["number"])
+            found = self._of(entry, self.unresolved(content["number"]))
             overrides = tuple(Override.model_validate(each) for each in content["overrides"])
             decided = Resolution(
                 content["outcome"], content["why"], entry.by, entry.at, entry.number, overrides,
@@ -121,8 +132,15 @@ class Disputes:
                 raise DisputeError(f"a dispute that is {decided.outcome!r} has no effect")
             self.by_number[found.number] = replace(found, resolution=decided)
         elif entry.kind == "revoked":
-            found = self.standing(content["number"])
+            found = self._of(entry, self.standing(content["number"]))
             self.by_number[found.number] = replace(found, revoked=entry)
+
+    def _of(self, entry: BookEntry, dispute: Dispute) -> Dispute:
+        if (entry.run, entry.payee) != (dispute.run, dispute.payee):
+            raise DisputeError(
+                f"dispute {dispute.number} is not about run {entry.run[:16]} of {entry.payee!r}"
+            )
+        return dispute
 
     @property
     def next_number(self) -> int:
@@ -204,8 +222,8 @@ def open_disputes(accounts: Accounts, run: str) -> list[StandingWarning]:
     unheeded = [
         f"dispute {d.number} of “{visible(d.payee)}” was {word} after this run was worked out"
         for d in accounts.disputes.by_number.values()
-        for word, entry in (("upheld", d.upheld_at), ("revoked", d.revoked.number if d.revoked else 0))
-        if entry > since
+        for word, entry in (("upheld", d.upheld_at), ("revoked", d.revoked_at))
+        if entry > since and (d in concern or d.changes_runs)
     ]
     if not undecided and not unheeded:
         return []

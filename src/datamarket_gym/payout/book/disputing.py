@@ -220,7 +220,7 @@ def _corrected(
             amount=change,
             by=by,
             content={
-                "of": _corrects(page.accounts, record, who).number,
+                "of": _corrects(record, who).number,
                 "why": f"dispute {dispute.number}, upheld: {why} ({told[who]})",
                 "dispute": dispute.number,
             },
@@ -229,7 +229,7 @@ def _corrected(
     ]
 
 
-def _corrects(accounts: Accounts, record: RunRecord, payee: str) -> BookEntry:
+def _corrects(record: RunRecord, payee: str) -> BookEntry:
     """The payment of a run to a payee; where it pays them nothing, the entry by which it was approved."""
     own = [e for e in record.history if e.kind == "payment" and e.payee == payee]
     return (own or [e for e in record.history if e.kind == "approved"])[0]
