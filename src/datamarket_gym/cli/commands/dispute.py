@@ -20,7 +20,7 @@ Number = Annotated[int, typer.Option(help="The number of the dispute.", min=1)]
 Why = Annotated[str, typer.Option(help="The reason, for whoever asks later.")]
 
 
-class Outcome(StrEnum):
+class DisputeOutcome(StrEnum):
     """How a dispute ends."""
 
     upheld = "upheld"
@@ -55,7 +55,7 @@ def open_(
 def resolve(
     where: Where,
     number: Number,
-    outcome: Annotated[Outcome, typer.Option(help="What was decided.")],
+    outcome: Annotated[DisputeOutcome, typer.Option(help="What was decided.")],
     why: Why,
     correction: Annotated[
         str, typer.Option(metavar="AMOUNT", help="Owe the payee so much more, in the run's currency.")
