@@ -96,7 +96,9 @@ def test_a_decision_that_is_newer_than_a_draft_stands_before_it(book):
     open_dispute(book, APPROVED, "alice", "u7 is mine", units=["u7"])
     resolve_dispute(book, 1, "upheld", "so", Effects(separate_units=("u7",)))
     (warning,) = open_disputes(book.accounts(), DRAFT)
-    assert warning.items == ("dispute 1 of “alice” was upheld after this run was worked out",)
+    assert warning.items == (
+        "dispute 1 of “alice” was upheld after this run was worked out (split of u7)",
+    )
     with book.page() as page:
         plain = [o.model_dump(mode="json") for o in standing_overrides(page.accounts)]
         add_draft(page.add, "e" * 64, "EUR", {"alice": (1, 0)}, period="July 2026", standing=plain)
@@ -104,6 +106,7 @@ def test_a_decision_that_is_newer_than_a_draft_stands_before_it(book):
     revoke_dispute(book, 1, "wrong")
     (warning,) = open_disputes(book.accounts(), "e" * 64)
     assert "was revoked after" in warning.items[0]
+    assert open_disputes(book.accounts(), DRAFT) == []  # it never had the override, and is right again
     with pytest.raises(BookError, match="does not stand there"), book.page() as page:
         add_draft(page.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=plain)
 
@@ -137,6 +140,16 @@ def test_paying_again_is_no_way_around_a_dispute(book):
     assert all(open_disputes(accounts, run * 64) == [] for run in "f98a")
     with pytest.raises(DisputeError, match="another has taken its place"):
         open_dispute(book, "f" * 64, "alice", "late")
+
+
+def test_drafts_that_supersede_each_other_end(book):
+    open_dispute(book, DRAFT, "alice", "u7 is mine")
+    with book.page() as page:
+        add_draft(page.add, "e" * 64, "EUR", {"alice": (1, 0)})
+        for run, other in ((DRAFT, "e" * 64), ("e" * 64, DRAFT)):
+            said = {"by_run": other, "place": "x", "forfeited": [], "unchecked": []}
+            page.add("superseded", run=run, content=said)
+    assert open_disputes(book.accounts(), APPROVED) == []
 
 
 def test_a_dispute_goes_with_the_draft_that_supersedes(book):

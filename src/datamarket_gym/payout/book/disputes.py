@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.book.entry import BookEntry, BookError
-from datamarket_gym.payout.book.run_record import APPROVED
+from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.warnings import StandingWarning
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datamarket_gym.payout.book.accounts import Accounts
 
 OUTCOMES = ("upheld", "rejected", "withdrawn")
-_SHORT = 200  # characters of what people wrote, in a line
+_SHORT, _FEW = 200, 3  # characters of what people wrote, and names, in a line
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,6 @@ class Dispute:
         """The number of the entry that upheld it; 0 where none did."""
         decided = self.resolution
         return decided.entry if decided is not None and decided.outcome == "upheld" else 0
-
-    @property
-    def revoked_at(self) -> int:
-        """The number of the entry that ended its effect on later runs; 0 where none did."""
-        return 0 if self.revoked is None else self.revoked.number
 
     @property
     def changes_runs(self) -> bool:
@@ -218,12 +213,10 @@ def open_disputes(accounts: Accounts, run: str) -> list[StandingWarning]:
         for d in concern
         if d.open
     ]
-    since = accounts.runs[run].history[0].number
     unheeded = [
-        f"dispute {d.number} of “{visible(d.payee)}” was {word} after this run was worked out"
+        f"dispute {d.number} of “{visible(d.payee)}” was {word} after this run was worked out{_effect(d)}"
         for d in accounts.disputes.by_number.values()
-        for word, entry in (("upheld", d.upheld_at), ("revoked", d.revoked_at))
-        if entry > since and (d in concern or d.changes_runs)
+        if (word := _unheeded(accounts.runs[run], d, concerned=d in concern))
     ]
     if not undecided and not unheeded:
         return []
@@ -235,8 +228,9 @@ def open_disputes(accounts: Accounts, run: str) -> list[StandingWarning]:
             "disputes",
             " and ".join(told),
             "Look into what is open, then: datamarket dispute resolve RUN/ --number N --outcome upheld, rejected or "
-            "withdrawn --why TEXT. Where a payee is right, and where a decision about units or names is newer than the "
-            "run, pay again: the new run heeds what was decided.",
+            "withdrawn --why TEXT. Where a payee is right, and where a decision is newer than the run, pay again, into "
+            "another folder: the new run heeds it. Only a decision about units or names that the run does not have "
+            "changes nothing in it.",
             [*undecided, *unheeded],
         )
     ]
@@ -249,14 +243,34 @@ def _concerns(accounts: Accounts, dispute: Dispute, run: str) -> bool:
     same currency: paying again is no way around a dispute.
     """
     about, this = accounts.runs[dispute.run], accounts.runs[run]
-    while about.run != run and about.superseded and about.superseded[0] in accounts.runs:
-        about = accounts.runs[about.superseded[0]]
+    for _ in accounts.runs:  # no chain is longer
+        if about.run != run and about.superseded and about.superseded[0] in accounts.runs:
+            about = accounts.runs[about.superseded[0]]
     if about.run == run:
         return True
     later = this.history[0].number > about.history[0].number
     same = about.period and (about.period, about.currency) == (this.period, this.currency)
     theirs = any(line.identity == dispute.payee for line in this.lines)
     return bool(later and same and about.state not in APPROVED and theirs)
+
+
+def _unheeded(run: RunRecord, dispute: Dispute, *, concerned: bool) -> str:
+    """What was decided since a run was worked out, and is not in it: ``upheld``, ``revoked``, or nothing."""
+    taken = dispute.number in {override["dispute"] for override in run.standing}
+    if dispute.revoked is not None:
+        return "revoked" if taken else ""
+    newer = dispute.upheld_at > run.history[0].number
+    return "upheld" if newer and (concerned or dispute.changes_runs) else ""
+
+
+def _effect(dispute: Dispute) -> str:
+    decided = dispute.resolution.overrides if dispute.resolution is not None else ()
+    told = [
+        f"{o.action} of {', '.join(visible(name) for name in (o.units or o.identities)[:_FEW])}"
+        + ("" if len(o.units or o.identities) <= _FEW else " and more")
+        for o in decided
+    ]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _which(dispute: Dispute, run: str) -> str:
@@ -301,7 +315,7 @@ def fitting(
         names: list[str] = getattr(each, kind)
         present = [name for name in names if name in there[kind]]
         if missing := [name for name in names if name not in there[kind]]:
-            few, more = ", ".join(visible(name) for name in missing[:3]), len(missing) - 3
+            few, more = ", ".join(visible(name) for name in missing[:_FEW]), len(missing) - _FEW
             told.append(
                 f"dispute {each.dispute}: the {each.action} of {kind} leaves out {few}"
                 + (f" and {more:,} more" if more > 0 else "")
