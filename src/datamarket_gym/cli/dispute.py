@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.padding import Padding
+from rich.text import Text
 
 from datamarket_gym.cli.book import book_at
 from datamarket_gym.core.errors import RunError
@@ -20,6 +19,7 @@ from datamarket_gym.payout.book.disputing import (
     resolve_dispute,
     revoke_dispute,
 )
+from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.store import Book
@@ -77,7 +77,7 @@ def resolve_and_show(
     dispute = resolve_dispute(book, number, outcome, why, effects, units=units, by=by)
     _noted(book, folder)
     _say(f"dispute {number} is {dispute.state}")
-    for line in _follows(dispute, book):
+    for line in _follows(dispute, book.read()):
         _say(line)
 
 
@@ -97,23 +97,25 @@ def show_disputes(where: str, only_open: bool) -> None:
     if not found:
         _say("no dispute is open" if only_open else "there are no disputes")
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for head in ("no.", "day", "run", "payee", "about", "state", "what follows"):
-        table.add_column(head, overflow="fold")
+    console = Console()
     for each in found:
-        against = f", against {visible(each.against)}" if each.against else ""
-        units = f" ({', '.join(visible(unit) for unit in each.units)})" if each.units else ""
-        cells = (
-            str(each.number),
-            each.at[:10],
-            each.run[:16],
-            visible(each.payee) + against,
-            visible(each.about, _LONGEST) + units,
-            each.state + (f": {visible(each.resolution.why, _LONGEST)}" if each.resolution else ""),
-            "; ".join(_follows(each, book)),
+        against = f" against {visible(each.against)}" if each.against else ""
+        console.print(
+            f"Dispute {each.number}: {each.state}", style="bold", highlight=False, markup=False
         )
-        table.add_row(*(escape(cell) for cell in cells))
-    Console().print(table)
+        lines = [
+            f"{visible(each.payee)}{against}, run {each.run[:16]}, {each.at[:10]}",
+            visible(each.about, _LONGEST),
+        ]
+        if each.units:
+            lines.append(f"units: {', '.join(visible(unit) for unit in each.units)}")
+        if each.resolution is not None:
+            decided = each.resolution
+            lines.append(
+                f"{decided.outcome} by {visible(decided.by)}, {decided.at[:10]}: {visible(decided.why, _LONGEST)}"
+            )
+        for line in [*lines, *_follows(each, accounts.entries)]:
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
 
 
 def units_of(run: Path) -> set[str]:
@@ -132,12 +134,11 @@ def units_of(run: Path) -> set[str]:
         ) from error
 
 
-def _follows(dispute: Dispute, book: Book) -> list[str]:
+def _follows(dispute: Dispute, entries: Sequence[BookEntry]) -> list[str]:
     """What follows from a dispute, in words."""
     decided = dispute.resolution
     if decided is None:
         return [f"held: {', '.join(visible(name) for name in dispute.holds)}"] if dispute.holds else []
-    entries = book.read()
     lines = []
     for number in decided.corrections:
         entry = entries[number - 1]
