@@ -175,7 +175,8 @@ def test_text_and_pages(market, tmp_path):
 def test_the_list(market):
     told = typed("dispute", "list", market / "book.sqlite")
     for words in (
-        "upheld: she has the original",
+        "upheld by R. Okafor",
+        "she has the original",
         "correction of EUR 1.23 to seller 1",
         "split units june-u60",
     ):
