@@ -325,9 +325,9 @@ def _forfeit(accounts: Accounts, entry: BookEntry, payee: str) -> str:
     if not paid:  # of no concern to them, or lost in a draft before this one
         return ""
     amount = f"{record.currency} {Currency(record.currency).text(paid)} of the draft {entry.run[:16]}"
-    if payee in entry.content["forfeited"]:
+    if payee in entry.content.get("forfeited", ()):
         return f"A check was failed: {amount} are forfeit, and units that were found not to be genuine are taken out"
-    if payee in entry.content["unchecked"]:
+    if payee in entry.content.get("unchecked", ()):
         return f"Not checked, and so not paid: {amount} are less than checks cost; the units can be handed in again"
     return ""
 
