@@ -100,6 +100,12 @@ class FutureTimesWarning(MarketWarning):
     what = "units are dated in the future"
 
 
+class LeftOutWarning(MarketWarning):
+    """What disputes decided names units or identities that a run does not have, and is left out; says which."""
+
+    what = "decisions of disputes are left out"
+
+
 class LeakedRowsWarning(MarketWarning):
     """Units equal validation rows, or nearly, and were set aside; says which, and what to do."""
 

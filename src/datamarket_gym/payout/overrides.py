@@ -29,7 +29,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError
@@ -50,6 +58,7 @@ class Override(BaseModel):
     reason: str = Field(min_length=1)
     by: str = Field(min_length=1)
     date: datetime.date
+    dispute: int | None = None  # by whose outcome it stands in every run, until it is revoked
 
     @model_validator(mode="after")
     def _one_kind(self) -> Override:
@@ -58,6 +67,12 @@ class Override(BaseModel):
         if self.action == "join" and len(set(self.units or self.identities)) < 2:
             raise ValueError("a join needs two different names")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Runs are known by a hash of their overrides: those of a file are written as before there were disputes."""
+        data: dict[str, Any] = plain(self)
+        return data if self.dispute is not None else {k: v for k, v in data.items() if k != "dispute"}
 
     def without(self, units: frozenset[str]) -> Override:
         """The override without units that play no part."""
@@ -81,6 +96,10 @@ def read_overrides(path: Path | None) -> list[Override]:
     for action in ("split", "join"):
         entries = data.get(action, [])
         for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
+            if isinstance(entry, dict) and "dispute" in entry:
+                raise DataMarketError(
+                    f"{str(path)!r}, {action} {number}: dispute: what disputes decide stands in the book; leave it out"
+                )
             try:
                 out.append(Override.model_validate({"action": action, **entry}))
             except (ValidationError, TypeError) as error:
@@ -105,7 +124,7 @@ def overridden(
         other = _without(edges.where(~descent), apart, len(ids))
         edges = edges.where(descent)
         if rank is not None and len(edges):
-            edges = _undescended(edges, apart, rank, ids)
+            edges = _undescended(edges, apart, rank, ids, standing=each.dispute is not None)
         edges = Edges.concat([edges, other])
     joined = [edges]
     for each in (o for o in overrides if o.action == "join"):
@@ -115,14 +134,18 @@ def overridden(
     return Edges.concat(joined)
 
 
-def _undescended(edges: Edges, apart: Codes, rank: Codes, ids: Sequence[str]) -> Edges:
-    """Ties by descent without those of the listed units to what they descend from; twins descend from each other."""
+def _undescended(edges: Edges, apart: Codes, rank: Codes, ids: Sequence[str], standing: bool) -> Edges:
+    """Ties by descent without those of the listed units to what they descend from; twins descend from each other.
+
+    A split that unties nothing is a slip of whoever wrote it for this run; one that stands for all runs meets some
+    in which what its unit was taken for a copy of is not there.
+    """
     later, earlier = rank[edges.left] >= rank[edges.right], rank[edges.left] <= rank[edges.right]
     cut = (later & np.isin(edges.left, apart)) | (earlier & np.isin(edges.right, apart))
     untied = np.isin(apart, np.concatenate([edges.left[cut], edges.right[cut]]))
     for unit in apart[~untied].tolist():
         below = np.concatenate([edges.right[edges.left == unit], edges.left[edges.right == unit]])
-        if len(below):
+        if len(below) and not standing:
             raise DataMarketError(
                 f"an override splits {ids[unit]!r}, which descends from no other unit, so nothing would be untied; "
                 f"name what descends from it instead, such as {ids[below[0]]!r}"

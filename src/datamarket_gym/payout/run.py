@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
-from datamarket_gym.core.errors import DataMarketError, FutureTimesWarning
+from datamarket_gym.core.errors import DataMarketError, FutureTimesWarning, LeftOutWarning
 from datamarket_gym.core.files import claimed, sha256
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import open_run
@@ -58,6 +58,8 @@ def pay(
     progress.stage("reading and checking the inputs")
     payday = Payday.read(places, spec, settles, taken)
     _check_times(payday)
+    if payday.left_out:
+        warnings.warn(LeftOutWarning("disputes", f"{'; '.join(payday.left_out)}."), stacklevel=2)
     _check_book(accounts, payday.run, out)
     manifest = work_out(payday, out, progress)
     progress.stage("entering the run into the book")

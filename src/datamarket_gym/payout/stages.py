@@ -20,6 +20,7 @@ from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.learners.oracle import require_learnable
+from datamarket_gym.payout.book.disputes import fitting
 from datamarket_gym.payout.book.runs import Taken
 from datamarket_gym.payout.evidence import known_ties, payees
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
@@ -73,6 +74,9 @@ class Payday:
     edge_table: Path | None
     run: str
     settles: Settles | None = None
+    left_out: tuple[
+        str, ...
+    ] = ()  # what disputes decided of units and identities that are not in the run
 
     @classmethod
     def read(
@@ -83,7 +87,7 @@ class Payday:
         ``taken`` is what the book brings: balances, and overrides by which disputes were resolved.
         """
         taken = taken or Taken()
-        overrides = [*read_overrides(places.overrides), *taken.overrides]
+        own = read_overrides(places.overrides)
         edge_table = None if spec.linkage.edges is None else Path(spec.linkage.edges)
         more = {"edges": edge_table, "overrides": places.overrides}
         inputs = read_inputs(
@@ -95,8 +99,10 @@ class Payday:
         )
         if settles is not None:
             inputs = inputs.without_units({found.unit for found in settles.found})
+        standing, left_out = fitting(taken.overrides, inputs.ids, inputs.identities)
+        overrides, taken = [*own, *standing], replace(taken, overrides=standing)
         run = run_id(spec, inputs.files, overrides, taken.opening, settles)
-        return cls(spec, inputs, overrides, taken, edge_table, run, settles)
+        return cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
 
     def with_names(self, names: dict[str, str]) -> Payday:
         """The same run of files that had these names: a file is what it holds, whatever it is called now."""

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from datamarket_gym.payout.book.disputes import Disputes
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.rules import Rules
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord, entered
@@ -76,6 +77,7 @@ class Accounts:
     )  # kind, currency
     holds: dict[str, str] = field(default_factory=dict)
     batches: dict[str, Batch] = field(default_factory=dict)
+    disputes: Disputes = field(default_factory=Disputes)
     rules: Rules = field(default_factory=Rules)
     entries: list[BookEntry] = field(default_factory=list)
     _due: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)  # run: kind, payee
@@ -151,7 +153,8 @@ class Accounts:
     def _drafted(self, entry: BookEntry) -> None:
         if entry.run in self.runs:
             raise BookError(f"run {entry.run[:16]} is in the book already")
-        self.runs[entry.run] = entered(entry)
+        self.runs[entry.run] = record = entered(entry)
+        self.disputes.require_standing(record.standing)
 
     def _ruled(self, entry: BookEntry) -> None:
         self.rules = self.rules.after(entry)
@@ -163,6 +166,19 @@ class Accounts:
         if entry.payee not in self.holds:
             raise BookError(f"{entry.payee!r} is not held")
         del self.holds[entry.payee]
+
+    def _disputed(self, entry: BookEntry) -> None:
+        """A dispute of a run's payee is opened, decided, or what was decided ends."""
+        run, said = self.required(entry.run), entry.content
+        if entry.payee not in (line.identity for line in run.lines):
+            raise BookError(f"{entry.payee!r} is no payee of run {entry.run[:16]}")
+        for number in said.get("corrections", ()):
+            named = self.entries[number - 1]
+            about = (named.kind, named.run, named.content.get("dispute"))
+            if about != ("correction", entry.run, said["number"]):
+                raise BookError(f"entry {number} is no correction by dispute {said['number']}")
+        self.disputes.after(entry)
+        self.runs[entry.run] = run.after(entry)
 
     def _batched(self, entry: BookEntry) -> None:
         name = str(entry.content["batch"])
@@ -322,4 +338,7 @@ _OTHERS: dict[str, Callable[[Accounts, BookEntry], None]] = {
     "hold": Accounts._held,
     "release": Accounts._released,
     "batch": Accounts._batched,
+    "dispute": Accounts._disputed,
+    "resolved": Accounts._disputed,
+    "revoked": Accounts._disputed,
 }

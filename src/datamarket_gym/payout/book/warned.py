@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.disputes import open_disputes
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.warnings import StandingWarning
@@ -10,7 +11,11 @@ from datamarket_gym.payout.warnings import StandingWarning
 
 def book_warnings(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
     """Warnings that stand before the approval of a run, from what is in the book now."""
-    return [*_same_submissions(accounts, record), *_left_behind(accounts, record)]
+    return [
+        *_same_submissions(accounts, record),
+        *_left_behind(accounts, record),
+        *open_disputes(accounts, record.run),
+    ]
 
 
 def _same_submissions(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:

@@ -14,6 +14,10 @@ def detail_of(entry: BookEntry) -> str:
         return f"{said['new']} new; outcomes {said['outcomes']}"
     if entry.kind == "despite":
         return f"{said['warning']}: {said['title']}"
+    if entry.kind == "dispute":
+        return f"dispute {said['number']}: {said['about']}"
+    if entry.kind in ("resolved", "revoked"):
+        return f"dispute {said['number']} {said.get('outcome', entry.kind)}: {said['why']}"
     if entry.kind == "superseded":
         return f"{said['detail']}; by run {said['by_run']}"
     found = [

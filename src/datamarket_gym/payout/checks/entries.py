@@ -5,7 +5,7 @@ was answered; and whether everybody passed, or another draft took the place of t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -107,14 +107,28 @@ def mark_checked(folder: Path, detail: str, answers: str, by: str | None = None)
 
 
 def supersede(
-    folder: Path, by_run: str, place: Path, why: str, answers: str, by: str | None = None
+    folder: Path,
+    by_run: str,
+    place: Path,
+    why: str,
+    answers: str,
+    by: str | None = None,
+    *,
+    forfeited: Sequence[str] = (),
+    unchecked: Sequence[str] = (),
 ) -> bool:
-    """Another draft, in the folder ``place``, takes the place of this one; False where it did so before."""
+    """Another draft, in the folder ``place``, takes the place of this one; False where it did so before.
+
+    ``forfeited`` are the identities that failed, ``unchecked`` those that would earn less than their checks cost.
+    """
     with _page_of(folder) as (page, record):
         if record.state == "superseded":
             return False
         require_draft(record, "superseded")
-        content = {"by_run": by_run, "place": str(place.resolve()), "detail": why, "outcomes": answers}
+        content = {
+            "by_run": by_run, "place": str(place.resolve()), "detail": why, "outcomes": answers,
+            "forfeited": list(forfeited), "unchecked": list(unchecked),
+        }  # fmt: skip
         page.add("superseded", run=record.run, content=content, by=by)
     return True
 

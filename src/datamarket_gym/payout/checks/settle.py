@@ -92,12 +92,17 @@ def settle(
         new = pay(replace(places_of(run), settles=run), spec, out, progress, settles, book_of(run).where)
         write_before(out, before)
         write_carried(out)
-        entries.supersede(run, new["run"], out, _who(failed, plan.carried), _digest(run), by)
-        if not failed:  # units of a payee earn in the same proportions, so every draw stands
+        entries.supersede(
+            run, new["run"], out, _who(failed, plan.carried), settles.outcomes, by,
+            forfeited=settles.forfeited, unchecked=settles.carried,
+        )  # fmt: skip
+        # Units of a payee earn in the same proportions, so every draw stands, unless a dispute was decided meanwhile.
+        stand = not failed and new["standing_overrides"] == manifest["standing_overrides"]
+        if stand:
             write_text(out / CERTIFICATE, settled_certificate(out))
             said = f"all payees passed the checks of run {settles.run}"
             entries.mark_checked(out, said, "", by)
-        return SettledChecks(failed, found, plan.carried, out, not failed)
+        return SettledChecks(failed, found, plan.carried, out, stand)
 
 
 def found_units(

@@ -1,0 +1,301 @@
+"""Opening disputes, deciding them, and ending what was decided: each is one page of the book, whole or not at all."""
+
+from __future__ import annotations
+
+import datetime
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pydantic import ValidationError
+
+from datamarket_gym.core.errors import ParameterError, UnknownNameError, require_choice
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.disputes import OUTCOMES, Dispute, DisputeError, override_of
+from datamarket_gym.payout.book.entry import BookEntry
+from datamarket_gym.payout.book.run_record import APPROVED, RunRecord, named
+from datamarket_gym.payout.book.store import Book, Page, user
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.overrides import Override
+
+_NAMED = 10  # names in an error
+_LONGEST = 4000  # characters of a text
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What an upheld dispute brings about: money, and what later runs tie and untie."""
+
+    correction: str = ""  # an amount in the run's currency, added to what the payee is owed
+    taken_from: str = ""  # the payee who is owed so much less; the market pays it, if empty
+    separate_units: tuple[str, ...] = ()
+    separate_payees: tuple[str, ...] = ()
+    join_units: tuple[str, ...] = ()
+    join_payees: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        """(action, kind, names) of each override that is asked for."""
+        asked = (
+            ("split", "units", self.separate_units),
+            ("split", "identities", self.separate_payees),
+            ("join", "units", self.join_units),
+            ("join", "identities", self.join_payees),
+        )
+        return [each for each in asked if each[2]]
+
+
+def open_dispute(
+    book: Book,
+    run: str,
+    payee: str,
+    about: str,
+    *,
+    units: Sequence[str] = (),
+    against: str = "",
+    hold: bool = False,
+    hold_against: bool = False,
+    by: str | None = None,
+) -> Dispute:
+    """Enter that a payee of a run disputes it; ``hold`` keeps its payments back, ``hold_against`` the other's."""
+    about = _written("about", about)
+    if hold_against and not against:
+        raise ParameterError(
+            "hold-against", hold_against, "say whose payments are meant: --against NAME"
+        )
+    with book.page() as page:
+        record = page.accounts.required(run)
+        for name in (payee, *([against] if against else [])):
+            _require_payee(record, name)
+        if against == payee:
+            raise ParameterError(
+                "against", against, "that is the payee itself; name somebody else, or nobody"
+            )
+        if record.state == "superseded":
+            raise DisputeError(
+                f"run {run[:16]} pays nobody, for another has taken its place; open the dispute on that one"
+            )
+        held = [name for name, wanted in ((payee, hold), (against, hold_against)) if wanted]
+        for name in held:
+            if record.state == "paid" and not page.accounts.payable[name, record.currency]:
+                raise DisputeError(
+                    f"run {run[:16]} is paid, and {visible(name)!r} is owed nothing that could be held; open the "
+                    "dispute without a hold: if it is upheld, a correction can be entered"
+                )
+        number = page.accounts.disputes.next_number
+        page.add(
+            "dispute",
+            run=run,
+            payee=payee,
+            by=by,
+            content={
+                "number": number, "about": about, "units": list(dict.fromkeys(units)), "against": against,
+                "holds": held,
+            },
+        )  # fmt: skip
+        dispute = page.accounts.disputes.numbered(number)
+        for name in held:
+            if name not in page.accounts.holds:  # else they are held for another reason, which goes on
+                _hold(page, name, dispute, by)
+    return dispute
+
+
+def resolve_dispute(
+    book: Book,
+    number: int,
+    outcome: str,
+    why: str,
+    effects: Effects | None = None,
+    *,
+    units: Collection[str] | None = None,
+    by: str | None = None,
+) -> Dispute:
+    """Decide a dispute, with all that follows from it; holds for it end.
+
+    ``units`` are those of the run, by which names of units are checked; None where its folder is not at hand.
+    """
+    require_choice("outcome", outcome, OUTCOMES)
+    why = _written("why", why)
+    effects = effects or Effects()
+    if outcome != "upheld" and effects != Effects():
+        raise DisputeError(
+            f"a dispute that is {outcome} has no effect; leave corrections and overrides out"
+        )
+    if effects.taken_from and not effects.correction:
+        raise ParameterError("from", effects.taken_from, "say how much is taken: --correction AMOUNT")
+    with book.page() as page:
+        dispute = page.accounts.disputes.unresolved(number)
+        record = page.accounts.required(dispute.run)
+        overrides = _overrides(page.accounts, dispute, effects, why, by or user(), units)
+        corrections = _corrected(page, dispute, record, effects, why, by) if effects.correction else []
+        page.add(
+            "resolved",
+            run=dispute.run,
+            payee=dispute.payee,
+            by=by,
+            content={
+                "number": number, "outcome": outcome, "why": why,
+                "overrides": [each.model_dump(mode="json") for each in overrides], "corrections": corrections,
+            },
+        )  # fmt: skip
+        for name in dispute.holds:
+            _release(page, name, dispute, by)
+        return page.accounts.disputes.numbered(number)
+
+
+def revoke_dispute(book: Book, number: int, why: str, *, by: str | None = None) -> Dispute:
+    """End what an upheld dispute unties and ties in later runs; corrections stay."""
+    why = _written("why", why)
+    with book.page() as page:
+        dispute = page.accounts.disputes.standing(number)
+        page.add(
+            "revoked",
+            run=dispute.run,
+            payee=dispute.payee,
+            by=by,
+            content={"number": number, "why": why},
+        )
+        return page.accounts.disputes.numbered(number)
+
+
+def _overrides(
+    accounts: Accounts,
+    dispute: Dispute,
+    effects: Effects,
+    why: str,
+    by: str,
+    units: Collection[str] | None,
+) -> list[Override]:
+    day = datetime.datetime.now(datetime.UTC).date()
+    known = {line.identity for record in accounts.runs.values() for line in record.lines}
+    made = []
+    for action, kind, names in effects.named:
+        if kind == "identities":
+            require_among("payee", names, known)
+        elif units is not None:
+            require_among("unit", names, units)
+        elif strange := [name for name in names if name not in dispute.units]:
+            raise DisputeError(
+                f"dispute {dispute.number} does not name the unit {visible(strange[0])!r}; give the folder of the run "
+                "instead of the book, so that it can be looked up"
+            )
+        try:
+            made.append(override_of(dispute, action, kind, names, why, by, day))
+        except ValidationError as error:
+            raise ParameterError(
+                {"split": "separate", "join": "join"}[action], list(names), error.errors()[0]["msg"]
+            ) from error
+    return made
+
+
+def _corrected(
+    page: Page, dispute: Dispute, record: RunRecord, effects: Effects, why: str, by: str | None
+) -> list[int]:
+    """Enter the correction and, where somebody else pays for it, its opposite; the numbers of the entries."""
+    if record.state not in APPROVED:
+        raise DisputeError(
+            f"run {record.run[:16]} is {named(record.state)}: nothing of it was paid that could be corrected. Uphold "
+            "the dispute without --correction (with --separate or --join, if that is what was wrong), and pay again"
+        )
+    amount = Currency(record.currency).minor(effects.correction)
+    changes = [(dispute.payee, amount)]
+    if effects.taken_from:
+        _require_payee(record, effects.taken_from)
+        if effects.taken_from == dispute.payee:
+            raise ParameterError(
+                "from", effects.taken_from, "that is whom the correction is for; name somebody else"
+            )
+        _require_enough(page.accounts, record, effects.taken_from, amount)
+        changes.append((effects.taken_from, -amount))
+    whence = f"taken from {effects.taken_from}" if effects.taken_from else "paid by the market"
+    told = {dispute.payee: whence, effects.taken_from: f"given to {dispute.payee}"}
+    return [
+        page.add(
+            "correction",
+            run=record.run,
+            payee=who,
+            currency=record.currency,
+            amount=change,
+            by=by,
+            content={
+                "of": _corrects(record, who).number,
+                "why": f"dispute {dispute.number}, upheld: {why} ({told[who]})",
+                "dispute": dispute.number,
+            },
+        ).number
+        for who, change in changes
+    ]
+
+
+def _corrects(record: RunRecord, payee: str) -> BookEntry:
+    """The payment of a run to a payee; where it pays them nothing, the entry by which it was approved."""
+    own = [e for e in record.history if e.kind == "payment" and e.payee == payee]
+    return (own or [e for e in record.history if e.kind == "approved"])[0]
+
+
+def _require_enough(accounts: Accounts, record: RunRecord, payee: str, amount: int) -> None:
+    """Refuse to take more from somebody than the run, with its corrections, has left them."""
+    left = sum(
+        entry.amount
+        for entry in accounts.entries
+        if entry.kind in ("payment", "correction") and (entry.run, entry.payee) == (record.run, payee)
+    )
+    if amount > left:
+        text = Currency(record.currency).text
+        raise DisputeError(
+            f"run {record.run[:16]} paid {visible(payee)!r} {record.currency} {text(max(left, 0))}, corrections "
+            f"counted, so that {text(amount)} cannot be taken back; take less, or let the market pay, without --from"
+        )
+
+
+def _hold(page: Page, payee: str, dispute: Dispute, by: str | None) -> None:
+    page.add(
+        "hold",
+        run=dispute.run,
+        payee=payee,
+        by=by,
+        content={"why": dispute.hold_reason, "dispute": dispute.number},
+    )
+
+
+def _release(page: Page, payee: str, dispute: Dispute, by: str | None) -> None:
+    """End the hold of a dispute, unless it was ended or replaced by hand; another dispute's takes its place."""
+    if page.accounts.holds.get(payee) != dispute.hold_reason:
+        return
+    page.add(
+        "release",
+        run=dispute.run,
+        payee=payee,
+        by=by,
+        content={"why": f"dispute {dispute.number} was decided", "dispute": dispute.number},
+    )
+    for other in page.accounts.disputes.open:
+        if payee in other.holds:
+            _hold(page, payee, other, by)
+            return
+
+
+def _written(parameter: str, text: str) -> str:
+    """What somebody wrote, on one line; nothing, too much and what no file can hold is refused."""
+    line = " ".join(text.split())
+    if not line or len(line) > _LONGEST:
+        raise ParameterError(parameter, visible(line), f"write 1 to {_LONGEST:,} characters")
+    if bad := next((c for c in line if unicodedata.category(c) in ("Cc", "Cs")), ""):
+        raise ParameterError(
+            parameter, visible(line), f"it holds the control character U+{ord(bad):04X}; remove it"
+        )
+    return line
+
+
+def _require_payee(record: RunRecord, name: str) -> None:
+    require_among("payee of this run", [name], {line.identity for line in record.lines})
+
+
+def require_among(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a name that is not among those that are known, and say which come close."""
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, sorted(known), n=3)
+            raise UnknownNameError(what, name, near or sorted(known)[:_NAMED])

@@ -1,0 +1,192 @@
+"""A payee's statement: lines, sums, openings and closings, from histories made by hand."""
+
+import csv
+import datetime
+import io
+import random
+
+import pytest
+from book_files import HandBook
+
+from datamarket_gym.core.errors import ParameterError, UnknownNameError
+from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.statement import Owed, account_statement
+from datamarket_gym.payout.book.statement_page import statement_html
+from datamarket_gym.payout.book.statement_table import statement_csv
+from datamarket_gym.payout.names import from_csv
+
+
+@pytest.fixture
+def book():
+    """Three months, two currencies, and one of everything that can happen to a payee."""
+    book = HandBook()
+    book.draft("june" * 16, "EUR", {"alice": (6000, 500), "bob": (4000, -500)}, period="June 2026")
+    book.day("2026-07-02")
+    book.approve("june" * 16)
+    book.send("june" * 16, "alice", "EUR", 6000, "transfer <7>")
+    book.day("2026-07-20")
+    sent = next(e for e in book.accounts.entries if e.kind == "sent")
+    book.add(
+        "bounced",
+        payee="alice",
+        currency="EUR",
+        amount=6000,
+        content={"of": sent.number, "why": "closed"},
+    )
+    book.add("fee", payee="alice", currency="EUR", amount=150, content={"why": "bank's charge"})
+    book.day("2026-08-01")
+    opening = {"alice": 500, "bob": -500}
+    book.draft("july" * 16, "EUR", {"alice": (3000, 0), "bob": (2000, 0)}, opening, "July 2026")
+    book.approve("july" * 16)
+    book.draft("yen0" * 16, "JPY", {"alice": (24791, 0)}, period="July 2026")
+    book.approve("yen0" * 16)
+    payment = next(e for e in book.accounts.entries if e.kind == "payment" and e.payee == "alice")
+    said = {"of": payment.number, "why": "=counted twice"}
+    book.add("correction", run="june" * 16, payee="alice", currency="EUR", amount=-250, content=said)
+    book.day("2026-09-01")
+    book.draft("augu" * 16, "EUR", {"alice": (700, 0), "carol": (300, 0)}, period="August 2026")
+    return book
+
+
+def euro(statement):
+    return next(account for account in statement.accounts if account.currency == "EUR")
+
+
+def test_everything_is_there_and_adds_up(book):
+    account = euro(account_statement(book.accounts, "alice"))
+    kinds = [line.entry.kind for line in account.lines]
+    assert kinds == [
+        "payment",
+        "carried",
+        "ordered",
+        "sent",
+        "bounced",
+        "fee",
+        "payment",
+        "carried",
+        "correction",
+    ]
+    assert account.opening == Owed()
+    assert account.closing == Owed(6000 - 150 + 3000 - 250, 0, 0, 0)
+    assert [line.after.payable for line in account.lines] == [
+        6000,
+        6000,
+        0,
+        0,
+        6000,
+        5850,
+        8850,
+        8850,
+        8600,
+    ]
+    assert [line.after.carried for line in account.lines] == [0, 500, 500, 500, 500, 500, 500, 0, 0]
+    assert [(run.period, run.earned, run.paid, run.carried) for run in account.runs] == [
+        ("June 2026", 6500, 6000, 500),
+        ("July 2026", 2500, 3000, -500),
+    ]
+    assert account.lines[-1].words == "Correction of entry 5: =counted twice"
+    assert book.accounts.entries[5 - 1].kind == "payment"
+
+
+def test_currencies_stand_apart(book):
+    statement = account_statement(book.accounts, "alice")
+    assert [(a.currency, a.closing.payable) for a in statement.accounts] == [
+        ("EUR", 8600),
+        ("JPY", 24791),
+    ]
+
+
+def test_drafts_stand_apart_and_owe_nothing(book):
+    statement = account_statement(book.accounts, "alice")
+    assert [(run.period, run.state, run.paid) for run in statement.drafts] == [
+        ("August 2026", "draft", 700)
+    ]
+    carol = account_statement(book.accounts, "carol")
+    assert carol.accounts == ()
+    assert "drafts alone" in carol.notes[0]
+    assert "drafts alone" in statement_html(carol)
+
+
+def test_days_are_taken_out_and_the_sums_go_on(book):
+    since, until = datetime.date(2026, 7, 20), datetime.date(2026, 7, 31)
+    account = euro(account_statement(book.accounts, "alice", since, until))
+    assert account.opening == Owed(0, 0, 6000, 500)
+    assert [line.entry.kind for line in account.lines] == ["bounced", "fee"]
+    assert account.closing == Owed(5850, 0, 0, 500)
+    assert account.runs == ()
+    with pytest.raises(ParameterError, match="later than --to"):
+        account_statement(book.accounts, "alice", until, since)
+
+
+def test_any_two_days_cut_the_account_into_parts_that_fit(book):
+    days = [datetime.date(2026, 6, 1) + datetime.timedelta(days=n) for n in range(100)]
+    whole = account_statement(book.accounts, "alice")
+    for day in random.Random(0).sample(days, 20):
+        before = account_statement(book.accounts, "alice", None, day)
+        after = account_statement(book.accounts, "alice", day + datetime.timedelta(days=1))
+        for one, two, three in zip(before.accounts, after.accounts, whole.accounts, strict=True):
+            assert one.closing == two.opening
+            assert two.closing == three.closing
+            assert one.lines + tuple(two.lines) == three.lines
+            assert one.runs + two.runs == three.runs
+
+
+def test_accounts_that_say_something_else_are_an_error(book):
+    book.accounts.payable["alice", "EUR"] += 1
+    with pytest.raises(BookError, match="does not add up"):
+        account_statement(book.accounts, "alice")
+
+
+def test_an_unknown_payee_is_told_who_comes_close(book):
+    with pytest.raises(UnknownNameError, match="did you mean alice"):
+        account_statement(book.accounts, "alicia")
+
+
+def test_the_clock_is_told_where_it_ran_backwards(book):
+    book.day("2026-08-15")
+    book.add("fee", payee="alice", currency="EUR", amount=1, content={"why": "late"})
+    assert "ran backwards" in account_statement(book.accounts, "alice").notes[0]
+
+
+def test_csv_can_be_summed_and_runs_no_formula(book):
+    statement = account_statement(book.accounts, "alice")
+    rows = list(csv.DictReader(io.StringIO(statement_csv(statement))))
+    for currency, digits in (("EUR", 100), ("JPY", 1)):
+        lines = [row for row in rows if row["row"] == "line" and row["currency"] == currency]
+        closing = next(r for r in rows if r["row"] == "closing" and r["currency"] == currency)
+        for place in ("owed", "on_its_way", "sent", "carried"):
+            total = sum(round(float(row[f"{place}_change"]) * digits) for row in lines)
+            assert total == round(float(closing[place]) * digits)
+    assert rows[-1]["row"] == "head"
+    assert (rows[-1]["entry"], rows[-1]["what"]) == (str(book.accounts.number), book.accounts.head)
+    assert [row["amount"] for row in rows if row["row"] == "draft"] == ["7.00"]
+
+
+def test_names_are_data(tmp_path):
+    book, evil = HandBook(), "=cmd|'x'<script>alert(1)</script>"
+    book.draft("r" * 64, "EUR", {evil: (5, 0)}, period="=1+1;@x<b>")
+    book.approve("r" * 64)
+    statement = account_statement(book.accounts, evil)
+    rows = list(csv.DictReader(io.StringIO(statement_csv(statement))))
+    assert all(row["payee"].startswith("'=") for row in rows)
+    assert from_csv(rows[0]["payee"]) == evil
+    assert {row["period"] for row in rows if row["row"] == "line"} == {"'=1+1;'@x<b>"}
+    page = statement_html(statement)
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "<b>" not in page
+
+
+def test_the_page_asks_nothing_of_the_network(book):
+    page = statement_html(account_statement(book.accounts, "alice"))
+    assert "default-src 'none'" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert f"{book.accounts.number} {book.accounts.head} {book.accounts.at}" in page
+    for words in (
+        "June 2026",
+        "transfer &lt;7&gt;",
+        "Not approved yet",
+        "Correction of entry 5",
+        "86.00",
+    ):
+        assert words in page
