@@ -37,6 +37,7 @@ class Page:
     def __init__(self, accounts: Accounts, now: datetime | None = None) -> None:
         self.accounts = accounts
         self.new: list[BookEntry] = []
+        self._user = user()
         self._at = (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
 
     def add(
@@ -55,7 +56,7 @@ class Page:
         if self._at < last.at:
             said["clock"] = f"the clock ran backwards: the entry before is of {last.at}"
         entry = chained(
-            last.head or START, number=last.number + 1, at=self._at, by=by or user(), kind=kind, run=run, payee=payee,
+            last.head or START, number=last.number + 1, at=self._at, by=by or self._user, kind=kind, run=run, payee=payee,
             currency=currency, amount=amount, content=said,
         )  # fmt: skip
         last.after(entry)
@@ -156,9 +157,9 @@ class Book:
             yield
         except (SQLAlchemyError, sqlite3.Error) as error:
             said = str(getattr(error, "orig", None) or error).strip().splitlines()
-            raise BookError(
-                f"the book {self.where!r} refuses: {said[0] if said else type(error).__name__}"
-            ) from error
+            first = said[0] if said else type(error).__name__
+            hint = "; set PGPASSWORD, or keep it in a .pgpass file" if "password" in first else ""
+            raise BookError(f"the book {self.where!r} refuses: {first}{hint}") from error
 
     def __repr__(self) -> str:
         return f"Book({self.where!r})"
