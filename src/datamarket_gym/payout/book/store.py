@@ -56,8 +56,8 @@ class Page:
         if self._at < last.at:
             said["clock"] = f"the clock ran backwards: the entry before is of {last.at}"
         entry = chained(
-            last.head or START, number=last.number + 1, at=self._at, by=by or self._user, kind=kind, run=run, payee=payee,
-            currency=currency, amount=amount, content=said,
+            last.head or START, number=last.number + 1, at=self._at, by=by or self._user, kind=kind, run=run,
+            payee=payee, currency=currency, amount=amount, content=said,
         )  # fmt: skip
         last.after(entry)
         self.new.append(entry)
