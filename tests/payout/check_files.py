@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks
-from datamarket_gym.payout.explain import finished_results
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.verify import places_of
+from datamarket_gym.payout.what_if import finished_results
 
 
 def draws_of(run, per_payee=3, seed=0, beacon="the wheel of 31 May"):

@@ -12,12 +12,12 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout import stages
-from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import validation_groups
 from datamarket_gym.payout.manifest import RECORDS
 from datamarket_gym.payout.stages import utility_oracle
-from datamarket_gym.payout.verify import verify
+from datamarket_gym.payout.verify import places_of, verify
+from datamarket_gym.payout.what_if import finished_results
 from datamarket_gym.pipeline import Amounts, CanonicalUnits, Mechanism, Scores, score
 from datamarket_gym.pipeline.records import read_record
 
@@ -109,23 +109,28 @@ def refuse(*_, **__):
     raise AssertionError("a stage was done again")
 
 
-def test_explain_reads_the_records(folder, monkeypatch):
+def results_of(folder):
+    return finished_results(folder, places_of(folder))[1]
+
+
+def test_results_are_read_from_the_records(folder, monkeypatch):
     for name in ("tie", "represent", "score", "share", "choose_evidence"):
         monkeypatch.setattr(stages, name, refuse)
-    assert explain(folder, "thief").paid == cents(folder)["thief"]
+    found = results_of(folder)
+    assert dict(zip(found.names, found.division.paid, strict=True)) == cents(folder)
 
 
 @pytest.mark.parametrize("name", [*(f"records/{name}.npz" for name in RECORDS), "threshold.json"])
-def test_explain_refuses_a_record_that_is_gone_or_changed(folder, tmp_path, name):
-    copy = shutil.copytree(folder, tmp_path / "copy")
+def test_a_record_that_is_gone_or_changed_is_refused(folder, tmp_path, name):
+    copy = shutil.copytree(folder.parent, tmp_path / "copy") / folder.name
     content = (copy / name).read_bytes()
     (copy / name).write_bytes(content[:-3] + b"xyz")
     with pytest.raises(DataMarketError, match="not as the run left it"):
-        explain(copy, "thief")
+        results_of(copy)
     assert name in [check.what for check in verify(copy) if not check.good]
     (copy / name).unlink()
     with pytest.raises(DataMarketError, match="missing"):
-        explain(copy, "thief")
+        results_of(copy)
     assert not (copy / name).exists()
 
 

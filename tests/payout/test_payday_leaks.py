@@ -23,6 +23,7 @@ from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places, utility_oracle
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
+from datamarket_gym.payout.what_if import without_its_evidence
 from datamarket_gym.pipeline import Mechanism
 from datamarket_gym.pipeline.records import read_record
 
@@ -100,7 +101,8 @@ def test_explain_says_it(loud):
     found = explain(loud, "leaker")
     assert (found.paid, found.units, found.clusters, found.owned) == (0, 3, 0, 0)
     assert [(row["unit"], row["row"]) for row in found.leaked] == [(f"leak {i}", i) for i in range(3)]
-    assert (found.without_its_evidence, found.without_any_evidence) == (0, 0)
+    assert (found.without_its_evidence, found.without_any_evidence) == (None, 0)
+    assert without_its_evidence(loud, "leaker") == 0
     assert len(explain(loud, "seller 1").leaked) == 2
     assert explain(loud, "seller 0").leaked == []
 

@@ -33,6 +33,11 @@ def test_explain(folder):
     done = typed("explain", folder, "--identity", "[bold]thief[/]")
     assert done.exit_code == 0, done.output
     assert "exact_hash" in done.output
+    assert "Without any evidence in the market it would have been paid CHF" in " ".join(
+        done.output.split()
+    )
+    done = typed("explain", folder, "--identity", "[bold]thief[/]", "--what-if")
+    assert done.exit_code == 0, done.output
     assert "Without the evidence in its clusters it would have been paid CHF" in " ".join(
         done.output.split()
     )

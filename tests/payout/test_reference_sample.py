@@ -214,7 +214,10 @@ def test_verify_and_explain_find_it_again_or_are_told_where_it_went(paid, tmp_pa
     pay(place, spec(theta="auto"), out)
     (tmp_path / "elsewhere").mkdir()
     moved = shutil.move(place.reference, tmp_path / "elsewhere" / "reference.parquet")
-    for question in (["verify", str(out), "--recompute"], ["explain", str(out), "--identity", "thief"]):
+    for question in (
+        ["verify", str(out), "--recompute"],
+        ["explain", str(out), "--identity", "thief", "--what-if"],
+    ):
         lost = CliRunner().invoke(app, question)
         assert lost.exit_code != 0
         assert "reference.parquet" in str(lost.exception) + lost.output

@@ -61,7 +61,8 @@ def _options(
 
 HEADINGS = {
     "Pay, and defend what was paid": (
-        "theta", "pay", "check", "explain", "verify", "ledger", "book", "statement", "dispute", "export", "audit",
+        "theta", "pay", "check", "explain", "statements", "verify", "ledger", "book", "statement", "dispute", "export",
+        "audit",
     ),
     "Compare mechanisms under attack": ("demo", "list", "run", "suite", "results", "figures", "embed", "bench"),
 }  # fmt: skip

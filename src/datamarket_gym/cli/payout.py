@@ -1,14 +1,11 @@
-"""``datamarket pay``, ``verify``, ``explain`` and ``ledger``: progress on stderr, tables on stdout."""
+"""``datamarket pay``, ``verify`` and ``ledger``: progress on stderr, tables on stdout."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
@@ -23,9 +20,7 @@ from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.runs import approve, require_answers
 from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.book.words import detail_of
-from datamarket_gym.payout.explain import Explanation, explain
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import has_balances
@@ -34,7 +29,6 @@ from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import Check, verify, verify_book
 from datamarket_gym.payout.warnings import StandingWarning, read_warnings
-from datamarket_gym.payout.worth import worth_of
 
 _SHOWN = 20
 _FEW = 5  # items of a warning
@@ -180,108 +174,6 @@ def show_ledger(run: Path) -> None:
         cells = (str(entry.number), entry.at, entry.kind, entry.by, detail_of(entry))
         table.add_row(*(escape(visible(cell, 90)) for cell in cells))
     console.print(table)
-
-
-def show_explanation(
-    run: Path,
-    identity: str,
-    as_json: bool,
-    submissions: Path | None,
-    validation: Path | None,
-    reference: Path | None,
-) -> None:
-    """Explain a payment and print it."""
-    with shown_on_stderr(in_logs=False) as progress:
-        found = explain(run, identity, submissions, validation, progress, reference)
-    if as_json:
-        Console().print_json(json.dumps(asdict(found)))
-        return
-    money = Currency(read_manifest(run)["currency"])
-    _print_explanation(found, money)
-
-
-def _print_explanation(found: Explanation, money: Currency) -> None:
-    console, text = Console(), money.text
-    error = f" ± {found.score_error:.4f}" if found.score_error >= 0.00005 else ""  # not ± 0.0000
-    console.print(f"[bold]{escape(visible(found.identity))}[/] is paid {money.code} {text(found.paid)} "
-                  f"({text(found.low)} to {text(found.high)} at 95 %).", highlight=False)  # fmt: skip
-    console.print(
-        f"It submitted {found.units:,} units, which are in {found.clusters:,} clusters; "
-        f"it owns {found.owned:,} of these. Its score is {found.score:.4f}{error}"
-        f"{worth_of(found.learner).score}.",
-        highlight=False,
-    )
-    if found.leaked:
-        rows = ", ".join(
-            f"{leak['unit']} is row {leak['row']} ({leak['by']}, {leak['likeness']})"
-            for leak in found.leaked[:_SHOWN]
-        )
-        more = f" and {len(found.leaked) - _SHOWN:,} more" if len(found.leaked) > _SHOWN else ""
-        console.print(
-            f"{len(found.leaked):,} of its units are validation rows, or nearly, and earn nothing: {rows}{more}.",
-            highlight=False, markup=False,
-        )  # fmt: skip
-    if found.balance:
-        console.print(
-            f"{money.code} {text(found.balance)} are carried to the next run.", highlight=False
-        )
-    if not found.merged:
-        console.print("None of its units was merged with another.")
-    else:
-        console.print(_matches(found))
-    if len(found.merged) > _SHOWN:
-        console.print(f"… and {len(found.merged) - _SHOWN:,} more merged clusters in clusters.parquet")
-    if found.by_lot:
-        console.print(
-            f"In {found.by_lot:,} of its clusters units of several names carry the same time: a lot decided who was "
-            f"first, drawn under {found.drawn_under}.",
-            highlight=False, markup=False,
-        )  # fmt: skip
-    for tie in found.linked:
-        console.print(
-            f"Paid together: {visible(tie['left'])} and {visible(tie['right'])}, {tie['reason']}.",
-            markup=False,
-        )
-    for claim in found.claims[:_SHOWN]:
-        names = ", ".join(visible(name, 32) for name in claim["identities"][:_SHOWN])
-        further = len(claim["identities"]) - _SHOWN
-        console.print(
-            f"Claimed, and without effect on anybody's pay ({claim['reason']}): {names}"
-            + (f" and {further:,} more." if further > 0 else "."),
-            markup=False,
-        )
-    console.print(
-        f"Without the evidence in its clusters it would have been paid {money.code} "
-        f"{text(found.without_its_evidence)}; without any evidence in the market {text(found.without_any_evidence)}.",
-        highlight=False,
-    )
-
-
-def _matches(found: Explanation) -> Table:
-    """One line per pair of units that ties the identity to somebody (or to itself)."""
-    table = Table(title="What matched what", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("unit", "matched with", "of", "why", "score", "paid to"):
-        table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
-    shown = visible(found.identity)
-    for cluster in found.merged[:_SHOWN]:
-        owner = {unit["unit"]: unit["identity"] for unit in cluster["units"]}
-        pairs: dict[tuple[str, str], list[dict[str, str]]] = {}
-        for tie in cluster["ties"]:
-            for unit, other in ((tie["left"], tie["right"]), (tie["right"], tie["left"])):
-                if owner.get(unit) == shown and (other, unit) not in pairs:
-                    pairs.setdefault((unit, other), []).append(tie)
-        for (unit, other), ties in pairs.items():
-            why = ", ".join(dict.fromkeys(tie["reason"] for tie in ties))
-            cells = (
-                unit,
-                other,
-                owner.get(other, "…"),
-                why,
-                min(tie["score"] for tie in ties),
-                cluster["owners"],
-            )
-            table.add_row(*(escape(cell) for cell in cells))
-    return table
 
 
 def _print_checks(checks: list[Check]) -> bool:

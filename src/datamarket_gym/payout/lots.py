@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes
-from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.results import Results
+
+if TYPE_CHECKING:  # the words alone are asked for where nothing else of the pipeline is
+    from datamarket_gym.payout.results import Results
 
 
 def drawn_clusters(results: Results) -> Codes:
     """The clusters that one identity owns because of a lot: another's unit in it carries the same time."""
+    from datamarket_gym.evidence.order import seniority_ranks
+
     submission, clusters = results.inputs.submission, results.payments.clusters
     rank, label, owner = seniority_ranks(submission, clusters.lot), clusters.label, results.inputs.owner
     by_rank = np.lexsort((rank, label))
@@ -22,7 +27,11 @@ def drawn_clusters(results: Results) -> Codes:
 
 def drawn_under(results: Results) -> str:
     """What lots are drawn under, in words."""
-    beacon = results.spec.beacon
+    return under(results.spec.beacon)
+
+
+def under(beacon: str | None) -> str:
+    """The same by the beacon that was announced, if one was."""
     return f"the beacon “{visible(beacon)}”" if beacon else "a digest of the validation rows"
 
 

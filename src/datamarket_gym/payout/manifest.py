@@ -7,15 +7,17 @@ import json
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json, sha256, write_json
-from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.results import Results
-from datamarket_gym.payout.settles import Settles
-from datamarket_gym.payout.spec import PayoutSpec, checked_spec
+
+if TYPE_CHECKING:  # reading a manifest needs none of them, and they bring the whole pipeline
+    from datamarket_gym.payout.overrides import Override
+    from datamarket_gym.payout.results import Results
+    from datamarket_gym.payout.settles import Settles
+    from datamarket_gym.payout.spec import PayoutSpec
 
 NAME = "manifest.json"
 FORMAT = 1
@@ -82,6 +84,8 @@ def write_manifest(
     folder: Path,
 ) -> None:
     """Write the manifest of a finished run; ``opening`` and ``standing`` are what the book brought."""
+    from datamarket_gym.payout.intervals import LEVEL
+
     spec, division = results.spec, results.division
     clusters = results.payments.clusters
     write_json(
@@ -93,6 +97,8 @@ def write_manifest(
             "inputs": results.inputs.files,
             "mechanism": results.named_mechanism.model_dump(mode="json"),
             "utility": _utility(results),
+            "paid_for": {"plain": spec.worth.plain, "score": spec.worth.score},
+            "interval": {"level": LEVEL, "groups": len(results.payments.scores.by_group)},
             "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
@@ -139,6 +145,8 @@ def submitted_hash(manifest: dict[str, Any]) -> str:
 
 def spec_of(manifest: dict[str, Any]) -> PayoutSpec:
     """The spec of a finished run; one that was made before there were checks asks for none."""
+    from datamarket_gym.payout.spec import checked_spec
+
     return checked_spec({"checks": 0, **manifest["spec"]})
 
 
@@ -156,5 +164,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def settled_by(manifest: dict[str, Any]) -> Settles | None:
     """What a run settles; None for one that was paid without an earlier one."""
+    from datamarket_gym.payout.settles import Settles
+
     said = manifest.get("settles")
     return None if said is None else Settles.model_validate(said)

@@ -17,6 +17,7 @@ from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.files import replacing
 from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.evidence.order import seniority_ranks
+from datamarket_gym.payout.lots import drawn_clusters
 from datamarket_gym.payout.names import csv_safe, visible
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
@@ -184,6 +185,7 @@ def payment_table(results: Results) -> pa.Table:
         "balance": [text(v) for v in division.balance],
         "without_evidence": [text(v) for v in results.without_evidence],
         "score": [*results.score.tolist(), *[0.0] * absent],
+        "score_error": (results.error * results.score.sum() / results.spec.minor).tolist(),
         "units": units,
         "leaked": [leaked[name] for name in results.names],
         "clusters": clusters,
@@ -221,26 +223,35 @@ def leaked_units(results: Results, identity: str | None = None) -> list[Row]:
 
 
 def evidence_table(results: Results) -> pa.Table:
-    """Every tie between units after overrides, every one between identities, and claims that tied nobody."""
+    """Every tie between units after overrides, every one between identities, and claims that tied nobody.
+
+    A claim is as many rows as it has identities besides the first: ``claim`` is its number, ``value`` what is shared.
+    """
     inputs, clusters, payees = results.inputs, results.payments.clusters, results.payees
     links = Edges.concat([payees.edges, payees.claimed])
     kinds = ["identity"] * len(payees.edges) + ["claim"] * len(payees.claimed)
+    claims = [(i, claim.value) for i, claim in enumerate(payees.claims) for _ in claim.identities[1:]]
     edges, number = clusters.edges, results.payments.scores.number
+    none = [None] * (len(edges) + len(payees.edges))
     owner = [inputs.identities[c] for c in inputs.owner]
     ids = inputs.ids
     return pa.table(
         {
-            "kind": ["unit"] * len(edges) + kinds,
-            "left": _names(edges.left, ids) + _names(links.left, inputs.identities),
-            "right": _names(edges.right, ids) + _names(links.right, inputs.identities),
-            "reason": [str(r) for r in edges.reason] + [str(r) for r in links.reason],
+            "kind": _strings(["unit"] * len(edges) + kinds),
+            "left": _strings(_names(edges.left, ids) + _names(links.left, inputs.identities)),
+            "right": _strings(_names(edges.right, ids) + _names(links.right, inputs.identities)),
+            "reason": _strings([str(r) for r in (*edges.reason, *links.reason)]),
             "score": np.concatenate([edges.score, links.score]),
-            "identity_left": _names(edges.left, owner) + _names(links.left, inputs.identities),
-            "identity_right": _names(edges.right, owner) + _names(links.right, inputs.identities),
+            "identity_left": _strings(_names(edges.left, owner) + _names(links.left, inputs.identities)),
+            "identity_right": _strings(
+                _names(edges.right, owner) + _names(links.right, inputs.identities)
+            ),
             "cluster": pa.array(
                 [*number[clusters.label[edges.left]].tolist(), *[None] * len(links)],
                 pa.int64(),
             ),
+            "claim": pa.array([*none, *(number for number, _ in claims)], pa.int64()),
+            "value": pa.array([*none, *(value for _, value in claims)], pa.string()),
         }
     )
 
@@ -248,7 +259,9 @@ def evidence_table(results: Results) -> pa.Table:
 def cluster_table(results: Results) -> pa.Table:
     """One row per unit: its cluster, whether it stands for it, its share of the cluster's score, and what it earns.
 
-    ``row`` is its place among the units that played. Spot checks are drawn from this table alone.
+    ``row`` is its place among the units that played. Spot checks are drawn from this table alone. ``came`` is its place
+    in the order of seniority, ``moment`` in that of times alone (equal where times are); ``by_lot`` says that a lot
+    decided who of several names owns the cluster.
     """
     inputs, canonical = results.inputs, results.payments.canonical
     share = np.zeros(len(inputs.ids))
@@ -257,7 +270,9 @@ def cluster_table(results: Results) -> pa.Table:
     chosen[canonical.unit] = True
     label = results.payments.clusters.label
     public = results.payments.scores.number[label]
-    order = np.lexsort((seniority_ranks(inputs.submission, results.payments.clusters.lot), public))
+    rank = seniority_ranks(inputs.submission, results.payments.clusters.lot)
+    moment = np.unique(inputs.submission.times, return_inverse=True)[1]
+    order = np.lexsort((rank, public))
     size = np.bincount(label)[label]
     used = floored(results.payments) if results.spec.negative == "zero" else results.payments
     by_unit = unit_amounts(used)
@@ -274,6 +289,9 @@ def cluster_table(results: Results) -> pa.Table:
             "score_error": score_errors(results)[label][order],
             "amount": earned[order],
             "row": order,
+            "came": rank[order],
+            "moment": moment[order],
+            "by_lot": np.isin(label, drawn_clusters(results))[order],
         }
     )
 
@@ -329,6 +347,11 @@ def _write_canonical(results: Results, path: Path) -> None:
 def _write(path: Path, table: pa.Table) -> None:
     with replacing(path) as part:
         pq.write_table(table, part)
+
+
+def _strings(values: list[str]) -> pa.Array:
+    """A column of text, also where it has no rows."""
+    return pa.array(values, pa.string())
 
 
 def _names(rows: np.ndarray, names: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ class Worth:
 
     total: str  # the name of what all units together are worth
     divided: str  # by what the amount is divided
+    plain: str  # the same, for those who are paid
     score: str  # what a score is a part of, after the number
     nothing: str  # why there may be nothing to divide by
     signed: bool  # whether scores can be below zero
@@ -26,6 +27,7 @@ class Worth:
 _ACCURACY = Worth(
     total="accuracy over chance",
     divided="what their data teach a model",
+    plain="how much better a model becomes by learning from their units, on examples that are kept secret",
     score=" of the accuracy over chance",
     nothing="the data teach no more than chance",
     signed=True,
@@ -35,6 +37,8 @@ _COVERED = Worth(
     total="validation rows covered",
     divided="how much of the validation rows their units cover: a row counts as far as the unit of its label that is "
     "most like it is more like it than strangers are, and is shared by all whose units are near it",
+    plain="how well their units match examples of what is wanted, which are kept secret: the closer a unit comes to "
+    "one, the more it counts, and an example that units of several payees come close to is shared among them",
     score=": so much of the validation rows is covered by its units; where others' units are near a row, it is shared",
     nothing="no unit is more like a row of its label than strangers are (are both from one encoder?)",
     signed=False,

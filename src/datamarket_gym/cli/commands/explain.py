@@ -12,13 +12,21 @@ def command(
     run: Annotated[Path, typer.Argument(help="Folder of a payout run.")],
     identity: Annotated[str, typer.Option(help="Whose payment to explain.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    what_if: Annotated[
+        bool,
+        typer.Option(
+            "--what-if",
+            help="Also score the market again without the evidence in its clusters; needs the run's inputs, and time.",
+        ),
+    ] = False,
     submissions: Annotated[
-        Path | None, typer.Option(help="Where the submissions are now, if they were moved.")
+        Path | None,
+        typer.Option(help="For --what-if: where the submissions are now, if they were moved."),
     ] = None,
     validation: Annotated[Path | None, typer.Option(help="The same for the validation rows.")] = None,
     reference: Annotated[Path | None, typer.Option(help="The same for the reference rows.")] = None,
 ) -> None:
-    """Why did I get this? What was merged with what, on which evidence, and the payment without it."""
-    from datamarket_gym.cli.payout import show_explanation
+    """Why did I get this? What a payee's units were matched with, by which evidence, and who is paid for them."""
+    from datamarket_gym.cli.explain import show_explanation
 
-    show_explanation(run, identity, as_json, submissions, validation, reference)
+    show_explanation(run, identity, as_json, what_if, submissions, validation, reference)

@@ -1,0 +1,206 @@
+"""``datamarket explain`` and ``statements``: a payee's payment as text or JSON, and pages for all payees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.statements.record import MOST_TIES, Explanation, OwnTie
+
+_SHOWN = 20
+
+
+def show_explanation(
+    run: Path,
+    identity: str,
+    as_json: bool,
+    what_if: bool,
+    submissions: Path | None,
+    validation: Path | None,
+    reference: Path | None,
+) -> None:
+    """Explain a payment and print it; ``what_if`` scores the market anew without the evidence in its clusters."""
+    found = explain(run, identity, MOST_TIES if as_json else _SHOWN)
+    if what_if:
+        from datamarket_gym.core.progress import shown_on_stderr
+        from datamarket_gym.payout.what_if import without_its_evidence
+
+        with shown_on_stderr(in_logs=False) as progress:
+            paid = without_its_evidence(run, identity, submissions, validation, progress, reference)
+        found = replace(found, without_its_evidence=paid)
+    if as_json:
+        Console().print_json(json.dumps(asdict(found)))
+    else:
+        _print(found, Console())
+
+
+def _print(found: Explanation, console: Console) -> None:
+    """What is paid, what was sent, what matched what, and what else had a say; a paragraph each."""
+
+    def say(words: str) -> None:
+        console.print(words, highlight=False, markup=False)
+
+    money = Currency(found.currency)
+    text = money.text
+    error = f" ± {found.score_error:.4f}" if found.score_error >= 0.00005 else ""  # not ± 0.0000
+    console.print(f"[bold]{escape(visible(found.identity))}[/] is paid {money.code} {text(found.paid)} "
+                  f"({text(found.low)} to {text(found.high)} at {found.level:.0%}).", highlight=False)  # fmt: skip
+    say(
+        f"It submitted {found.units:,} units, which are in {found.clusters:,} clusters; it owns {found.owned:,} of "
+        f"these. Its score is {found.score:.4f}{error}{found.measured}."
+    )
+    if found.repeated or found.for_others:
+        say(
+            f"{found.counted:,} of its units count for it, {found.repeated:,} repeat its own, and {found.for_others:,} "
+            "count for others who came earlier."
+        )
+    _print_leaks(found, say)
+    _print_checks(found, say)
+    if found.opening:
+        say(f"{money.code} {text(found.opening)} were carried into this run.")
+    if found.balance:
+        say(f"{money.code} {text(found.balance)} are carried to the next run.")
+    if not found.ties:
+        say("None of its units was matched with another.")
+    else:
+        console.print(_ties(found))
+    if found.ties_in_all > _SHOWN:
+        rest = "all of them" if found.ties_in_all <= MOST_TIES else f"{MOST_TIES:,}"
+        say(
+            f"{_SHOWN} of {found.ties_in_all:,} matches of its units are shown; --json lists {rest}, and "
+            "evidence.parquet holds those of everybody."
+        )
+    _print_others(found, say)
+    if found.without_its_evidence is None:
+        say(
+            "Without any evidence in the market it would have been paid "
+            f"{money.code} {text(found.without_any_evidence)}."
+        )
+    else:
+        say(
+            f"Without the evidence in its clusters it would have been paid {money.code} "
+            f"{text(found.without_its_evidence)}; without any evidence in the market "
+            f"{text(found.without_any_evidence)}."
+        )
+
+
+def _print_leaks(found: Explanation, say: Callable[[str], None]) -> None:
+    if not found.leaked:
+        return
+    rows = ", ".join(
+        f"{visible(leak['unit'])} is row {leak['row']} ({leak['by']}, {leak['likeness']:.3f})"
+        for leak in found.leaked[:_SHOWN]
+    )
+    more = f" and {len(found.leaked) - _SHOWN:,} more" if len(found.leaked) > _SHOWN else ""
+    say(
+        f"{len(found.leaked):,} of its units are validation rows, or nearly, and earn nothing: {rows}{more}."
+    )
+
+
+def _print_checks(found: Explanation, say: Callable[[str], None]) -> None:
+    """What spot checks of an earlier draft came to; before that there is nothing to tell."""
+    checks = found.checks
+    match checks.outcome:
+        case "failed":
+            units = f": {_listed(checks.found)}" if checks.found else ", under another of its names"
+            say(f"It failed a spot check and is paid nothing{units}.")
+        case "not checked":
+            say("It would have been paid less than its checks cost: it was neither checked nor paid.")
+        case "passed":
+            say(
+                f"It passed the spot checks of the draft before this one; looked at: {_listed(checks.drawn)}."
+            )
+
+
+def _print_others(found: Explanation, say: Callable[[str], None]) -> None:
+    """Who is paid for its units, lots, names that are paid together, and claims."""
+    if found.counted_for:
+        told = "; ".join(
+            f"{each.units:,} for {_listed(each.names)}" for each in found.counted_for[:_SHOWN]
+        )
+        more = found.counted_for_in_all - min(_SHOWN, len(found.counted_for))
+        say(f"Its units that count for others: {told}" + (f"; {more:,} more." if more else "."))
+    if found.by_lot:
+        say(
+            f"In {found.by_lot:,} of its clusters units of several names carry the same time: a lot decided who was "
+            f"first, drawn under {found.drawn_under}."
+        )
+    for tie in found.linked[:_SHOWN]:
+        say(f"Paid together: {visible(tie['left'])} and {visible(tie['right'])}, {tie['reason']}.")
+    if len(found.linked) > _SHOWN:
+        say(f"{_SHOWN} of {len(found.linked):,} such pairs are shown.")
+    for claim in found.claims[:_SHOWN]:
+        say(
+            f"Claimed, and without effect on anybody's pay ({claim['reason']}): {_listed(claim['identities'])}."
+        )
+    if len(found.claims) > _SHOWN:
+        say(f"{_SHOWN} of {len(found.claims):,} claims are shown.")
+
+
+def _ties(found: Explanation) -> Table:
+    """One line per pair of units, of which one is the payee's."""
+    table = Table(title="What matched what", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("unit", "matched with", "of", "why", "score", "earlier", "paid to"):
+        table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
+    for tie in found.ties:
+        paid = [visible(name) for name in tie.paid_to]
+        more = f" and {tie.paid_names - len(paid)} more" if tie.paid_names > len(paid) else ""
+        cells = (
+            visible(tie.unit),
+            visible(tie.other),
+            visible(tie.of),
+            ", ".join(tie.reasons),
+            f"{tie.score:.4f}",
+            _earlier(tie),
+            ", ".join(paid) + more,
+        )
+        table.add_row(*(escape(cell) for cell in cells))
+    return table
+
+
+def _earlier(tie: OwnTie) -> str:
+    named = {"unit": "its own", "other": "the other", "neither": "neither"}[tie.earlier]
+    return f"{named}, by lot" if tie.by_lot else named
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(visible(name) for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+
+
+def show_statements(
+    run: Path, out: Path | None, payee: str | None, pseudonyms: bool, contact: str | None
+) -> None:
+    """Write statements and say where they are."""
+    from datamarket_gym.core.progress import shown_on_stderr
+    from datamarket_gym.payout.statements.files import (
+        INDEX,
+        Manner,
+        write_statement,
+        write_statements,
+    )
+
+    manner = Manner(pseudonyms, contact)
+    if payee is not None:
+        path = write_statement(run, payee, out, manner)
+        Console().print(f"written: {path}", highlight=False, markup=False)
+        return
+    with shown_on_stderr(in_logs=False) as progress:
+        progress.stage("writing statements", "payees")
+        folder = write_statements(run, out, manner, progress.count)
+    pages = len(list(folder.glob("*.html")))
+    Console().print(
+        f"{pages:,} statements in {folder}; {INDEX} says which is whose. Each is for its payee alone.",
+        highlight=False,
+        markup=False,
+    )

@@ -1,0 +1,131 @@
+"""A statement as a page: one file without network, which prints on A4 and can be read on a telephone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.statements import words
+from datamarket_gym.payout.statements.record import Explanation
+from datamarket_gym.payout.statements.state import RunState
+from datamarket_gym.payout.statements.words import Others, ToldMatch
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_PACKAGE = "datamarket_gym.payout.statements"
+_CONTACT = "Answer whoever sent you this page, and do so soon: what is approved is corrected only by a later entry."
+_NAMES = 10
+_KEPT, _OWED = "kept for you until the next payout", "not asked of you now; it counts in the next payout"
+
+
+@dataclass(frozen=True)
+class StatementPage:
+    """All that a statement shows, as plain values; texts are escaped by the template."""
+
+    title: str
+    name: str
+    run: str
+    period: str
+    state: str
+    paid: str
+    units: str
+    sent: list[tuple[str, int]]
+    matches: list[ToldMatch]
+    besides: list[str]
+    repeated: int
+    together: str
+    money: list[tuple[str, str]]
+    divided: str
+    interval: str
+    without: str
+    checks: str
+    failed: bool
+    contact: str
+
+
+def statement_page(
+    found: Explanation, state: RunState, amount: int, payees: int, pseudonyms: bool, contact: str | None
+) -> StatementPage:
+    """A payee's statement; ``amount`` was divided among so many ``payees``."""
+    money, others = Currency(found.currency), Others(pseudonyms)
+
+    def text(minor: int) -> str:
+        return f"{money.code} {_thousands(money.text(minor))}"
+
+    names = [others.name(name) for name in found.together[:_NAMES]]
+    if (more := len(found.together) - _NAMES) > 0:
+        names.append(f"{more:,} more")
+    matches = words.matches(found, others)
+    return StatementPage(
+        title=f"Statement for {visible(found.identity)}",
+        name=visible(found.identity),
+        run=found.run,
+        period=visible(state.period, 200),
+        state=state.words(found.identity, found.paid),
+        paid=text(found.paid),
+        units=words.many(found.units, "unit"),
+        sent=words.sent(found),
+        matches=matches,
+        besides=words.merged_besides(found, others),
+        repeated=found.repeated,
+        together=", ".join(names),
+        money=[(what, text(minor)) for what, minor in _money(found, state.corrected(found.identity))],
+        divided=f"{text(amount)} were divided among {words.many(payees, 'payee')} by {found.divided}.",
+        interval=words.interval(found, text(found.low), text(found.high)),
+        without=""
+        if found.checks.outcome in ("failed", "not checked")  # not paid either way
+        else f"Had nothing been taken for the same, of anybody, you would be paid {text(found.without_any_evidence)}.",
+        checks=words.checks(found),
+        failed=found.checks.outcome == "failed",
+        contact=contact or _CONTACT,
+    )
+
+
+def _money(found: Explanation, corrected: int) -> list[tuple[str, int]]:
+    """From the payee's part to what is paid, where they differ by balances, and what was corrected later."""
+    if not found.opening and not found.balance and not corrected:
+        return []
+    rows = [("your part of this payout", found.entitled - found.opening)]
+    if found.opening:
+        rows.append(("carried over from earlier payouts", found.opening))
+    if found.balance:
+        rows.append((_KEPT if found.balance > 0 else _OWED, -found.balance))
+    rows.append(("paid to you", found.paid))
+    if corrected:
+        rows += [("corrected later by", corrected), ("after the correction", found.paid + corrected)]
+    return rows
+
+
+def rendered(page: StatementPage) -> str:
+    """The page as HTML."""
+    return _template().render(page=page, style=style())
+
+
+@lru_cache
+def style() -> str:
+    """The style sheet of pages for payees."""
+    return (files(_PACKAGE) / "style.css").read_text(encoding="utf-8")
+
+
+@lru_cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(_PACKAGE, ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("statement.html.j2")
+
+
+def _thousands(amount: str) -> str:
+    whole, point, cents = amount.partition(".")
+    return f"{int(whole):,}{point}{cents}" if whole.lstrip("-") else amount

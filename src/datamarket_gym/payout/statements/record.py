@@ -1,0 +1,299 @@
+"""A payee's payment taken apart, from a run's tables: what it sent, what matched what, and what came of it.
+
+Text, JSON and pages are views of this record. Amounts are in minor units, names as the run knows them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.payout.lots import under
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.statements.tables import RunTables, TableRow
+
+MOST_TIES, MOST_NAMES, EXAMPLES = 1000, 20, 3
+
+
+@dataclass(frozen=True)
+class OwnTie:
+    """A unit of the payee's that was taken for the same as another, and who is paid for the two."""
+
+    unit: str
+    other: str
+    of: str  # whose the other is
+    reasons: list[str]
+    score: float  # the lowest, of several reasons
+    earlier: Literal["unit", "other", "neither"]
+    by_lot: bool  # they carry the same time, and a lot put one of them first
+    units_in_cluster: int
+    paid_to: list[str]  # the first names of those who are paid for all that are in the cluster
+    paid_names: int  # how many these are
+
+
+@dataclass(frozen=True)
+class MatchedPayee:
+    """Whose units matched some of the payee's, how many, why, and a few of the pairs."""
+
+    name: str
+    units: int  # of the payee's own
+    pairs: int
+    for_others: int  # of these: that count for others
+    for_them: int  # of those: that count for this one
+    reasons: dict[str, int]  # how many of these, by reason
+    examples: list[OwnTie]
+
+
+@dataclass(frozen=True)
+class CountedFor:
+    """How many of the payee's units count for others, who came earlier with the same."""
+
+    names: list[str]
+    units: int
+
+
+@dataclass(frozen=True)
+class SpotChecks:
+    """How many units of each payee are looked at, and what came of it, where the run settles an earlier draft."""
+
+    asked: int
+    outcome: Literal["open", "failed", "not checked", "passed"]
+    drawn: list[str]  # its units that were looked at, if it passed
+    found: list[str]  # its units that are not genuine, as a check found; they are not in the game
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a payee gets what it gets."""
+
+    identity: str
+    run: str
+    currency: str
+    paid: int
+    low: int
+    high: int
+    level: float  # of the interval
+    groups: int  # of validation rows that the interval is of; 1 or none if it is of sampling alone
+    entitled: int
+    balance: int
+    opening: int  # that an earlier run had carried
+    learner: str  # whose utility the score is a part of
+    divided: str  # what the amount is divided by, in words for payees
+    measured: str  # what a score is a part of, in words
+    score: float
+    score_error: float
+    units: int
+    leaked: list[TableRow]
+    counted: int  # units that it is paid for
+    shared: int  # of these: whose pay it shares with others, who sent the same at the same time
+    repeated: int  # that repeat own ones
+    for_others: int  # that count for others
+    indirect: int  # of these: not tied to another's unit themselves, but through further units
+    counted_for: list[CountedFor]
+    counted_for_in_all: int
+    clusters: int
+    owned: int
+    ties: list[OwnTie]
+    ties_in_all: int
+    matched: list[MatchedPayee]
+    matched_in_all: int
+    together: list[str]  # other names of the same payee
+    linked: list[TableRow]
+    claims: list[TableRow]
+    by_lot: int  # clusters in which a lot decided who of several names was first
+    drawn_under: str
+    checks: SpotChecks
+    without_any_evidence: int
+    without_its_evidence: int | None = None  # scored anew, where it was asked for
+
+
+def explained(tables: RunTables, name: str, most_ties: int = MOST_TIES) -> Explanation:
+    """The record of one payee; ``most_ties`` of its ties are listed, and all are counted."""
+    code, manifest = tables.number[name], tables.manifest
+    row, units = tables.payments[code], tables.units
+    money = Currency(manifest["currency"])
+    mine = tables.units_of(code)
+    start = units.start[mine]
+    counts = units.share[mine] > 0
+    owned = np.unique(start[counts])
+    elsewhere = ~counts & ~np.isin(start, owned)
+    pairs = _Pairs.of(tables, code, mine[elsewhere])
+    apart = pairs.chosen(~pairs.own)
+    matched, matched_in_all = apart.matched()
+    counted_for = _counted_for(tables, mine[elsewhere])
+    payee = row["paid_together_with"] or name
+    return Explanation(
+        identity=name,
+        run=manifest["run"],
+        currency=manifest["currency"],
+        paid=money.signed(row["payment"]),
+        low=money.signed(row["low"]),
+        high=money.signed(row["high"]),
+        level=manifest["interval"]["level"],
+        groups=manifest["interval"]["groups"],
+        entitled=money.signed(row["entitled"]),
+        balance=money.signed(row["balance"]),
+        opening=manifest["opening_balances"].get(name, 0),
+        learner=manifest["spec"]["learner"],
+        divided=manifest["paid_for"]["plain"],
+        measured=manifest["paid_for"]["score"],
+        score=row["score"],
+        score_error=row["score_error"],
+        units=row["units"],
+        leaked=[
+            {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
+            for r in tables.leaks_of(name)
+        ],
+        counted=int(counts.sum()),
+        shared=sum(len(tables.owners(i)) > 1 for i in mine[counts & (units.size[mine] > 1)].tolist()),
+        repeated=int((~counts & ~elsewhere).sum()),
+        for_others=int(elsewhere.sum()),
+        indirect=int((~np.isin(mine[elsewhere], apart.mine)).sum()),
+        counted_for=counted_for[:MOST_NAMES],
+        counted_for_in_all=len(counted_for),
+        clusters=len(np.unique(start)),
+        owned=len(owned),
+        ties=[pairs.tie(i) for i in range(min(most_ties, len(pairs)))],
+        ties_in_all=len(pairs),
+        matched=matched,
+        matched_in_all=matched_in_all,
+        together=[other for other in tables.together[payee] if other != name],
+        linked=[
+            {key: r[key] for key in ("left", "right", "reason", "score")} for r in tables.links_of(payee)
+        ],
+        claims=tables.claims_of(name),
+        by_lot=len(np.unique(start[units.by_lot[mine]])),
+        drawn_under=under(manifest["spec"]["beacon"]),
+        checks=_checks(tables, name, payee),
+        without_any_evidence=money.signed(row["without_evidence"]),
+    )
+
+
+def _counted_for(tables: RunTables, elsewhere: Codes) -> list[CountedFor]:
+    """Who is paid for units that count for others, those with most units first."""
+    starts, count = np.unique(tables.units.start[elsewhere], return_counts=True)
+    found: dict[tuple[int, ...], int] = {}
+    for start, units in zip(starts.tolist(), count.tolist(), strict=True):
+        owners = tuple(tables.owners(start))
+        found[owners] = found.get(owners, 0) + units
+    names = [([tables.names[code] for code in owners], units) for owners, units in found.items()]
+    return [CountedFor(*each) for each in sorted(names, key=lambda each: (-each[1], each[0]))]
+
+
+def _checks(tables: RunTables, name: str, payee: str) -> SpotChecks:
+    """What the manifest says of spot checks; who looked, and what others were asked, is not told."""
+    asked, found = tables.manifest["spec"].get("checks", 0), tables.found_of(name)
+    if name in tables.forfeited:
+        return SpotChecks(asked, "failed", [], found)
+    if name in tables.not_checked:
+        return SpotChecks(asked, "not checked", [], found)
+    drawn = tables.drawn_of(payee)
+    return SpotChecks(asked, "passed" if drawn else "open", drawn, found)
+
+
+def _once(group: Codes, unit: Codes) -> Codes:
+    """The group of each of its units, a unit once."""
+    groups: Codes = np.unique(np.stack([group, unit]), axis=1)[0]
+    return groups
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """The pairs with a unit of one payee, those that matter most first: with others, not paid to it, most alike."""
+
+    tables: RunTables
+    mine: Codes
+    other: Codes
+    score: Values  # the lowest of its ties
+    own: np.ndarray  # whether the other is the payee's, too
+    lost: np.ndarray  # whether its unit counts for others
+    ties: Codes  # of all pairs
+    first: Codes  # of the pair, among the ties
+    last: Codes
+
+    def __len__(self) -> int:
+        return len(self.mine)
+
+    @classmethod
+    def of(cls, tables: RunTables, code: int, elsewhere: Codes) -> _Pairs:
+        """All pairs of a payee; ``elsewhere`` are its units that count for others."""
+        ties, units = tables.ties, tables.units
+        at = tables.ties_of(code)
+        own = units.owner[ties.other[at]] == code
+        at = at[~own | (ties.mine[at] < ties.other[at])]  # a tie of two own units is met from both ends
+        n = len(units.owner)
+        at = at[np.argsort(ties.mine[at] * n + ties.other[at], kind="stable")]
+        key, first, count = np.unique(
+            ties.mine[at] * n + ties.other[at], return_index=True, return_counts=True
+        )
+        mine, other = key // n, key % n
+        score = np.minimum.reduceat(ties.score[at], first) if len(key) else np.zeros(0)
+        own, lost = units.owner[other] == code, np.isin(mine, elsewhere)
+        order = np.lexsort((units.came[other], mine, units.came[mine], -score, ~lost, own))
+        pairs = cls(tables, mine, other, score, own, lost, at, first, first + count)
+        return pairs.chosen(order)
+
+    def chosen(self, which: np.ndarray) -> _Pairs:
+        """Some of the pairs (a mask or places), in that order."""
+        names = ("mine", "other", "score", "own", "lost", "first", "last")
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
+
+    def reasons(self, i: int) -> list[str]:
+        """Why a pair is one."""
+        codes = self.tables.ties.reason[self.ties[self.first[i] : self.last[i]]]
+        return list(dict.fromkeys(self.tables.ties.reasons[code] for code in codes.tolist()))
+
+    def tie(self, i: int) -> OwnTie:
+        """One pair, in names."""
+        tables, units = self.tables, self.tables.units
+        mine, other = int(self.mine[i]), int(self.other[i])
+        came = units.came[[mine, other]]
+        owners = tables.owners(mine)
+        return OwnTie(
+            unit=units.name(mine),
+            other=units.name(other),
+            of=tables.names[units.owner[other]],
+            reasons=self.reasons(i),
+            score=float(self.score[i]),
+            earlier="neither" if came[0] == came[1] else "unit" if came[0] < came[1] else "other",
+            by_lot=bool(units.moment[mine] == units.moment[other] and came[0] != came[1]),
+            units_in_cluster=int(units.size[mine]),
+            paid_to=[tables.names[code] for code in owners[:EXAMPLES]],
+            paid_names=len(owners),
+        )
+
+    def matched(self) -> tuple[list[MatchedPayee], int]:
+        """Whose units these pairs are with, and how many names that are in all.
+
+        First those with whom most units of the payee's that count for others are tied, then by all of its units.
+        """
+        owner = self.tables.units.owner[self.other]
+        codes, count = np.unique(_once(owner, self.mine), return_counts=True)
+        lost = np.searchsorted(codes, _once(owner[self.lost], self.mine[self.lost]))
+        away = np.bincount(lost, minlength=len(codes))
+        names = [self.tables.names[code] for code in codes.tolist()]
+        order = sorted(range(len(codes)), key=lambda k: (-away[k], -count[k], names[k]))
+        return [self.chosen(owner == codes[k])._with(names[k]) for k in order[:MOST_NAMES]], len(codes)
+
+    def _with(self, name: str) -> MatchedPayee:
+        """All of these pairs are with units of one payee."""
+        at = np.concatenate([np.arange(a, b) for a, b in zip(self.first, self.last, strict=True)])
+        ties, of_pairs = self.tables.ties, self.ties[at]
+        by_reason = _once(ties.reason[of_pairs], ties.mine[of_pairs])
+        codes, count = np.unique(by_reason, return_counts=True)
+        reasons = {
+            self.tables.ties.reasons[c]: n for c, n in zip(codes.tolist(), count.tolist(), strict=True)
+        }
+        lost, code = np.unique(self.mine[self.lost]), self.tables.number[name]
+        return MatchedPayee(
+            name,
+            len(np.unique(self.mine)),
+            len(self),
+            len(lost),
+            sum(code in self.tables.owners(unit) for unit in lost.tolist()),
+            dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
+            [self.tie(i) for i in range(min(EXAMPLES, len(self)))],
+        )

@@ -1,0 +1,69 @@
+"""What if: take away every tie in the clusters that a payee has units in, score the market again, and divide anew.
+
+The difference is what that evidence cost or brought. It needs the run's inputs, and as long as scoring takes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.progress import SILENT, Progress
+from datamarket_gym.evidence.graph import clusters_by
+from datamarket_gym.payout.book.runs import taken_of
+from datamarket_gym.payout.inputs import utility_oracle
+from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
+from datamarket_gym.payout.results import Results, in_cents
+from datamarket_gym.payout.stages import FinishedRun, Payday, Places, Work
+from datamarket_gym.payout.verify import places_of
+from datamarket_gym.pipeline.payments import among
+
+
+def without_its_evidence(
+    folder: Path,
+    identity: str,
+    submissions: Path | None = None,
+    validation: Path | None = None,
+    progress: Progress | None = None,
+    reference: Path | None = None,
+) -> int:
+    """What a payee of a finished run would have been paid, in minor units."""
+    progress = progress or SILENT
+    progress.stage("reading the run and its inputs")
+    payday, results = finished_results(folder, places_of(folder, submissions, validation, reference))
+    inputs = results.inputs
+    if identity not in inputs.identities:  # brings a balance alone: nothing of it was scored
+        return results.division.paid[results.names.index(identity)]
+    code = inputs.identities.index(identity)
+    mine = np.unique(results.payments.clusters.label[inputs.owner == code])
+    progress.stage("scoring without its evidence")
+    return _without(payday, results, mine)[code]
+
+
+def finished_results(folder: Path, places: Places) -> tuple[Payday, Results]:
+    """The results of a run, from its records and inputs."""
+    manifest = read_manifest(folder)
+    payday = Payday.read(places, spec_of(manifest), settled_by(manifest), taken_of(manifest))
+    if payday.run != manifest["run"]:
+        raise DataMarketError(
+            "the inputs are not those of the run (their hashes differ); name the right files"
+        )
+    return payday, Work(payday, FinishedRun(folder, manifest["outputs"])).results()
+
+
+def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
+    """Payments had the ties in these clusters not been there."""
+    inputs, spec, clusters = results.inputs, payday.spec, results.payments.clusters
+    fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))
+    paid = results.mechanism.pay(
+        inputs.submission,
+        utility_oracle(inputs, spec),
+        clusters=clusters_by(inputs.submission, fewer, clusters.granularity, clusters.lot),
+    )
+    paid = among(paid, inputs.everyone)
+    return in_cents(
+        paid, inputs, spec, results.payees.group, payday.taken.opening, payday.unpaid
+    ).division.paid
