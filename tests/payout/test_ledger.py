@@ -42,7 +42,9 @@ def test_a_second_reference_is_an_error_that_shows_the_first(folder):
     approve(folder)
     mark_paid(folder, "transfer 1")
     before = everything(folder.parent)
-    with pytest.raises(BookError, match="with the reference 'transfer 1'; a second payment is not recorded"):
+    with pytest.raises(
+        BookError, match="with the reference 'transfer 1'; a second payment is not recorded"
+    ):
         mark_paid(folder, "transfer 2")
     assert everything(folder.parent) == before
     with pytest.raises(DataMarketError, match="reference is empty"):
@@ -99,7 +101,9 @@ def test_paying_again_changes_nothing(tmp_path):
     before = everything(tmp_path)
     assert run(tmp_path) == folder
     after = everything(tmp_path)
-    assert {path for path in after if path.parent != tmp_path / "in" and after[path] != before[path]} == set()
+    assert {
+        path for path in after if path.parent != tmp_path / "in" and after[path] != before[path]
+    } == set()
     assert after.keys() == before.keys()
 
 
