@@ -16,7 +16,11 @@ def disturbed(folder, audit, seed):
         [sys.executable, str(HERE / "kill_driver.py"), str(folder), audit, str(seed)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE), "OPENBLAS_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+            "OPENBLAS_NUM_THREADS": "1",
+        },
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -9,7 +9,7 @@ from forged_book import told
 from payout_files import approve, cents, events, run, run_by_accuracy, spec, units, validation, write
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import claimed
+from datamarket_gym.core.files import claimed, write_json
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.book.runs import mark_paid
@@ -40,6 +40,9 @@ def test_draft_approved_paid(folder):
 
 def test_a_second_reference_is_an_error_that_shows_the_first(folder):
     approve(folder)
+    with pytest.raises(DataMarketError, match="reference is empty"):
+        mark_paid(folder, " ")
+    assert events(folder)[-1] == "approved"
     mark_paid(folder, "transfer 1")
     before = everything(folder.parent)
     with pytest.raises(
@@ -47,8 +50,6 @@ def test_a_second_reference_is_an_error_that_shows_the_first(folder):
     ):
         mark_paid(folder, "transfer 2")
     assert everything(folder.parent) == before
-    with pytest.raises(DataMarketError, match="reference is empty"):
-        mark_paid(folder, " ")
 
 
 def _race(folder, barrier, results):
@@ -179,3 +180,28 @@ def test_two_runs_do_not_work_in_one_folder_at_once(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataMarketError, match="cannot be made a folder"):
         pay(write(tmp_path / "in"), spec(), tmp_path / "file")
+
+
+@pytest.mark.parametrize("how", ["emptied", "gone"])
+def test_no_book_is_begun_where_one_was_lost(folder, tmp_path, how):
+    approve(folder)
+    book = book_of(folder).path
+    book.unlink()
+    if how == "emptied":
+        book.touch()
+    with pytest.raises(BookError, match="gone or was emptied, and its seal is still there"):
+        run(tmp_path / "next", units(seed=4), book=book)
+    assert not (tmp_path / "next" / "run").exists()
+
+
+def test_a_book_that_was_only_begun_is_begun_again(tmp_path):
+    """Killed after SQLite made the file, or after the first entry was announced: nothing was in it yet."""
+    for place, seal in (("one", None), ("two", {"number": 0, "hash": "0" * 64})):
+        book = tmp_path / place / "book.sqlite"
+        book.parent.mkdir()
+        book.touch()
+        if seal is not None:
+            first = {"number": 1, "hash": "f" * 64}
+            write_json(book.with_name("book.sqlite.seal"), {"before": seal, "after": first})
+        assert events(run(tmp_path / place)) == ["draft"]
+        assert all(good for _, good, _ in book_of(tmp_path / place / "run").examined())

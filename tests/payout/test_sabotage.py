@@ -142,7 +142,7 @@ def test_a_draw_under_another_beacon_is_found_though_all_of_the_book_fits(at):
         ("planned", {"plan": "{}"}, "cannot change after that"),
         ("approval", {"manifest": "x"}, "cannot be approved"),
         ("approved", {}, "needs 1 approvals"),
-        ("paid", {"reference": "transfer 1"}, "approve it before"),
+        ("paid", {"reference": "transfer 1", "batch": "x"}, "none that this version"),
     ],
 )
 def test_an_entry_that_was_made_up_is_found_though_all_of_the_book_fits(at, kind, content, match):
