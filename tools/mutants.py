@@ -44,9 +44,9 @@ AREAS = {
         "judge/guarantees/*",
         "meaning/test_guarantee* judge/guarantees/test_* test_theorems*",
     ),
-    "ledger": (
-        "payout/ledger* payout/money*",
-        "payout/test_cents* payout/test_money* payout/test_ledger* payout/test_run_id* payout/test_verify*",
+    "book": (
+        "payout/book/* payout/money*",
+        "payout/test_cents* payout/test_money* payout/test_ledger* payout/test_run_id* payout/test_verify* book/test_*",
     ),
     "proof": (
         "learners/logistic/certificate* learners/logistic/kernel_proof* learners/logistic/verdict*",

@@ -1,6 +1,6 @@
 """Plans, draws, records and settles checks in child processes, kills them with SIGKILL, and lets others finish.
 
-A child dies just before or just after a rename or a commit to the ledger: there is nothing else that lasts. Prints what
+A child dies just before or just after a rename or a commit to the book: there is nothing else that lasts. Prints what
 it saw as JSON. A program of its own, so that the package is imported once and children start at once.
 """
 
@@ -19,10 +19,12 @@ import jinja2  # noqa: F401  imported here once instead of in every child
 import pyarrow.parquet  # noqa: F401
 import scipy.sparse.csgraph
 import scipy.stats  # noqa: F401
+import sqlalchemy.dialects.sqlite  # noqa: F401
 from checks_files import answered, paid
+from payout_files import copied, events
 
 import datamarket_gym.payout.checks.plant  # noqa: F401
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.checks.answers import record_answers
 from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
@@ -77,23 +79,21 @@ def left(folder):
     files = {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in ("ledger.sqlite", "planted.json", ".lock")
+        if path.is_file() and path.name not in ("book.json", "planted.json", ".lock")
     }
-    record = ledger.read_record(folder)
-    history = [(event, detail.split(" new")[-1]) for _, event, _, detail in ledger.read_history(folder)]
-    return files, record.state, [event for event, _ in history]
+    return files, run_of(folder).state, events(folder)
 
 
-def tried(start, work, seen, name, few):
+def tried(base, start, work, seen, name, few):
     """Kill work at its moments, each on a copy of a folder, finish it, and compare with one that was not disturbed."""
-    calm = shutil.copytree(start, start.parent / f"{name}-calm")
-    told = start.parent / f"{name}-count"
+    calm = copied(start, base / f"{name}-calm")
+    told = base / f"{name}-count"
     assert not child(partial(work, calm), 10**6, told)
     moments = 2 * int(told.read_text())
     seen["moments"][name] = moments
     chosen = range(moments) if not few else [*range(0, moments - 10, 20), *range(moments - 10, moments)]
     for number in chosen:
-        copy = shutil.copytree(start, start.parent / f"{name}-{number}")
+        copy = copied(start, base / f"{name}-{number}")
         assert child(partial(work, copy), number), (name, number)
         seen["kills"] += 1
         work(copy)
@@ -102,8 +102,7 @@ def tried(start, work, seen, name, few):
                 seen["different"].append([name, number])
             if b.exists() and [c.what for c in verify(a) if not c.good]:
                 seen["different"].append([name, number, "verify"])
-        shutil.rmtree(copy)
-        shutil.rmtree(place(copy), ignore_errors=True)
+        shutil.rmtree(copy.parent)
     return calm
 
 
@@ -114,7 +113,7 @@ def place(folder):
 def main():
     base = Path(sys.argv[1])
     seen = {"kills": 0, "different": [], "moments": {}}
-    run = paid(base)
+    run = paid(base / "start")
 
     def plan(folder):
         make_plan(folder, Wishes(announce="block 1"), "A")
@@ -122,12 +121,12 @@ def main():
     def draw(folder):
         draw_checks(folder, "block 1", "A")
 
-    planned = tried(run, plan, seen, "plan", few=False)
-    tossed = tried(planned, draw, seen, "draw", few=False)
-    planting = shutil.copytree(run, base / "planting")
+    planned = tried(base, run, plan, seen, "plan", few=False)
+    tossed = tried(base, planned, draw, seen, "draw", few=False)
+    planting = copied(run, base / "planting")
     make_plan(planting, Wishes(announce="block 1", plant=3), "A")
     for number in count():  # fakes are made under a nonce: each draw has its own, and keeps it
-        copy = shutil.copytree(planting, base / f"planted-{number}")
+        copy = copied(planting, base / f"planted-{number}")
         if not child(partial(draw, copy), number):
             break
         seen["kills"] += 1
@@ -137,8 +136,8 @@ def main():
         if before not in (None, sealed.read_bytes()) or [c.what for c in verify(copy) if not c.good]:
             seen["different"].append(["planted", number])
     seen["moments"]["planted"] = number
-    answered(shutil.copytree(tossed, base / "good"))
-    good, bad = base / "good-outcomes.csv", base / "bad-outcomes.csv"
+    answered(copied(tossed, base / "good"))
+    good, bad = base / "good" / "run-outcomes.csv", base / "bad-outcomes.csv"
     bad.write_text(good.read_text().replace("genuine", "false", 3))
 
     def passed(folder):
@@ -150,11 +149,11 @@ def main():
     def settled(folder):
         settle(folder, place(folder), "A")
 
-    fine = tried(tossed, passed, seen, "record", few=False)
-    tried(fine, settled, seen, "settle", few=False)
-    poor = shutil.copytree(tossed, base / "poor")
+    fine = tried(base, tossed, passed, seen, "record", few=False)
+    tried(base, fine, settled, seen, "settle", few=False)
+    poor = copied(tossed, base / "poor")
     failed(poor)
-    tried(poor, settled, seen, "again", few=True)
+    tried(base, poor, settled, seen, "again", few=True)
     sys.stdout.write(json.dumps(seen))
 
 

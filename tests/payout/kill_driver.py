@@ -16,10 +16,11 @@ import plotly.offline  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 import scipy.sparse.csgraph
 import scipy.stats  # noqa: F401
+import sqlalchemy.dialects.sqlite  # noqa: F401
 from payout_files import outputs, spec, write
 
 import datamarket_gym.payout.run as run_module
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import book_of, run_of
 
 
 def child(work, before=None):
@@ -62,23 +63,24 @@ def main():
         return lambda: run_module.pay(places, settings, out)
 
     started = time.perf_counter()
-    assert os.waitpid(child(work(folder / "calm")), 0)[1] == 0
+    assert os.waitpid(child(work(folder / "calm" / "run")), 0)[1] == 0
     lasted = time.perf_counter() - started
-    calm = outputs(folder / "calm")
+    calm = outputs(folder / "calm" / "run")
+    lines = run_of(folder / "calm" / "run").lines
     seen = {"kills": 0, "different": [], "states": []}
 
     def finish(out):
         assert os.waitpid(child(work(out)), 0)[1] == 0, out
         seen["different"] += [name for name, content in outputs(out).items() if content != calm[name]]
-        entries = [vars(e) for e in ledger.read_entries(out)]
-        same = entries == [vars(e) for e in ledger.read_entries(folder / "calm")]
-        events = [event for _, event, _, _ in ledger.read_history(out)]
-        seen["states"].append([ledger.read_record(out).state, same, events])
+        record, book = run_of(out), book_of(out)
+        seen["different"] += [what for what, good, _ in book.examined() if not good]
+        kinds = [entry.kind for entry in book.read()]
+        seen["states"].append([record.state, record.lines == lines, kinds])
 
     random.seed(int(sys.argv[3]))
     each = 0
     while seen["kills"] < 20:  # each folder is killed up to four times before it may finish
-        out = folder / f"random-{each}"
+        out = folder / f"random-{each}" / "run"
         for _ in range(4):
             pid = child(work(out))
             time.sleep(random.uniform(0, lasted))
@@ -87,8 +89,10 @@ def main():
         finish(out)
         each += 1
     number = 0
-    for number in range(0 if audit else 100):  # and at every single rename of an output or a stage
-        out = folder / f"rename-{number}"
+    for number in range(
+        0 if audit else 100
+    ):  # and at every single rename of an output, a stage or a seal
+        out = folder / f"rename-{number}" / "run"
         status = os.waitpid(child(work(out), lambda n=number: killed_at_rename(n)), 0)[1]
         if not os.WIFSIGNALED(status):
             break

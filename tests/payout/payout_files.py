@@ -1,12 +1,17 @@
 """Small tables of units for the payout tests, and a run over them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from datamarket_gym.core.files import sha256
+from datamarket_gym.payout.book import runs
+from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import Places
@@ -76,12 +81,32 @@ def spec(**changes):
     return checked_spec({"amount": "1000.00", "audit": False, "theta": "none", "checks": 0, **changes})
 
 
-def run(folder, submitted=None, held=None, overrides=None, carry_from=None, **changes):
-    """Pay the tables; the folder of the run."""
+def run(folder, submitted=None, held=None, overrides=None, book=None, **changes):
+    """Pay the tables; the folder of the run. Its book lies beside it, unless another is named."""
     places = write(folder / "in", submitted, held)
-    places = Places(places.submissions, places.validation, overrides, carry_from)
-    pay(places, spec(**changes), folder / "run")
+    places = Places(places.submissions, places.validation, overrides)
+    pay(places, spec(**changes), folder / "run", book=None if book is None else str(book))
     return folder / "run"
+
+
+def copied(folder, place):
+    """A copy of a run and of all that lies beside it, its book above all; the run's folder in the copy."""
+    shutil.copytree(folder.parent, place)
+    return place / folder.name
+
+
+def approve(folder, by="tester"):
+    """Approve a run whatever its warnings, and those of the book, say; its state."""
+    accounts = book_of(folder).accounts()
+    found = book_warnings(accounts, run_of(folder, accounts))
+    despite = [*warned(folder), *(warning.name for warning in found)]
+    return runs.approve(folder, sha256(folder / "manifest.json"), by, despite)
+
+
+def events(folder):
+    """What has happened to a run, by the book; its payments and balances left out."""
+    kinds = [entry.kind for entry in run_of(folder).history]
+    return [kind for kind in kinds if kind not in ("payment", "carried")]
 
 
 def run_by_accuracy(folder, *tables, **changes):

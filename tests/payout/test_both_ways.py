@@ -2,11 +2,10 @@
 
 import dataclasses
 import json
-import shutil
 
 import numpy as np
 import pytest
-from payout_files import cents, outputs, run, spec, units, validation, write
+from payout_files import cents, copied, outputs, run, spec, units, validation, write
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Clusters
@@ -122,7 +121,7 @@ def test_results_are_read_from_the_records(folder, monkeypatch):
 
 @pytest.mark.parametrize("name", [*(f"records/{name}.npz" for name in RECORDS), "threshold.json"])
 def test_a_record_that_is_gone_or_changed_is_refused(folder, tmp_path, name):
-    copy = shutil.copytree(folder.parent, tmp_path / "copy") / folder.name
+    copy = copied(folder, tmp_path / "copy")
     content = (copy / name).read_bytes()
     (copy / name).write_bytes(content[:-3] + b"xyz")
     with pytest.raises(DataMarketError, match="not as the run left it"):

@@ -1,7 +1,6 @@
 """check draw: a function of manifest, plan and beacon, drawn once, by what units earn."""
 
 import csv
-import shutil
 from collections import Counter
 from itertools import pairwise
 
@@ -9,10 +8,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from checks_files import drawn, paid
-from payout_files import payments, units
+from payout_files import copied, events, payments, units
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.payout.book.words import detail_of
 from datamarket_gym.payout.checks.draw import (
     DrawnChecks,
     checks_text,
@@ -34,7 +34,7 @@ def payday(tmp_path_factory):
 
 @pytest.fixture
 def folder(payday, tmp_path):
-    return shutil.copytree(payday, tmp_path / "run")
+    return copied(payday, tmp_path / "copy")
 
 
 def named(found):
@@ -72,7 +72,7 @@ def test_what_units_earn_adds_up_to_what_is_paid(folder):
 
 
 def test_the_draw_is_a_function_of_manifest_plan_and_beacon(payday, tmp_path):
-    one, two, other, planned = (shutil.copytree(payday, tmp_path / n) for n in ("a", "b", "c", "d"))
+    one, two, other, planned = (copied(payday, tmp_path / n) for n in ("a", "b", "c", "d"))
     first = drawn(one)
     assert drawn(two).draws == first.draws
     assert named(drawn(other, "block 2")) != named(first)
@@ -90,7 +90,7 @@ def test_checks_are_drawn_once(folder):
     with pytest.raises(DataMarketError, match="cannot change after that"):
         make_plan(folder, Wishes(checks=9))
     assert read_checks(folder) == first
-    assert [e for _, e, _, _ in ledger.read_history(folder)] == ["draft", "planned", "drawn"]
+    assert events(folder) == ["draft", "planned", "drawn"]
 
 
 def test_there_is_no_draw_without_a_plan_nor_under_a_text_that_says_nothing(folder):
@@ -107,11 +107,11 @@ def test_there_is_no_draw_without_a_plan_nor_under_a_text_that_says_nothing(fold
 
 def test_the_history_shows_what_was_announced_before_the_draw(folder):
     drawn(folder)
-    (_, _, planned, by, announced), (_, _, event, _, beacon) = (
-        (i, *row) for i, row in enumerate(ledger.read_history(folder)) if row[1] in ("planned", "drawn")
-    )
-    assert (planned, by, event, beacon) == ("planned", "planner", "drawn", "beacon block 1")
-    assert announced.startswith("the beacon will be: the hash of block 1; plan ")
+    _, planned, tossed = run_of(folder).history
+    assert (planned.kind, planned.by) == ("planned", "planner")
+    assert detail_of(planned).startswith("the beacon will be: the hash of block 1; plan ")
+    assert (tossed.kind, tossed.by, tossed.content) == ("drawn", "drawer", {"beacon": "block 1"})
+    assert planned.number < tossed.number
 
 
 def test_units_are_drawn_by_what_they_earn():

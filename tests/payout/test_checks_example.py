@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from payout_files import cents
 
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import run_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spot_checks.py"
 
@@ -21,4 +21,4 @@ def test_the_example_ends_with_an_approved_run(tmp_path):
     assert "quick copy failed and is paid nothing" in " ".join(done.stdout.split())
     assert cents(tmp_path / "june")["quick copy"] > 0
     assert cents(tmp_path / "june-2")["quick copy"] == 0
-    assert ledger.read_record(tmp_path / "june-2").state == "approved"
+    assert run_of(tmp_path / "june-2").state == "approved"

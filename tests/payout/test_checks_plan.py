@@ -1,16 +1,16 @@
 """check plan: how many checks, what they cost, what they leave, and who is carried instead."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 from checks_files import paid
-from payout_files import cents
+from payout_files import cents, copied, events
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.payout.book.words import detail_of
 from datamarket_gym.payout.checks.draw import draw_key, drawn_by
 from datamarket_gym.payout.checks.payees import paid_payees
 from datamarket_gym.payout.checks.plan import Wishes, make_plan, read_plan
@@ -24,7 +24,7 @@ def payday(tmp_path_factory):
 
 @pytest.fixture
 def folder(payday, tmp_path):
-    return shutil.copytree(payday, tmp_path / "run")
+    return copied(payday, tmp_path / "copy")
 
 
 def paid_to(folder):
@@ -112,7 +112,7 @@ def test_who_is_paid_less_than_least_is_carried(folder):
 def test_what_cannot_be_is_refused_and_nothing_is_entered(folder, wishes):
     with pytest.raises(ParameterError):
         make_plan(folder, Wishes(**wishes))
-    assert ledger.read_history(folder)[-1][1] == "draft"
+    assert events(folder) == ["draft"]
     assert not (folder / "checks").exists()
 
 
@@ -122,7 +122,7 @@ def test_planning_again_replaces_the_plan_and_the_history_keeps_both(folder):
     make_plan(folder, Wishes(checks=5, announce="block 2"), "C")  # the same: nothing to note
     assert read_plan(folder).checks == 5
     assert json.loads((folder / "checks" / "plan.json").read_text())["announced"] == "block 2"
-    told = [(by, detail) for _, event, by, detail in ledger.read_history(folder) if event == "planned"]
+    told = [(e.by, detail_of(e)) for e in run_of(folder).history if e.kind == "planned"]
     assert [by for by, _ in told] == ["A", "B"]
     assert [detail.split(": ")[1].split(";")[0] for _, detail in told] == ["block 1", "block 2"]
 

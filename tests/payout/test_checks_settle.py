@@ -2,18 +2,18 @@
 
 import csv
 import json
-import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from checks_files import answered, drawn, looker, paid
-from payout_files import cents, payments, run, units, validation, warned
+from payout_files import approve, cents, copied, events, payments, run, units, validation, warned
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.judge.guarantees.deterred import Deterrence
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.payout.book.runs import mark_paid
 from datamarket_gym.payout.checks.answers import record_answers
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
@@ -31,15 +31,11 @@ def payday(tmp_path_factory):
 
 @pytest.fixture
 def folder(payday, tmp_path):
-    return shutil.copytree(payday, tmp_path / "run")
-
-
-def approve(folder):
-    return ledger.approve(folder, sha256(folder / "manifest.json"), "tester", None, warned(folder))
+    return copied(payday, tmp_path / "copy")
 
 
 def state(folder):
-    return ledger.read_record(folder).state
+    return run_of(folder).state
 
 
 def bad(folder, **options):
@@ -66,17 +62,17 @@ def test_a_run_that_asks_for_checks_is_approved_only_when_checked(folder, payday
     assert bad(folder) == []
     assert not (folder.parent / "new").exists()
     assert settle(folder) == found  # a second time nothing changes
-    assert approve(folder)
-    assert ledger.mark_paid(folder, "transfer 1")
-    events = [event for _, event, _, _ in ledger.read_history(folder)]
+    assert approve(folder) == "approved"
+    assert mark_paid(folder, "transfer 1")
     said = len(warned(folder))
-    assert events == [
+    assert events(folder) == [
         "draft",
         "planned",
         "drawn",
         "answers",
         "checked",
         *["despite"] * said,
+        "approval",
         "approved",
         "paid",
     ]
@@ -88,7 +84,7 @@ def test_before_a_plan_approval_names_the_next_command(tmp_path):
         approve(folder)
     assert state(folder) == "draft"
     free = paid(tmp_path / "free", checks=0)
-    assert approve(free)
+    assert approve(free) == "approved"
 
 
 def test_a_run_without_checks_whose_checks_were_drawn_must_be_settled(tmp_path):
@@ -163,7 +159,7 @@ def test_who_fails_is_paid_nothing_and_the_pot_goes_to_the_others(folder):
             assert cents(new)[name] > cents(folder)[name]
     assert (state(folder), state(new)) == ("superseded", "draft")
     said = json.loads((new / "manifest.json").read_text())["settles"]
-    assert said["run"] == ledger.read_record(folder).run
+    assert said["run"] == run_of(folder).run
     assert said["manifest"] == sha256(folder / "manifest.json")
     assert said["forfeited"] == ["seller 1"]
     false = {d.unit for d in read_checks(folder).draws if d.payee == "seller 1"}
@@ -207,7 +203,7 @@ def test_a_name_made_to_fail_gains_nothing_for_another_where_forfeits_are_kept(t
     )
     drawn(folder)
     answered(folder, false=("lost name",))
-    copy = shutil.copytree(folder, tmp_path / "copy")
+    copy = copied(folder, tmp_path / "copy")
     divided = settle(folder, tmp_path / "divided", keep_forfeited=False).run
     kept = settle(copy, tmp_path / "kept").run
     assert cents(divided)["seller 0"] > 1.2 * honest
@@ -264,15 +260,16 @@ def test_a_superseded_run_is_neither_approved_nor_settled_elsewhere(folder):
     with pytest.raises(DataMarketError, match="taken the place"):
         approve(folder)
     with pytest.raises(DataMarketError, match="approve it before"):
-        ledger.mark_paid(folder, "transfer 1")
+        mark_paid(folder, "transfer 1")
     with pytest.raises(DataMarketError, match="was settled into"):
         settle(folder, folder.parent / "another")
     assert not (folder.parent / "another").exists()
     with pytest.raises(DataMarketError, match="only drafts can be answered"):
         answered(folder)
     assert settle(folder, folder.parent / "new").run == folder.parent / "new"
-    with pytest.raises(DataMarketError, match="no approved run"):
-        run(folder.parent / "next", carry_from=folder)
+    accounts = book_of(folder).accounts()
+    assert not accounts.payable  # nor is anybody owed anything by it
+    assert not accounts.balance
 
 
 def test_the_new_draft_is_drawn_again_under_another_beacon_until_nobody_fails(folder):
@@ -295,7 +292,7 @@ def test_the_new_draft_is_drawn_again_under_another_beacon_until_nobody_fails(fo
         answered(new)
     assert settle(new).checked
     assert bad(new) == []
-    assert approve(new)
+    assert approve(new) == "approved"
 
 
 def test_somebody_fails_in_the_second_round_too(folder):
@@ -345,8 +342,8 @@ def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payday
     assert bad(new) == ["carried.csv"]
     assert settle(folder, new, keep_forfeited=False).checked
     assert bad(new) == []
-    assert approve(new)
-    after = run(tmp_path / "july", units(seed=4), validation(seed=5), carry_from=new)
+    assert approve(new) == "approved"
+    after = run(tmp_path / "july", units(seed=4), validation(seed=5), book=book_of(new).path)
     plain = run(tmp_path / "plain", units(seed=4), validation(seed=5))
     assert cents(after) == cents(plain)
 
@@ -371,18 +368,18 @@ def test_small_names_earn_nothing_however_often_they_come_back(tmp_path):
     mine = [i for i, name in enumerate(columns["identity"]) if name == "seller 1"]
     for place, i in enumerate(mine):
         columns["identity"][i] = f"name {place % 10}"
-    before = None
+    book = tmp_path / "book.sqlite"
     for month in ("june", "july"):
-        folder = run(tmp_path / month, columns, checks=3, **({"carry_from": before} if before else {}))
+        folder = run(tmp_path / month, columns, checks=3, book=book, period=month)
         limit = max(value for name, value in cents(folder).items() if name.startswith("name")) + 1
         drawn(folder, least=f"{limit / 100:.2f}")
         answered(folder)
-        before = settle(folder, tmp_path / f"{month}-2").run
-        names = {name: value for name, value in cents(before).items() if name.startswith("name")}
+        found = settle(folder, tmp_path / f"{month}-2").run
+        names = {name: value for name, value in cents(found).items() if name.startswith("name")}
         assert len(names) == 10
         assert not any(names.values())
-        assert not any(cents(before, "balance").values())
-        approve(before)
+        assert not any(cents(found, "balance").values())
+        assert approve(found) == "approved"
 
 
 def test_planted_fakes_measure_the_power_and_nobody_fails_by_them(tmp_path):

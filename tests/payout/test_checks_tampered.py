@@ -1,16 +1,17 @@
-"""What is kept of checks cannot be changed: by the ledger's own rules, and because verify works it out again."""
+"""What is kept of checks cannot be changed: by the book's own rules, and because verify works it out again."""
 
 import json
 import shutil
 import sqlite3
-from contextlib import closing
 
 import pytest
 from checks_files import answered, drawn, paid
+from forged_book import rewritten, told
+from payout_files import copied
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.payout import ledger
-from datamarket_gym.payout.checks import entries
+from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.payout.book.runs import mark_paid
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.checks.settle import settle
@@ -21,63 +22,59 @@ from datamarket_gym.payout.verify import verify
 def paydays(tmp_path_factory):
     """A run at each stage: paid, drawn, answered, checked; and one whose place another took."""
     base = tmp_path_factory.mktemp("tampered")
-    found = {"paid": paid(base)}
-    found["drawn"] = shutil.copytree(found["paid"], base / "drawn")
+    found = {"paid": paid(base / "paid")}
+    found["drawn"] = copied(found["paid"], base / "drawn")
     drawn(found["drawn"], plant=3)
-    found["answered"] = shutil.copytree(found["drawn"], base / "answered")
+    found["answered"] = copied(found["drawn"], base / "answered")
     answered(found["answered"])
-    found["checked"] = shutil.copytree(found["answered"], base / "checked")
+    found["checked"] = copied(found["answered"], base / "checked")
     settle(found["checked"])
-    failed = shutil.copytree(found["drawn"], base / "failed")
+    failed = copied(found["drawn"], base / "failed")
     answered(failed, false=("seller 1",))
-    settle(failed, base / "new")
-    found["superseded"], found["new"] = failed, base / "new"
+    settle(failed, failed.parent / "new")
+    found["superseded"], found["new"] = failed, failed.parent / "new"
     return found
 
 
 @pytest.fixture
 def at(paydays, tmp_path):
-    return lambda stage: shutil.copytree(paydays[stage], tmp_path / stage)
+    return lambda stage: copied(paydays[stage], tmp_path / stage)
 
 
 def bad(folder):
     return [check.what for check in verify(folder) if not check.good]
 
 
-def told(folder, statement):
-    with closing(sqlite3.connect(folder / ledger.NAME)) as connection:
-        connection.execute(statement)
-        connection.commit()
+def changed(folder, kind, **content):
+    """Write the book anew with another content of entries of a kind; chain, head and seal fit."""
+
+    def change(entries):
+        for entry in entries:
+            if entry["kind"] == kind:
+                entry["content"] |= content
+        return entries
+
+    rewritten(folder, change)
 
 
+@pytest.mark.parametrize("stage", ["paid", "drawn", "checked", "superseded"])
 @pytest.mark.parametrize(
-    ("stage", "statement"),
+    "statement",
     [
-        ("paid", "UPDATE runs SET state = 'approved'"),
-        ("paid", "UPDATE runs SET state = 'paid'"),
-        ("paid", "UPDATE checking SET asked = 0"),
-        ("paid", "DELETE FROM checking"),
-        ("paid", "UPDATE checking SET beacon = 'mine'"),  # there is no plan
-        ("drawn", "UPDATE checking SET beacon = 'mine'"),
-        ("drawn", "UPDATE checking SET plan = '{}'"),
-        ("drawn", "DELETE FROM checking"),
-        ("drawn", "UPDATE runs SET state = 'approved'"),
-        ("checked", "UPDATE runs SET state = 'draft'"),
-        ("checked", "UPDATE runs SET state = 'superseded'"),
-        ("checked", "UPDATE payments SET paid = paid + 1"),
-        ("superseded", "UPDATE runs SET state = 'checked'"),
-        ("superseded", "UPDATE runs SET state = 'approved'"),
-        ("superseded", "UPDATE superseded SET by_run = 'mine'"),
-        ("superseded", "DELETE FROM superseded"),
-        ("superseded", "UPDATE history SET detail = 'mine' WHERE event = 'drawn'"),
+        "UPDATE book_entries SET body = replace(body, 'seller 1', 'seller 2')",
+        "DELETE FROM book_entries WHERE number > 2",
+        "UPDATE book_head SET number = 2",
+        "INSERT INTO book_entries SELECT 9 + number, body, hash FROM book_entries",
     ],
 )
-def test_the_ledger_itself_refuses(at, stage, statement):
+def test_the_book_itself_refuses(at, stage, statement):
     folder = at(stage)
-    before = ledger.read_record(folder), entries.read_draw(folder)
+    before = run_of(folder)
+    if stage == "paid" and statement.startswith("DELETE"):
+        statement = "DELETE FROM book_entries"
     with pytest.raises(sqlite3.IntegrityError):
         told(folder, statement)
-    assert (ledger.read_record(folder), entries.read_draw(folder)) == before
+    assert run_of(folder) == before
 
 
 @pytest.mark.parametrize("stage", ["drawn", "answered", "checked", "superseded", "new"])
@@ -124,16 +121,12 @@ def test_a_sealed_list_that_was_changed_is_found(at):
 
 
 def test_a_draw_that_was_made_to_fit_is_found(at):
-    """Somebody without the ledger's rules, who puts the beacon in that suits them, and the files that follow."""
+    """Somebody who writes the whole book anew, with the beacon, or the plan, that suits them."""
     folder = at("drawn")
-    with closing(sqlite3.connect(folder / ledger.NAME)) as connection:
-        connection.executescript("DROP TRIGGER drawn_once; UPDATE checking SET beacon = 'mine'")
+    changed(folder, "drawn", beacon="mine")
     assert "checks.csv" in bad(folder)
     other = at("answered")
-    with closing(sqlite3.connect(other / ledger.NAME)) as connection:
-        connection.executescript(
-            "DROP TRIGGER drawn_once; UPDATE checking SET plan = replace(plan, '0.8', '0.9')"
-        )
+    changed(other, "planned", plan=run_of(other).plan.replace("0.8", "0.9"))
     assert {"checks/plan.json", "checks.csv"} <= set(bad(other))
 
 
@@ -151,27 +144,16 @@ def test_files_that_were_changed_are_not_drawn_or_settled_from(at):
 def test_a_run_that_says_it_took_the_place_of_another_is_held_against_it(at, tmp_path):
     folder = at("superseded")
     place = tmp_path / "place"
-    with closing(sqlite3.connect(folder / ledger.NAME)) as connection:
-        find = "SELECT sql FROM sqlite_master WHERE name = 'superseded_once'"
-        (rule,) = connection.execute(find).fetchone()
-        connection.executescript(
-            f"DROP TRIGGER superseded_once; UPDATE superseded SET place = '{place}'; {rule}"
-        )
+    changed(folder, "superseded", place=str(place))
     assert bad(folder) == []  # it may have been moved
     shutil.copytree(at("paid"), place)
     assert bad(folder) == ["the run that took its place"]
 
 
-def test_a_ledger_from_before_there_were_checks_goes_on_as_it_was(tmp_path):
+def test_a_run_of_the_version_that_kept_a_ledger_in_each_run_says_pay_again(tmp_path):
     folder = paid(tmp_path, checks=0)
-    with closing(sqlite3.connect(folder / ledger.NAME)) as connection:
-        connection.executescript("DROP TRIGGER runs_move; DROP TABLE checking; DROP TABLE superseded")
-    assert ledger.read_record(folder).checks == 0
-    assert bad(folder) == []
-    with pytest.raises(DataMarketError, match="knew of no checks"):
-        make_plan(folder, Wishes())
-    record = ledger.read_record(folder)
-    assert ledger.approve(
-        folder, record.manifest, "tester", None, [w.name for w in ledger.read_entered_warnings(folder)]
-    )
-    assert ledger.mark_paid(folder, "transfer 1")
+    (folder / "book.json").unlink()
+    (folder / "ledger.sqlite").write_bytes(b"SQLite format 3")
+    for work in (verify, lambda run: make_plan(run, Wishes()), lambda run: mark_paid(run, "transfer 1")):
+        with pytest.raises(DataMarketError, match=r"version 0\.1, which kept no book; pay again"):
+            work(folder)

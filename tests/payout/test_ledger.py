@@ -1,15 +1,18 @@
-"""The ledger: one approval, no way back, nothing rewritten, balances carried once."""
+"""A run in the book: one approval, no way back, nothing rewritten, balances carried once."""
 
 import multiprocessing
 import sqlite3
 
 import numpy as np
 import pytest
-from payout_files import cents, run, run_by_accuracy, spec, units, validation, warned, write
+from forged_book import told
+from payout_files import approve, cents, events, run, run_by_accuracy, spec, units, validation, write
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import claimed, sha256
-from datamarket_gym.payout import ledger
+from datamarket_gym.core.files import claimed, write_json
+from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.payout.book.runs import mark_paid
 from datamarket_gym.payout.run import pay
 
 
@@ -18,25 +21,35 @@ def folder(tmp_path):
     return run(tmp_path)
 
 
-def approve(folder, previous=None):
-    return ledger.approve(folder, sha256(folder / "manifest.json"), "tester", previous, warned(folder))
-
-
-def events(folder):
-    return [event for _, event, _, _ in ledger.read_history(folder)]
+def everything(place):
+    return {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}
 
 
 def test_draft_approved_paid(folder):
-    assert ledger.read_record(folder).state == "draft"
+    assert run_of(folder).state == "draft"
     with pytest.raises(DataMarketError, match="approve it before"):
-        ledger.mark_paid(folder, "transfer 1")
-    assert approve(folder)
-    assert not approve(folder)
-    assert ledger.mark_paid(folder, "transfer 1")
-    assert not ledger.mark_paid(folder, "transfer 2")
-    assert not approve(folder)
-    assert ledger.read_record(folder).state == "paid"
-    assert events(folder) == ["draft", "despite", "approved", "paid"]
+        mark_paid(folder, "transfer 1")
+    assert approve(folder) == "approved"
+    assert approve(folder) == "approved"
+    assert mark_paid(folder, "transfer 1")
+    assert not mark_paid(folder, "transfer 1")
+    assert approve(folder) == "paid"
+    assert run_of(folder).state == "paid"
+    assert events(folder) == ["draft", "despite", "approval", "approved", "paid"]
+
+
+def test_a_second_reference_is_an_error_that_shows_the_first(folder):
+    approve(folder)
+    with pytest.raises(DataMarketError, match="reference is empty"):
+        mark_paid(folder, " ")
+    assert events(folder)[-1] == "approved"
+    mark_paid(folder, "transfer 1")
+    before = everything(folder.parent)
+    with pytest.raises(
+        BookError, match="with the reference 'transfer 1'; a second payment is not recorded"
+    ):
+        mark_paid(folder, "transfer 2")
+    assert everything(folder.parent) == before
 
 
 def _race(folder, barrier, results):
@@ -53,38 +66,46 @@ def test_two_processes_approving_at_once_leave_one_approval(folder):
     done = [results.get(timeout=60) for _ in racers]
     for racer in racers:
         racer.join()
-    assert sorted(done) == [False, False, False, True]
-    assert events(folder) == ["draft", "despite", "approved"]
+    assert done == ["approved"] * 4
+    assert events(folder) == ["draft", "despite", "approval", "approved"]
+    owed = book_of(folder).accounts().payable
+    assert sum(owed.values()) == 100_000
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE payments SET paid = paid + 1",
-        "DELETE FROM payments",
-        "INSERT INTO payments SELECT run, 'new', 1, 1, 0 FROM runs",
-        "UPDATE runs SET state = 'draft'",
-        "UPDATE runs SET amount = 1",
-        "DELETE FROM runs",
-        "UPDATE history SET by = 'nobody'",
-        "DELETE FROM history",
-        "INSERT INTO overrides SELECT run, 9, '{}' FROM runs",
+        """UPDATE book_entries SET body = replace(body, '"amount":', '"amount":1')""",
+        "UPDATE book_entries SET hash = hash",
+        "UPDATE book_entries SET number = number + 1",
+        "DELETE FROM book_entries",
+        "DELETE FROM book_entries WHERE number = (SELECT max(number) FROM book_entries)",
+        "INSERT INTO book_entries SELECT 2 + max(number), body, hash FROM book_entries",
+        "INSERT OR REPLACE INTO book_entries SELECT number, body, 'x' FROM book_entries WHERE number = 2",
+        "UPDATE book_head SET hash = 'x'",
+        "UPDATE book_head SET number = 1",
+        "DELETE FROM book_head",
+        "INSERT INTO book_head VALUES (2, 2, 'x')",
     ],
 )
 def test_an_approved_run_cannot_be_changed(folder, statement):
     approve(folder)
-    connection = sqlite3.connect(folder / ledger.NAME)
+    before = everything(folder.parent)
     with pytest.raises(sqlite3.IntegrityError):
-        connection.execute(statement)
-    connection.close()
+        told(folder, statement)
+    assert everything(folder.parent) == before
 
 
 def test_paying_again_changes_nothing(tmp_path):
     folder = run(tmp_path)
     approve(folder)
-    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    before = everything(tmp_path)
     assert run(tmp_path) == folder
-    assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+    after = everything(tmp_path)
+    assert {
+        path for path in after if path.parent != tmp_path / "in" and after[path] != before[path]
+    } == set()
+    assert after.keys() == before.keys()
 
 
 def test_a_folder_with_another_run_is_refused(tmp_path):
@@ -109,33 +130,41 @@ def bad_apple():
 
 
 def test_debts_are_carried_and_settled_once(tmp_path):
-    first = run_by_accuracy(tmp_path / "first", bad_apple())
+    book = tmp_path / "book.sqlite"
+    first = run_by_accuracy(tmp_path / "first", bad_apple(), book=book)
     assert cents(first)["seller 2"] == 0
     debt = cents(first, "balance")["seller 2"]
     assert debt < 0
     assert sum(cents(first, "balance").values()) == 0
-    with pytest.raises(DataMarketError, match="no approved run"):
-        run(tmp_path / "early", carry_from=first)
-    approve(first)
-    second = run(tmp_path / "second", units(seed=4), validation(seed=5), carry_from=first)
+    early = run(tmp_path / "early", units(seed=4), validation(seed=5), book=book)
     plain = run(tmp_path / "plain", units(seed=4), validation(seed=5))
+    assert cents(early) == cents(plain)  # what a draft would carry is nobody's yet
+    approve(first)
+    assert book_of(first).accounts().balances("EUR")["seller 2"] == debt
+    with pytest.raises(BookError, match="balances that the run takes up have changed since"):
+        approve(early)
+    second = run(tmp_path / "second", units(seed=4), validation(seed=5), book=book)
     assert (
         abs(cents(second, "entitled")["seller 2"] - (cents(plain, "entitled")["seller 2"] + debt)) <= 1
     )
     assert cents(second)["seller 2"] < cents(plain)["seller 2"]
-    third = run(tmp_path / "third", units(seed=6), validation(seed=7), carry_from=first)
-    assert approve(second, first)
-    with pytest.raises(DataMarketError, match="taken up by another run"):
-        approve(third, first)
-    assert ledger.read_record(third).state == "draft"
+    third = run(tmp_path / "third", units(seed=6), validation(seed=7), book=book)
+    assert approve(second) == "approved"
+    with pytest.raises(BookError, match="balances that the run takes up have changed since"):
+        approve(third)
+    assert run_of(third).state == "draft"
+    assert events(third) == ["draft"]
+    left = {name: value for name, value in cents(second, "balance").items() if value}
+    assert book_of(first).accounts().balances("EUR") == left
 
 
 def test_someone_who_left_keeps_the_balance(tmp_path):
-    first = run_by_accuracy(tmp_path / "first", bad_apple())
+    book = tmp_path / "book.sqlite"
+    first = run_by_accuracy(tmp_path / "first", bad_apple(), book=book)
     approve(first)
     columns = units(seed=4)
     columns["identity"] = [name.replace("seller 2", "newcomer") for name in columns["identity"]]
-    second = run(tmp_path / "second", columns, carry_from=first)
+    second = run(tmp_path / "second", columns, book=book)
     assert cents(second)["seller 2"] == 0
     assert cents(second, "balance")["seller 2"] == cents(first, "balance")["seller 2"]
     assert sum(cents(second).values()) == 100_000
@@ -151,3 +180,28 @@ def test_two_runs_do_not_work_in_one_folder_at_once(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataMarketError, match="cannot be made a folder"):
         pay(write(tmp_path / "in"), spec(), tmp_path / "file")
+
+
+@pytest.mark.parametrize("how", ["emptied", "gone"])
+def test_no_book_is_begun_where_one_was_lost(folder, tmp_path, how):
+    approve(folder)
+    book = book_of(folder).path
+    book.unlink()
+    if how == "emptied":
+        book.touch()
+    with pytest.raises(BookError, match="gone or was emptied, and its seal is still there"):
+        run(tmp_path / "next", units(seed=4), book=book)
+    assert not (tmp_path / "next" / "run").exists()
+
+
+def test_a_book_that_was_only_begun_is_begun_again(tmp_path):
+    """Killed after SQLite made the file, or after the first entry was announced: nothing was in it yet."""
+    for place, seal in (("one", None), ("two", {"number": 0, "hash": "0" * 64})):
+        book = tmp_path / place / "book.sqlite"
+        book.parent.mkdir()
+        book.touch()
+        if seal is not None:
+            first = {"number": 1, "hash": "f" * 64}
+            write_json(book.with_name("book.sqlite.seal"), {"before": seal, "after": first})
+        assert events(run(tmp_path / place)) == ["draft"]
+        assert all(good for _, good, _ in book_of(tmp_path / place / "run").examined())

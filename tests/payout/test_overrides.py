@@ -10,7 +10,7 @@ from payout_files import cents, payments, run, run_by_accuracy, units, validatio
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.overrides import overridden, read_overrides
 
 SIGNED = 'reason = "checked"\nby = "R. Okafor"\ndate = 2026-05-31\n'
@@ -31,7 +31,7 @@ def test_a_split_unties_and_the_report_lists_it(tmp_path):
     page = (split / "report.html").read_text(encoding="utf-8")
     assert "R. Okafor" in page
     assert "split units" in page
-    assert ledger.read_record(split).places["overrides"].endswith("o.toml")
+    assert run_of(split).places["overrides"].endswith("o.toml")
 
 
 def test_a_join_ties(tmp_path):

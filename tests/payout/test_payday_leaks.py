@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from payout_files import cents, payments, run, spec, table, units, validation, warned, write
+from payout_files import cents, copied, payments, run, spec, table, units, validation, warned, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
@@ -137,7 +137,7 @@ def test_the_flag(tmp_path):
 
 def test_the_run_verifies_and_its_record_is_watched(loud, tmp_path):
     assert all(check.good for check in verify(loud, recompute=True))
-    copy = shutil.copytree(loud, tmp_path / "copy")
+    copy = copied(loud, tmp_path / "copy")
     (copy / "records" / "leaks.npz").write_bytes(b"no leaks here")
     assert "records/leaks.npz" in [check.what for check in verify(copy) if not check.good]
 

@@ -52,7 +52,12 @@ def test_verify_and_ledger(folder):
     assert "approved" in typed("ledger", "approve", folder, "--by", "tester", *accepted).output
     assert "nothing changed" in typed("ledger", "approve", folder).output
     assert "marked as paid" in typed("ledger", "paid", folder, "--reference", "transfer 7").output
+    assert "nothing changed" in typed("ledger", "paid", folder, "--reference", "transfer 7").output
+    second = typed("ledger", "paid", folder, "--reference", "transfer 8")
+    assert second.exit_code == 1
+    assert "with the reference 'transfer 7'" in str(second.exception)
     shown = typed("ledger", "show", folder).output
+    assert "transfer 8" not in shown
     assert "paid, CHF 1000.00" in shown
     assert "transfer 7" in shown
     table = folder / "payments.csv"
@@ -74,9 +79,10 @@ def test_a_changed_draft_is_not_approved(tmp_path):
         "--out",
         tmp_path / "run",
     )
-    assert typed(*words, "--theta", "none", "--no-audit").exit_code == 0
+    assert typed(*words, "--theta", "none", "--no-audit", "--checks", "0").exit_code == 0
     (tmp_path / "run" / "clusters.parquet").write_bytes(b"")
-    done = typed("ledger", "approve", tmp_path / "run")
+    accepted = [word for name in warned(tmp_path / "run") for word in ("--despite", name)]
+    done = typed("ledger", "approve", tmp_path / "run", *accepted)
     assert done.exit_code == 1
     assert "clusters.parquet" in done.output
-    assert "draft" in typed("ledger", "show", tmp_path / "run").output
+    assert "draft, EUR 5.00" in typed("ledger", "show", tmp_path / "run").output

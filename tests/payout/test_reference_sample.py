@@ -220,7 +220,8 @@ def test_verify_and_explain_find_it_again_or_are_told_where_it_went(paid, tmp_pa
     ):
         lost = CliRunner().invoke(app, question)
         assert lost.exit_code != 0
-        assert "reference.parquet" in str(lost.exception) + lost.output
+        said = "".join(f"{lost.exception}{lost.output}".split())  # lines are folded, and not cut
+        assert "reference.parquet" in said
         found = CliRunner().invoke(app, [*question, "--reference", str(moved)])
         assert found.exit_code == 0, found.output
 

@@ -3,6 +3,7 @@
 import pytest
 from payout_files import spec
 
+from datamarket_gym import __version__
 from datamarket_gym.payout import manifest
 from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.overrides import Override
@@ -60,10 +61,11 @@ def test_every_balance_that_was_brought_in_is_in_the_id():
     assert len({identified(opening=opening) for opening in openings}) == len(openings)
 
 
-@pytest.mark.parametrize("name", ["__version__", "FORMAT"])
-def test_another_version_is_another_run(monkeypatch, name):
+def test_another_version_is_another_run(monkeypatch):
     before = identified()
-    monkeypatch.setattr(manifest, name, "999")
+    assert run_id(spec(), FILES, [], {}, made_by=__version__) == before
+    assert run_id(spec(), FILES, [], {}, made_by="999") != before
+    monkeypatch.setattr(manifest, "FORMAT", "999")
     assert identified() != before
 
 

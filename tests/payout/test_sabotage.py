@@ -1,21 +1,22 @@
 """What a hostile operator, a hostile payee and a careless clerk tried, and what came of it."""
 
 import json
-import shutil
 import sqlite3
-from contextlib import closing
 
 import numpy as np
 import pytest
 from checks_files import answered, drawn
 from checks_files import paid as checked_payday
+from forged_book import rewritten, sealed_again, told, without_rules
+from payout_files import copied, units, validation
 from payout_files import run as paid
-from payout_files import units, validation
 
 from datamarket_gym.cli.checks import plan_and_show, settle_and_show
 from datamarket_gym.cli.commands.ledger import paid as ledger_paid
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.payout.book.runs import mark_paid
 from datamarket_gym.payout.checks.draw import draw_checks, draw_key, read_checks
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.checks.settle import settle
@@ -36,20 +37,13 @@ def bad(folder):
     return [check.what for check in verify(folder) if not check.good]
 
 
-def told(folder, *statements):
-    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-
-
 @pytest.fixture(scope="module")
 def payday(tmp_path_factory):
     """A run whose checks were drawn, and the same with all of them passed."""
     base = tmp_path_factory.mktemp("sabotage")
-    first = checked_payday(base)
+    first = checked_payday(base / "first")
     drawn(first)
-    passed = shutil.copytree(first, base / "passed")
+    passed = copied(first, base / "passed")
     answered(passed)
     settle(passed)
     return {"drawn": first, "checked": passed}
@@ -57,55 +51,113 @@ def payday(tmp_path_factory):
 
 @pytest.fixture
 def at(payday, tmp_path):
-    return lambda stage: shutil.copytree(payday[stage], tmp_path / stage)
+    return lambda stage: copied(payday[stage], tmp_path / stage)
 
 
-def test_a_run_is_not_checked_because_somebody_writes_that_it_is(at):
-    folder = at("drawn")
-    with pytest.raises(sqlite3.IntegrityError):
-        told(folder, "UPDATE runs SET state = 'checked'")
-    with pytest.raises(sqlite3.IntegrityError):
-        told(folder, "UPDATE runs SET state = 'superseded'")
+def made_up(folder, kind, **content):
+    """Write the book anew with one entry more about a run, chain, head and seal included."""
+    record = run_of(folder)
+    entry = {
+        **json.loads(record.history[-1].body),
+        "kind": kind,
+        "amount": 0,
+        "currency": "",
+        "content": content,
+    }
+    rewritten(folder, lambda entries: [*entries, entry])
 
 
 @pytest.mark.parametrize(
-    ("stage", "rule", "statement"),
+    "statement",
     [
-        ("drawn", "runs_move", "UPDATE runs SET state = 'checked'"),
-        ("drawn", "runs_move", "UPDATE runs SET state = 'approved'"),
-        ("drawn", "drawn_once", "UPDATE checking SET asked = 0"),
-        ("drawn", "drawn_once", "UPDATE checking SET plan = replace(plan, '0.8', '0.9')"),
-        ("checked", "drawn_once", "UPDATE checking SET beacon = NULL"),
-        ("checked", "history_kept", "UPDATE history SET detail = 'beacon x' WHERE event = 'drawn'"),
-        ("checked", "history_kept", "UPDATE history SET detail = 'plan x' WHERE event = 'planned'"),
-        ("checked", "history_kept", "UPDATE history SET detail = 'x' WHERE event = 'draft'"),
-        ("checked", "history_stays", "DELETE FROM history WHERE event = 'planned'"),
-        ("checked", "history_stays", "DELETE FROM history WHERE event = 'checked'"),
-        ("drawn", "history_stays", "DELETE FROM history WHERE event = 'drawn'"),
+        "UPDATE book_entries SET body = replace(body, 'drawn', 'checked')",
+        "INSERT INTO book_entries SELECT max(number), body, hash FROM book_entries",
+        "UPDATE book_head SET hash = '0'",
     ],
 )
-def test_tables_are_held_against_the_history(at, stage, rule, statement):
-    """A rule is taken out, something changed, and the rule put back: what is left is a contradiction."""
+def test_a_run_is_not_checked_because_somebody_writes_that_it_is(at, statement):
+    folder = at("drawn")
+    with pytest.raises(sqlite3.IntegrityError):
+        told(folder, statement)
+
+
+@pytest.mark.parametrize(
+    ("stage", "statement"),
+    [
+        (
+            "drawn",
+            """UPDATE book_entries SET body = replace(body, '"kind":"drawn"', '"kind":"checked"')""",
+        ),
+        ("drawn", """UPDATE book_entries SET body = replace(body, '"checks":3', '"checks":0')"""),
+        ("drawn", "UPDATE book_entries SET body = replace(body, '0.8', '0.9') WHERE number = 3"),
+        (
+            "checked",
+            "UPDATE book_entries SET body = replace(body, 'block 1', 'block 2') WHERE number = 4",
+        ),
+        ("checked", "UPDATE book_entries SET body = replace(body, 'planner', 'nobody')"),
+        ("checked", "UPDATE book_entries SET body = replace(body, 'T', ' ') WHERE number = 2"),
+        ("checked", "UPDATE book_entries SET hash = upper(hash) WHERE number = 5"),
+        ("checked", "DELETE FROM book_entries WHERE number = 3"),
+        ("checked", "DELETE FROM book_entries WHERE number = 6"),
+        ("drawn", "DELETE FROM book_entries WHERE number = 4"),
+        ("drawn", "INSERT INTO book_entries SELECT 5, body, hash FROM book_entries WHERE number = 4"),
+        ("drawn", "DELETE FROM book_head"),
+    ],
+)
+def test_entries_are_held_against_the_chain(at, stage, statement):
+    """Rules are taken out, something changed, and the rules put back: the chain no longer fits, for anybody."""
     folder = at(stage)
-    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection:
-        find = "SELECT sql FROM sqlite_master WHERE name = ?"
-        (put_back,) = connection.execute(find, (rule,)).fetchone()
     assert bad(folder) == []
-    told(folder, f"DROP TRIGGER {rule}", statement, put_back)
-    assert "ledger and its history" in bad(folder)
+    without_rules(folder, statement)
+    assert "book" in bad(folder)
+    with pytest.raises(BookError):
+        run_of(folder)
+    with pytest.raises(BookError):
+        mark_paid(folder, "transfer 1")
 
 
 def test_a_rule_that_was_taken_out_is_missed(at):
     folder = at("drawn")
-    told(folder, "DROP TRIGGER drawn_once")
-    assert bad(folder) == ["ledger and its history"]
+    told(folder, "DROP TRIGGER book_entries_kept")
+    assert bad(folder) == ["book"]  # the file is not as it was sealed
+    sealed_again(folder)
+    assert bad(folder) == ["tables and triggers"]
 
 
-def test_a_draw_under_another_beacon_contradicts_the_history(at):
+def test_a_draw_under_another_beacon_is_found_though_all_of_the_book_fits(at):
     folder = at("drawn")
-    told(folder, "DROP TRIGGER drawn_once", "UPDATE checking SET beacon = 'a better one'")
-    draw_checks(folder, "a better one")
-    assert bad(folder) == ["ledger and its history"]
+
+    def change(entries):
+        entries[-1]["content"]["beacon"] = "a better one"
+        return entries
+
+    rewritten(folder, change)
+    assert bad(folder) == ["checks.csv"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "match"),
+    [
+        ("drawn", {"beacon": "a better one"}, "drawn once"),
+        ("planned", {"plan": "{}"}, "cannot change after that"),
+        ("approval", {"manifest": "x"}, "cannot be approved"),
+        ("approved", {}, "needs 1 approvals"),
+        ("paid", {"reference": "transfer 1", "batch": "x"}, "none that this version"),
+    ],
+)
+def test_an_entry_that_was_made_up_is_found_though_all_of_the_book_fits(at, kind, content, match):
+    folder = at("drawn")
+    made_up(folder, kind, **content)
+    assert "book" in bad(folder)
+    with pytest.raises(BookError, match=match):
+        run_of(folder)
+
+
+def test_a_run_that_was_said_to_be_checked_has_no_certificate_that_bears_it_out(at):
+    folder = at("drawn")
+    made_up(folder, "checked", detail="all payees passed", outcomes="")
+    assert run_of(folder).state == "checked"
+    assert bad(folder) == ["certificate.json"]
 
 
 @pytest.mark.parametrize("name", ["checks.csv", "checks/plan.json", "certificate.json"])
@@ -115,12 +167,12 @@ def test_files_that_are_no_text_are_found(at, name):
     assert name in bad(folder)
 
 
-def test_no_ledger_is_made_where_there_is_no_run(tmp_path):
+def test_no_book_is_made_where_there_is_no_run(tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(DataMarketError, match="holds no payout run"):
             read_checks(folder)
         with pytest.raises(DataMarketError, match="holds no payout run"):
-            ledger.mark_paid(folder, "transfer 1")
+            mark_paid(folder, "transfer 1")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,9 +217,9 @@ def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_pa
     folder = checked_payday(tmp_path)
     plan_and_show(folder, Wishes(announce="block 1"), None)
     said = capsys.readouterr().out
-    entered = [detail for _, event, _, detail in ledger.read_history(folder) if event == "planned"]
-    assert f"plan {entered[0].split()[-1]}" in said
-    assert f"manifest {ledger.read_record(folder).manifest}" in said
+    (entered,) = [e.content["detail"] for e in run_of(folder).history if e.kind == "planned"]
+    assert f"plan {entered.split()[-1]}" in said
+    assert f"manifest {run_of(folder).manifest}" in said
     draw_checks(folder, "0a1b")
     answered(folder)
     settle_and_show(folder, None, False, False, None)
@@ -179,10 +231,6 @@ def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_pa
 
 def test_a_run_that_was_approved_by_hand_is_not_marked_as_paid(at):
     folder = at("drawn")
-    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection:
-        find = "SELECT sql FROM sqlite_master WHERE name = 'runs_move'"
-        (put_back,) = connection.execute(find).fetchone()
-    told(folder, "DROP TRIGGER runs_move", "UPDATE runs SET state = 'approved'", put_back)
-    with pytest.raises(DataMarketError, match="changed by hand: the run is approved"):
+    made_up(folder, "approved")
+    with pytest.raises(BookError, match="needs 1 approvals and has 0"):
         ledger_paid(folder, "transfer 1")
-    assert ledger.read_record(folder).state == "approved"

@@ -5,15 +5,16 @@ import hashlib
 import json
 import re
 import shutil
-import sqlite3
 from importlib import import_module
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from payout_files import cents, run, spec, units, write
+from forged_book import redrafted, without_rules
+from payout_files import cents, copied, run, spec, units, write
 
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
+from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import OUTPUTS
 from datamarket_gym.payout.run import pay
@@ -28,7 +29,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def copy(folder, tmp_path):
-    return shutil.copytree(folder, tmp_path / "copy")
+    return copied(folder, tmp_path / "copy")
 
 
 def failed(folder, **options):
@@ -38,7 +39,7 @@ def failed(folder, **options):
 def test_a_fresh_run_is_good_and_recomputes_to_the_byte(folder):
     checks = verify(folder, recompute=True)
     assert [c.what for c in checks if not c.good] == []
-    assert {f"{name}, recomputed" for name in OUTPUTS} <= {c.what for c in checks}
+    assert {f"{name}, recomputed" for name in (*OUTPUTS, "manifest.json")} <= {c.what for c in checks}
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
@@ -63,15 +64,23 @@ def test_a_manifest_made_to_fit_is_found(copy):
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["outputs"]["payments.csv"]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    assert "manifest and ledger" in failed(copy)
+    assert failed(copy) == ["manifest and book"]
 
 
-def test_a_changed_ledger_is_found(copy):
-    connection = sqlite3.connect(copy / "ledger.sqlite")
-    connection.execute("UPDATE payments SET paid = paid + 100 WHERE identity = 'seller 1'")
-    connection.commit()
-    connection.close()
-    assert {"sum of payments", "payments.csv, payments.parquet, ledger"} <= set(failed(copy))
+def test_a_changed_book_is_found(copy):
+    (line,) = [x for x in run_of(copy).lines if x.identity == "seller 1"]
+    body = f"replace(body, '{line.paid}', '{line.paid + 100}')"
+    without_rules(copy, f"UPDATE book_entries SET body = {body} WHERE number = 2")
+    assert failed(copy) == ["book"]
+
+
+def test_a_book_that_was_written_anew_to_fit_is_found(copy):
+    """Chain, head, seal and all: the files of the run say otherwise."""
+    one, two, *others = ([x.identity, x.paid, x.entitled, x.balance] for x in run_of(copy).lines)
+    for line, more in ((one, 100), (two, -100)):
+        line[1:3] = [line[1] + more, line[2] + more]
+    redrafted(copy, lines=[one, two, *others])
+    assert failed(copy) == ["payments.csv, payments.parquet, book"]
 
 
 def test_changed_inputs_are_found(tmp_path):

@@ -1,21 +1,19 @@
-"""verify where every hash fits: someone rewrote a file, its manifest and the ledger's word for it."""
+"""verify where every hash fits: someone rewrote a file, its manifest and the book's word for it."""
 
 import json
-import shutil
-import sqlite3
-from contextlib import closing
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from payout_files import run
+from forged_book import redrafted, rewritten
+from payout_files import copied, run
 
 from datamarket_gym.core.files import sha256
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.verify import verify
 
-SAME = "payments.csv, payments.parquet, ledger"
+SAME = "payments.csv, payments.parquet, book"
 
 
 @pytest.fixture(scope="module")
@@ -25,24 +23,24 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def copy(folder, tmp_path):
-    return shutil.copytree(folder, tmp_path / "copy")
+    return copied(folder, tmp_path / "copy")
 
 
 def failed(folder):
     return [check.what for check in verify(folder) if not check.good]
 
 
-def made_to_fit(folder, entries=None, **changes):
-    """Write the manifest and the ledger anew, so that hashes are those of the files as they are."""
+def lines_of(folder):
+    return [[x.identity, x.paid, x.entitled, x.balance] for x in run_of(folder).lines]
+
+
+def made_to_fit(folder, lines=None, **changes):
+    """Write the manifest and the book anew, so that hashes are those of the files as they are."""
     manifest = json.loads((folder / "manifest.json").read_text())
     for name, said in manifest["outputs"].items():
         said |= {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size}
     (folder / "manifest.json").write_text(json.dumps({**manifest, **changes}))
-    record, found = ledger.read_record(folder), ledger.read_entries(folder)
-    warnings = ledger.read_entered_warnings(folder)
-    (folder / ledger.NAME).unlink()
-    entered = replace(record, manifest=sha256(folder / "manifest.json"))
-    ledger.draft(folder, entered, entries or found, [], warnings)
+    redrafted(folder, manifest=sha256(folder / "manifest.json"), lines=lines or lines_of(folder))
 
 
 def swapped(text):
@@ -73,36 +71,67 @@ def test_a_parquet_file_that_pays_others_is_found(copy):
     assert failed(copy) == [SAME]
 
 
-@pytest.mark.parametrize("column", ["entitled", "balance"])
-def test_all_three_columns_are_compared(copy, column):
-    one, two, *rest = ledger.read_entries(copy)
-    more = replace(one, **{column: getattr(one, column) + 1})
-    less = replace(two, **{column: getattr(two, column) - 1})
-    made_to_fit(copy, [more, less, *rest])  # sums stay as they are
+@pytest.mark.parametrize("column", ["paid", "balance"])
+def test_all_columns_are_compared(copy, column):
+    one, two, *rest = lines_of(copy)
+    for line, more in (
+        (one, 1),
+        (two, -1),
+    ):  # sums stay as they are; what one is entitled to is the sum of both
+        line[{"paid": 1, "balance": 3}[column]] += more
+        line[2] += more
+    made_to_fit(copy, [one, two, *rest])
     assert failed(copy) == [SAME]
+
+
+@pytest.mark.parametrize("column", [1, 2, 3])
+def test_lines_that_do_not_add_up_are_an_error_whoever_reads_the_book(copy, column):
+    """Also where two of them make up for each other: one is entitled to what one is paid and what is carried."""
+    one, two, *rest = lines_of(copy)
+    one[column] += 1
+    two[column] -= 1
+    made_to_fit(copy, [one, two, *rest])
+    assert failed(copy) == ["book"]
+    with pytest.raises(BookError, match="do not add up"):
+        book_of(copy).accounts()
 
 
 def test_payments_that_are_not_the_amount_are_found(copy):
     manifest = json.loads((copy / "manifest.json").read_text())
     made_to_fit(copy, amount=manifest["amount"] + 1)
-    assert failed(copy) == ["sum of payments"]
+    assert failed(copy) == ["manifest.json", "manifest and book"]
 
 
 def test_a_balance_that_came_from_nowhere_is_found(copy):
-    with closing(sqlite3.connect(copy / ledger.NAME)) as connection:
-        connection.execute("UPDATE payments SET balance = balance + 1 WHERE identity = 'seller 1'")
-        connection.commit()
-    assert failed(copy) == ["sum of balances", SAME]
+    one, *rest = lines_of(copy)
+    redrafted(copy, lines=[[one[0], one[1], one[2] + 1, one[3] + 1], *rest])
+    assert failed(copy) == ["book"]
+    with pytest.raises(BookError, match="do not add up"):
+        run_of(copy)
 
 
 def test_a_balance_that_was_brought_in_and_is_gone_is_found(copy):
     made_to_fit(copy, opening_balances={"seller 1": 700})
-    assert failed(copy) == ["sum of balances"]
+    assert failed(copy) == ["manifest.json", "manifest and book"]
+    redrafted(copy, opening={"seller 1": 700})
+    assert "book" in failed(copy)
 
 
-def test_a_ledger_of_another_run_is_found(copy):
-    record, entries = ledger.read_record(copy), ledger.read_entries(copy)
-    (copy / ledger.NAME).unlink()
-    assert failed(copy) == ["ledger"]
-    ledger.draft(copy, replace(record, run="0" * 64), entries, [], [])
-    assert failed(copy) == ["manifest and ledger"]
+def test_a_book_without_the_run_is_found(copy):
+    rewritten(copy, lambda entries: entries[:1])
+    assert failed(copy) == ["run and book"]
+
+
+def test_a_book_that_is_gone_is_said_to_be(copy):
+    book_of(copy).path.unlink()
+    with pytest.raises(BookError, match=r"is gone; if it was moved: datamarket book attach"):
+        verify(copy)
+
+
+def test_a_book_of_another_run_is_found(copy):
+    def change(entries):
+        entries[1]["run"] = "0" * 64
+        return entries
+
+    rewritten(copy, change)
+    assert failed(copy) == ["run and book"]

@@ -4,18 +4,19 @@ import json
 import re
 import shutil
 import sqlite3
-from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from payout_files import payments, run, spec, units, validation, warned
+from forged_book import redrafted, told
+from payout_files import copied, events, payments, run, spec, units, validation, warned
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.files import sha256
-from datamarket_gym.payout import ledger
+from datamarket_gym.payout.book import runs
+from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import verify
@@ -68,19 +69,19 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def copy(folder, tmp_path):
-    return shutil.copytree(folder, tmp_path / "copy")
+    return copied(folder, tmp_path / "copy")
 
 
 def approve(folder, *despite, by="tester"):
-    return ledger.approve(folder, sha256(folder / "manifest.json"), by, None, despite)
+    return runs.approve(folder, sha256(folder / "manifest.json"), by, despite)
 
 
 def test_a_run_without_anything_odd_has_no_warnings(tmp_path):
     clean = run(tmp_path, units(copies=0))
     assert read_warnings(clean) == []
     assert "No warnings." in (clean / "report.html").read_text(encoding="utf-8")
-    assert approve(clean)
-    assert [event for _, event, _, _ in ledger.read_history(clean)] == ["draft", "approved"]
+    assert approve(clean) == "approved"
+    assert events(clean) == ["draft", "approval", "approved"]
 
 
 def test_the_file_is_an_output_that_verify_checks(copy):
@@ -91,14 +92,15 @@ def test_the_file_is_an_output_that_verify_checks(copy):
     assert [c.what for c in verify(copy) if not c.good] == ["warnings.json"]
 
 
-def test_a_warning_that_is_taken_out_of_the_ledger_is_missed(copy):
-    with closing(sqlite3.connect(copy / ledger.NAME)) as connection:
-        connection.execute("DELETE FROM warnings WHERE name = 'loses_half'")
-        connection.commit()
-    assert [c.what for c in verify(copy) if not c.good] == ["warnings.json, ledger"]
-    done = typed("ledger", "approve", copy, "--despite", "look_alikes")
+def test_a_warning_that_is_taken_out_of_the_book_is_missed(copy):
+    left = [said for said in run_of(copy).warnings if said["name"] != "loses_half"]
+    redrafted(copy, warnings=left)
+    assert [c.what for c in verify(copy) if not c.good] == ["warnings.json, book"]
+    words = [word for said in left for word in ("--despite", said["name"])]
+    done = typed("ledger", "approve", copy, *words)
     assert done.exit_code == 1
-    assert ledger.read_record(copy).state == "draft"
+    assert "warnings.json, book" in done.output
+    assert run_of(copy).state == "draft"
 
 
 def test_approval_is_refused_until_each_is_named(copy):
@@ -110,14 +112,11 @@ def test_approval_is_refused_until_each_is_named(copy):
             missing = warning.name not in given
             assert (f"--despite {warning.name}\n" in str(refused.value)) == missing
             assert (warning.words in str(refused.value)) == missing
-    assert ledger.read_record(copy).state == "draft"
-    assert len(ledger.read_history(copy)) == 1
-    assert approve(copy, *names, by="R. Okafor")
-    history = [
-        (event, by, detail.partition(":")[0]) for _, event, by, detail in ledger.read_history(copy)
-    ]
-    assert history[1:-1] == [("despite", "R. Okafor", name) for name in names]
-    assert history[-1][0] == "approved"
+    assert events(copy) == ["draft"]
+    assert approve(copy, *names, by="R. Okafor") == "approved"
+    accepted = [e for e in run_of(copy).history if e.kind == "despite"]
+    assert [(e.by, e.content["warning"]) for e in accepted] == [("R. Okafor", name) for name in names]
+    assert events(copy) == ["draft", *["despite"] * len(names), "approval", "approved"]
 
 
 def test_a_name_too_many_is_refused(copy):
@@ -128,7 +127,7 @@ def test_a_name_too_many_is_refused(copy):
         approve(copy, *names, "leak")
     with pytest.raises(UnknownNameError, match="unknown warning 'lose_half'; did you mean loses_half"):
         approve(copy, *names, "lose_half")
-    assert ledger.read_record(copy).state == "draft"
+    assert run_of(copy).state == "draft"
     with pytest.raises(DespiteError, match="it has none"):
         require_answered([], ["leak"])
 
@@ -136,20 +135,15 @@ def test_a_name_too_many_is_refused(copy):
 @pytest.mark.parametrize(
     "statement",
     [
-        "DELETE FROM warnings",
-        "UPDATE warnings SET name = 'leak'",
-        "INSERT INTO warnings SELECT run, 9, 'leak', '{}' FROM runs",
-        "DELETE FROM history WHERE event = 'despite'",
-        "UPDATE history SET by = 'nobody' WHERE event = 'despite'",
+        """DELETE FROM book_entries WHERE body LIKE '%"kind":"despite"%'""",
+        "UPDATE book_entries SET body = replace(body, 'loses_half', 'leak')",
+        "UPDATE book_entries SET body = replace(body, 'tester', 'nobody')",
     ],
 )
-def test_what_was_accepted_stays_in_the_ledger(copy, statement):
+def test_what_was_accepted_stays_in_the_book(copy, statement):
     approve(copy, *warned(copy))
-    with (
-        closing(sqlite3.connect(copy / ledger.NAME)) as connection,
-        pytest.raises(sqlite3.IntegrityError),
-    ):
-        connection.execute(statement)
+    with pytest.raises(sqlite3.IntegrityError):
+        told(copy, statement)
 
 
 def test_the_command_asks_for_each(copy):

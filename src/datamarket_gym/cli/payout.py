@@ -178,6 +178,8 @@ def show_ledger(run: Path) -> None:
 
 def _print_checks(checks: list[Check]) -> bool:
     table = Table(box=None, pad_edge=False, show_header=False)
+    for _ in range(3):
+        table.add_column(overflow="fold")  # a path that is cut names no file
     for check in checks:
         table.add_row(
             "[green]ok[/]" if check.good else "[red]FAILED[/]", check.what, escape(check.detail)

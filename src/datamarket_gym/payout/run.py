@@ -24,7 +24,7 @@ from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.place import default_book, read_receipt, same_book
 from datamarket_gym.payout.book.run_record import Line, named
 from datamarket_gym.payout.book.runs import Draft, Taken, enter, take, taken_of
-from datamarket_gym.payout.book.store import Book, open_book
+from datamarket_gym.payout.book.store import Book, begun, open_book
 from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, submitted_hash, write_manifest
@@ -102,9 +102,7 @@ def _where(out: Path, book: str | None) -> str:
 
 def _accounts(where: str) -> Accounts:
     """The book as it is; an empty one where there is none yet."""
-    if "://" in where:
-        return open_book(where, new=True).accounts()
-    return open_book(where).accounts() if Path(where).exists() else Accounts()
+    return open_book(where, new=True).accounts() if begun(where) else Accounts()
 
 
 def _taken(out: Path, accounts: Accounts, currency: str) -> Taken:

@@ -60,6 +60,14 @@ class Seal:
                 "changed or replaced it"
             )
 
+    def require_unmade(self) -> None:
+        """Refuse to begin a book where one was sealed; one whose first entry was only announced may be begun again."""
+        if self.path.is_file() and self._said().get("before", {}).get("number") != 0:
+            raise BookError(
+                f"the book {str(self.book)!r} is gone or was emptied, and its seal is still there: restore the book "
+                "from a copy"
+            )
+
     def require_head(self, head: Head) -> None:
         """Refuse a head that is not the sealed one, nor one that was announced."""
         said = self._said()

@@ -184,6 +184,11 @@ def open_book(where: str | Path, *, new: bool = False) -> Book:
     return book
 
 
+def begun(where: str) -> bool:
+    """Whether there is a book, or something that is left of one; whoever opens that finds out."""
+    return "://" in where or Path(where).exists() or Seal(Path(where)).path.exists()
+
+
 def without_password(url: URL) -> str:
     """An address as files and messages may have it."""
     query = {key: value for key, value in url.query.items() if "password" not in key}
@@ -241,6 +246,8 @@ def _make(book: Book) -> None:
             tables.begin(connection, making=True)
             if sa.inspect(connection).has_table(tables.ENTRIES.name):
                 return
+            if seal is not None:
+                seal.require_unmade()
             first = page.add("book", content={"format": FORMAT, "id": secrets.token_hex(16)})
             if seal is not None:
                 seal.announce(Head(0, START), Head(1, first.hash))
