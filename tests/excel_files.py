@@ -33,7 +33,9 @@ def with_values(path, values, part="xl/worksheets/sheet1.xml"):
         content = {name: old.read(name) for name in old.namelist()}
     text = content[part].decode()
     for cell, value in values.items():
-        text, found = re.subn(rf'(<c r="{cell}"[^>]*><f>[^<]*</f>)<v\s*/>', rf"\g<1><v>{value}</v>", text)
+        text, found = re.subn(
+            rf'(<c r="{cell}"[^>]*><f>[^<]*</f>)<v\s*/>', rf"\g<1><v>{value}</v>", text
+        )
         assert found == 1
     content[part] = text.encode()
     with zipfile.ZipFile(path, "w") as new:

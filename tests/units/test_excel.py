@@ -42,7 +42,13 @@ def test_times_are_those_of_a_csv_in_utc(tmp_path):
         "id,identity,label,features_0,time\n1,a,0,1,2026-05-01T12:00:00\n2,b,1,2,2026-05-02\n"
     )
     times = [datetime.datetime(2026, 5, 1, 12), datetime.datetime(2026, 5, 2)]
-    columns = {"id": [1, 2], "identity": ["a", "b"], "label": [0, 1], "features_0": [1, 2], "time": times}
+    columns = {
+        "id": [1, 2],
+        "identity": ["a", "b"],
+        "label": [0, 1],
+        "features_0": [1, 2],
+        "time": times,
+    }
     path = write_book(tmp_path / "units.xlsx", A=sheet(columns))
     assert read_submission(path).time.tolist() == read_submission(tmp_path / "units.csv").time.tolist()
     columns["time"] = [times[0], "2026-05-02T00:00:00"]  # a date and its text
@@ -59,7 +65,9 @@ def test_labels_are_numbers_if_all_are_and_otherwise_text(tmp_path):
 def test_a_sheet_is_named_where_there_are_several(tmp_path):
     rows, other = sheet(UNITS), sheet({"id": ["x"]})
     path = write_book(tmp_path / "two.xlsx", Units=rows, **{"Old one": other})
-    with pytest.raises(SubmissionError, match=r"2 sheets to read \('Units', 'Old one'\).* two\.xlsx#NAME"):
+    with pytest.raises(
+        SubmissionError, match=r"2 sheets to read \('Units', 'Old one'\).* two\.xlsx#NAME"
+    ):
         Table.open(path)
     assert read_submission(f"{path}#Units").id.tolist() == ["007", "8", "9"]
     assert Table.open(tmp_path / "two.xlsx#Old one").names == ("id",)
@@ -133,7 +141,9 @@ def test_merged_cells_and_a_missing_header_are_refused(tmp_path):
         read_submission(path)
 
 
-@pytest.mark.parametrize("content", [b"PK\x03\x04 cut", b"\xd0\xcf\x11\xe0 old or with a password", b"id,x\n1,2\n"])
+@pytest.mark.parametrize(
+    "content", [b"PK\x03\x04 cut", b"\xd0\xcf\x11\xe0 old or with a password", b"id,x\n1,2\n"]
+)
 def test_what_is_no_excel_file_is_refused(tmp_path, content):
     (tmp_path / "a.xlsx").write_bytes(content)
     with pytest.raises(SubmissionError, match=r"a\.xlsx' cannot be read as \.xlsx .* save it again"):

@@ -113,12 +113,16 @@ class Excel:
     def _refuse_merged(self) -> None:
         """Refuse cells that are merged: all but the first are empty, and whose value they hold is a guess."""
         end = b""
-        with _readable(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.sheet.part) as file:
+        with (
+            _readable(self.path),
+            zipfile.ZipFile(self.path) as archive,
+            archive.open(self.sheet.part) as file,
+        ):
             while block := file.read(1 << 20):
                 if merged := _MERGED.search(end + block):
                     raise SubmissionError(
-                        f"{self.where}: the cells {merged[1].decode()} are merged; unmerge them, fill in each, and give "
-                        "every column its name in the first row"
+                        f"{self.where}: the cells {merged[1].decode()} are merged; unmerge them, fill in each, "
+                        "and give every column its name in the first row"
                     )
                 end = block[-200:]
 
@@ -229,7 +233,14 @@ def _sheets(path: Path) -> list[_Sheet]:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError, ElementTree.ParseError) as error:
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        ValueError,
+        OSError,
+        EOFError,
+        ElementTree.ParseError,
+    ) as error:
         raise SubmissionError(
             f"{str(path)!r} cannot be read as .xlsx ({error}); save it again as .xlsx, without a password"
         ) from error

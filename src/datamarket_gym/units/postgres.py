@@ -67,7 +67,9 @@ def _connected(database: str) -> Any:
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     for sort, kind in _LISTS.items():
-        connection.adapters.register_loader(psycopg.postgres.types[sort[1:]].array_oid, _list_loader(kind))
+        connection.adapters.register_loader(
+            psycopg.postgres.types[sort[1:]].array_oid, _list_loader(kind)
+        )
     return connection
 
 

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pyarrow as pa
+
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.units.answers import ENDING, ROWS, Answer, missing_extra, unreadable, write_answer
+from datamarket_gym.units.answers import ENDING, Answer, missing_extra, unreadable, write_answer
 from datamarket_gym.units.formats import require_file
 from datamarket_gym.units.postgres import ask_postgres
 
@@ -39,9 +41,9 @@ class Query:
     @classmethod
     def of(cls, written: str) -> Query | None:
         """The query that is written so; None where a file is meant."""
-        scheme = written.partition(":")[0].lower()
-        if ":" not in written or scheme not in ("duckdb", "postgresql", "postgres"):
+        if not is_query(written):
             return None
+        scheme = written.partition(":")[0].lower()
         database, _, text = written.partition("#")
         if scheme != "duckdb":
             _require_address(database)
@@ -115,6 +117,11 @@ def as_files(tables: Mapping[str, str | Path | None]) -> Iterator[dict[str, Path
             raise SubmissionError(told) from error
 
 
+def is_query(written: str) -> bool:
+    """Whether a table is written as that of a database, well or not."""
+    return bool(re.match(r"(duckdb|postgres|postgresql):", written, re.IGNORECASE))
+
+
 def queries_of(tables: Mapping[str, str | Path | None]) -> dict[str, Query]:
     """Those of some tables, by role, that are queries."""
     asked = {role: Query.of(str(where)) for role, where in tables.items() if where is not None}
@@ -126,7 +133,7 @@ def _require_address(database: str) -> None:
     user, _, hosts = urlsplit(database).netloc.rpartition("@")
     ports = re.sub(r"\[[^\]]*\]", "", hosts)  # without addresses of IPv6
     given = {name.lower() for name in parse_qs(urlsplit(database).query)}
-    if ":" in user or _SECRETS & given or not re.fullmatch(r"([^:,]*(:\d*)?,?)*", ports):
+    if ":" in user or _SECRETS & given or not re.fullmatch(r"[^:,]*(:\d*)?(,[^:,]*(:\d*)?)*", ports):
         raise SubmissionError(
             "the address of PostgreSQL has a password in it (or a port that is no number), and a command line is "
             "seen by others; leave it out, and set PGPASSWORD or write it into ~/.pgpass"
@@ -159,7 +166,7 @@ def _ask_duckdb(query: Query) -> Iterator[Answer]:
             for name, kind in zip(found.columns, found.types, strict=True):
                 if str(kind) == "JSON":  # would come as text, with quotes around the text in it
                     raise unreadable(query.shown, name, "JSON")
-            reader = found.fetch_record_batch(ROWS)
+            reader = pa.RecordBatchReader.from_stream(found)
             yield reader.schema, iter(reader)
     except duckdb.Error as error:
         raise SubmissionError(f"{query.shown}: {str(error).splitlines()[0]}") from error
