@@ -34,7 +34,7 @@ def with_values(path, values, part="xl/worksheets/sheet1.xml"):
     text = content[part].decode()
     for cell, value in values.items():
         text, found = re.subn(
-            rf'(<c r="{cell}"[^>]*><f>[^<]*</f>)<v\s*/>', rf"\g<1><v>{value}</v>", text
+            rf'(<c r="{cell}"[^>]*><f>[^<]*</f>)<v\s*(?:/>|></v>)', rf"\g<1><v>{value}</v>", text
         )
         assert found == 1
     content[part] = text.encode()

@@ -2,6 +2,7 @@
 
 import datetime
 import sys
+import zipfile
 
 import numpy as np
 import openpyxl
@@ -163,3 +164,16 @@ def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(SubmissionError, match=r"pip install 'datamarket-gym\[excel\]'"):
         Table.open(path)
+
+
+def test_a_sheet_that_is_damaged_is_named(tmp_path):
+    path = written(tmp_path)
+    with zipfile.ZipFile(path) as old:
+        content = {name: old.read(name) for name in old.namelist()}
+    sheet_xml = content["xl/worksheets/sheet1.xml"]
+    for broken in (sheet_xml[: len(sheet_xml) // 2], b"", sheet_xml.replace(b"<row", b"<&row", 1)):
+        with zipfile.ZipFile(path, "w") as new:
+            for name, data in {**content, "xl/worksheets/sheet1.xml": broken}.items():
+                new.writestr(name, data)
+        with pytest.raises(SubmissionError, match=r"units\.xlsx"):
+            read_submission(path)

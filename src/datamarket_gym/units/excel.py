@@ -10,6 +10,7 @@ import datetime
 import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from datamarket_gym.units.formats import Batch, Kind
 
 _DIGITS = 15  # of a number that Excel keeps
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="([A-Z0-9:$]+)"')
+# Parsers of XML raise kinds of SyntaxError; which of them reads depends on what is installed.
+_BROKEN = (zipfile.BadZipFile, zlib.error, SyntaxError, KeyError, ValueError, OSError, EOFError)
 _Cell = tuple[int, Any]
 """The number of a row (from 1) and a cell of it."""
 
@@ -233,14 +236,7 @@ def _sheets(path: Path) -> list[_Sheet]:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        ValueError,
-        OSError,
-        EOFError,
-        ElementTree.ParseError,
-    ) as error:
+    except _BROKEN as error:
         raise SubmissionError(
             f"{str(path)!r} cannot be read as .xlsx ({error}); save it again as .xlsx, without a password"
         ) from error
