@@ -1,5 +1,6 @@
 """Paydays whose tables are queries or sheets: what was read is hashed, kept with the run, and read again later."""
 
+import csv
 import json
 import re
 import shutil
@@ -201,3 +202,23 @@ def test_a_payday_from_sheets(tmp_path):
     assert "3 sheets to read ('June', 'Validation', 'July')" in str(done.exception)
     done = paid(f"{book}#June", f"{book}#June", tmp_path / "other")
     assert "are the same data, as submissions and as validation rows" in str(done.exception)
+
+
+def test_a_settlement_takes_the_answers_along(tmp_path):
+    database = market(tmp_path / "market.db")
+    run, settled = tmp_path / "run", tmp_path / "settled"
+    held = write(tmp_path / "in").validation
+    assert paid(database + UNITS, held, run, "--checks", "1").exit_code == 0
+    (tmp_path / "market.db").unlink()
+    assert typed("check", "plan", run, "--announce", "a number").exit_code == 0
+    assert typed("check", "draw", run, "--beacon", "a number: 7").exit_code == 0
+    with (run / "checks.csv").open(encoding="utf-8", newline="") as file:
+        numbers = [row["number"] for row in csv.DictReader(file)]
+    found = [f"{n},{'genuine' if i else 'false'},ro {n}\n" for i, n in enumerate(numbers)]
+    (tmp_path / "outcomes.csv").write_text("number,outcome,by\n" + "".join(found))
+    asked = f"duckdb:#SELECT * FROM '{tmp_path}/outcomes.csv' ORDER BY number"  # outcomes may be a query, too
+    assert typed("check", "record", run, asked).exit_code == 0
+    assert typed("check", "settle", run, "--out", settled).exit_code == 0
+    shutil.rmtree(run / "inputs")
+    done = typed("verify", settled, "--recompute")
+    assert done.exit_code == 0, done.output
