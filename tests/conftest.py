@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import postgres_server
 from datamarket_gym.units import Submission
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
@@ -34,3 +35,22 @@ def submission():
         label=[0, 1, 0, 1, 0, 1],
         time=[0.0, 0.0, 1.0, 1.0, 2.0, 2.0],
     )
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A real PostgreSQL server of this process; `postgres.database()` gives the URL of a fresh database."""
+    if reason := postgres_server.why_not():
+        pytest.skip(reason)
+    server = postgres_server.PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def postgres_book(postgres):
+    """The URL of a database on a real PostgreSQL server that nobody has used."""
+    return postgres.database()

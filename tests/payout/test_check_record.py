@@ -18,6 +18,7 @@ from datamarket_gym.payout.checks.record import (
     keep_outcomes,
     read_outcomes,
 )
+from excel_files import write_book
 
 UNITS = ["u1", "u2", "u3", "=1+1", " spaced ", "<script>"]
 DRAWN = DrawnChecks(
@@ -109,8 +110,17 @@ def test_an_unknown_outcome_says_which_there_are(tmp_path):
         read(tmp_path, "number,outcome\n1,genuin\n")
     with pytest.raises(UnknownNameError, match="known: false, genuine, unanswered"):
         read(tmp_path, "number,outcome\n1,ok\n")
-    with pytest.raises(SubmissionError, match=r"unknown ending '\.xlsx'"):
-        read(tmp_path, "number,outcome\n", name="outcomes.xlsx")
+    with pytest.raises(SubmissionError, match=r"unknown ending '\.ods'"):
+        read(tmp_path, "number,outcome\n", name="outcomes.ods")
+
+
+def test_outcomes_of_a_sheet_in_which_false_became_a_truth_value(tmp_path):
+    rows = [["number", "outcome", "by"], [1, False, "ro"], [3.0, "genuine", "ro"], [2, None, None]]
+    path = write_book(tmp_path / "outcomes.xlsx", Checks=rows)
+    assert read_outcomes(path, DRAWN) == [
+        CheckAnswer(1, "false", "", "ro"),
+        CheckAnswer(3, "genuine", "", "ro"),
+    ]
 
 
 def test_answers_add_up_and_saying_it_again_changes_nothing(run):

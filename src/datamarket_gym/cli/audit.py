@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from rich import table as rich
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from datamarket_gym.core.files import require_two_files, write_text
+from datamarket_gym.core.files import write_text
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.redteam import (
@@ -19,24 +22,38 @@ from datamarket_gym.judge.redteam import (
     Trial,
     audit,
     market_state,
-    read_validation,
 )
 from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
+from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.payout.submitted import read_held, read_submitted
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
-from datamarket_gym.units.io import read_submission, read_validation_embedding
+from datamarket_gym.units.io import require_two_tables
+from datamarket_gym.units.sql import as_files
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.tables import Table
+from datamarket_gym.world.market import MarketState
 
 _NAME = 24
 """Letters of the longest name of an attack: it is not cut where there is any room."""
 
 
+@dataclass(frozen=True)
+class AuditedTables:
+    """Where the units, the validation rows and, if there are any, the reference rows are."""
+
+    submissions: str
+    validation: str
+    reference: str | None
+
+
 def audit_and_show(
-    submission: Path,
-    validation: Path,
+    tables: AuditedTables,
+    spec: PayoutSpec,
     mechanism: str,
     utility: Utility,
-    checks: tuple[int | None, float],
+    checks: int | None,
     knowledge: float,
     providers: int | None,
     attacks: str | None,
@@ -44,23 +61,10 @@ def audit_and_show(
     seed: int,
     out: Path,
     jobs: int,
-    reference: Path | None,
 ) -> None:
-    """Audit a submission, then print the findings and where the files are."""
-    require_two_files(submission, validation)
-    if reference is not None:
-        require_two_files(submission, reference, "reference")
-    features, label = read_validation(validation)
-    state = market_state(read_submission(submission), features, label, seed)
-    oracle = UtilityOracle(
-        features,
-        label,
-        utility,
-        embedding=read_validation_embedding(validation),
-        reference=None
-        if reference is None
-        else ReferenceRows(*read_validation(reference), read_validation_embedding(reference)),
-    )
+    """Audit a submission, then print the findings and where the files are; ``spec`` says how tables are read."""
+    with as_files(vars(tables)) as found:
+        state, oracle = _market(found, spec, utility, seed)
     chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
     with shown_on_stderr() as progress, told_once():  # the report has it
         report = audit(
@@ -73,7 +77,7 @@ def audit_and_show(
             out=out,
             jobs=jobs,
             progress=progress,
-            checks=asked_checks(chosen, *checks),
+            checks=asked_checks(chosen, checks, spec.power),
             knowledge=knowledge,
         )
     write_text(out / "audit.md", markdown(report))
@@ -90,9 +94,52 @@ def audit_and_show(
     console.print(f"\nthe report with all certificates is in {out}/", highlight=False)
 
 
-def _table(report: AuditReport) -> Table:
+def _market(
+    tables: dict[str, Path], spec: PayoutSpec, utility: Utility, seed: int
+) -> tuple[MarketState, UtilityOracle]:
+    """The market that is audited, and what it is paid by; read as a payday reads its tables."""
+    require_two_tables(tables["submissions"], tables["validation"])
+    held, sample = read_held(tables["validation"], spec, {}), None
+    if "reference" in tables:
+        require_two_tables(tables["submissions"], tables["reference"], "reference")
+        other = read_held(tables["reference"], spec, {}, "reference")
+        sample = ReferenceRows(other.features, other.label, other.embedding)
+    submission = _submission(tables["submissions"], spec)
+    oracle = UtilityOracle(
+        held.features, held.label, utility, embedding=held.embedding, reference=sample
+    )
+    return market_state(submission, held.features, held.label, seed), oracle
+
+
+def _submission(path: Path, spec: PayoutSpec) -> Submission:
+    """The submitted units with all other columns, some of which attacks and mechanisms of one's own look at."""
+    rows = read_submitted(path, spec, {})
+    columns = spec.columns
+    metadata: dict[str, Any] = {}
+    named: dict[str, Any] = {}
+    if not path.is_dir():
+        table = Table.open(path)
+        used = {name for name in columns.model_dump().values() if isinstance(name, str)} | {"id", "time"}
+        for matrix in (columns.features or "features", columns.embedding or "embedding"):
+            used.update(table.matrix_columns(matrix) or matrix.split(","))
+        text = [name for name in ("source", "batch", "licence") if name in set(table.names) - used]
+        rest = [name for name in table.names if name not in used and name not in text]
+        single, _ = table.read(text, rest) if text or rest else ({}, {})
+        named = {name: single[name].named() for name in text}
+        metadata = {name: single[name].objects() for name in rest}
+    if rows.text is not None:
+        metadata["text"] = np.array(rows.text, dtype=object)
+    if rows.source is not None:
+        named["source"] = [source or unit for source, unit in zip(rows.source, rows.ids, strict=True)]
+    return Submission(
+        np.array(rows.ids), np.array(rows.identity), rows.features, rows.label, rows.embedding, time=rows.time,
+        metadata=metadata, **named,
+    )  # fmt: skip
+
+
+def _table(report: AuditReport) -> rich.Table:
     title = f"Worst gain and worst loss found against {report.label}, {len(report.trials)} trials"
-    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
+    table = rich.Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("attack, and by whom", overflow="fold", width=_NAME)
     for head in ("gain",) if report.checks is None else ("gain unchecked", "expected"):
         table.add_column(head, justify="right", overflow="fold")

@@ -25,6 +25,7 @@ from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.verify import places_of
+from datamarket_gym.units.sql import as_files
 
 _SHOWN = 20
 
@@ -168,9 +169,10 @@ def _print_second_looks(console: Console, drawn: DrawnChecks) -> None:
         )  # fmt: skip
 
 
-def record_and_show(run: Path, outcomes: Path, correct: bool, one_look: bool, by: str | None) -> None:
+def record_and_show(run: Path, outcomes: str, correct: bool, one_look: bool, by: str | None) -> None:
     """Keep answers and print how many there are of each kind."""
-    found = record_answers(run, outcomes, correct, by, one_look)
+    with as_files({"outcomes": outcomes}) as tables:
+        found = record_answers(run, tables["outcomes"], correct, by, one_look)
     words = ("genuine", "false", "unanswered")
     said = ", ".join(f"{found.count(word):,} {word}" for word in words)
     if found.not_made:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.progress import shown_on_stderr
+from datamarket_gym.units.sql import as_files
 from datamarket_gym.world.data import (
     DOMAINS,
     Corpus,
@@ -50,7 +51,11 @@ def run_embed(job: Job) -> None:
     if job.if_missing and (there := _there(job)) is not None:
         Console().print(f"the embeddings of {job.source} are in {there}", highlight=False)
         return
-    corpus = load_corpus(job.source) if job.source in DOMAINS else read_source(Path(job.source))
+    if job.source in DOMAINS:
+        corpus = load_corpus(job.source)
+    else:
+        with as_files({"texts": job.source}) as tables:
+            corpus = read_source(tables["texts"])
     if job.limit:
         corpus = _rows(corpus, np.arange(min(job.limit, len(corpus))))
     encoder = _encoder(job, corpus.kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,3 +21,53 @@ Load = Annotated[
         help="A Python file that registers plug points of yours (again for more). See docs/plug-points.md."
     ),
 ]
+Config = Annotated[
+    Path | None, typer.Option(help="TOML file with any settings of `pay`; flags come on top.")
+]
+_Text = str | None
+# Which columns of a table are what, and what lies beside it: the same for all commands that read units.
+Id = Annotated[_Text, typer.Option("--id", help="Column with unit ids.")]
+Identity = Annotated[_Text, typer.Option(help="Column with identities.")]
+Label = Annotated[_Text, typer.Option(help="Column with labels, in all tables.")]
+FeatureColumns = Annotated[
+    _Text, typer.Option(help="List column, stem of numbered columns, or columns a,b,c; in all tables.")
+]
+EmbeddingColumns = Annotated[
+    _Text, typer.Option(help="The same for what similarity compares; the features if left out.")
+]
+Time = Annotated[
+    _Text,
+    typer.Option(
+        help="Column with when you received each unit, by your clock and not the submitter's: the earliest of "
+        "several copies is paid for all."
+    ),
+]
+TextColumn = Annotated[_Text, typer.Option(help="Column with texts, embedded by --encoder.")]
+ImageColumn = Annotated[_Text, typer.Option(help="Column with image files, embedded by --encoder.")]
+Images = Annotated[_Text, typer.Option(help="Folder of those image files.")]
+EncoderName = Annotated[_Text, typer.Option(help="Encoder of texts or images; see: list encoder.")]
+FeaturesFile = Annotated[
+    _Text, typer.Option(help="Features of the table as .npy or .npz#name, row by row.")
+]
+EmbeddingFile = Annotated[_Text, typer.Option(help="Embeddings of the table, likewise.")]
+ValidationFeaturesFile = Annotated[
+    _Text, typer.Option(help="Features of the validation rows, likewise.")
+]
+ReferenceFeaturesFile = Annotated[_Text, typer.Option(help="Features of the reference rows, likewise.")]
+
+
+def column_settings(
+    *,
+    id_: _Text, identity: _Text, label: _Text, features: _Text, embedding: _Text, time: _Text, text: _Text,
+    image: _Text, images: _Text, encoder: _Text, features_file: _Text, embedding_file: _Text = None,
+    validation_features_file: _Text = None, reference_features_file: _Text = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The settings of a run (see `payout_spec`) that these options stand for."""
+    return {
+        "encoder": encoder, "columns.id": id_, "columns.identity": identity, "columns.label": label,
+        "columns.features": features, "columns.embedding": embedding, "columns.time": time,
+        "columns.text": text, "columns.image": image, "files.images": images,
+        "files.features": features_file, "files.embedding": embedding_file,
+        "files.validation_features": validation_features_file,
+        "files.reference_features": reference_features_file,
+    }  # fmt: skip

@@ -20,13 +20,13 @@ from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.runs import approve, require_answers
 from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.book.words import detail_of
+from datamarket_gym.payout.kept import fetched
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
-from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import Check, verify, verify_book
 from datamarket_gym.payout.warnings import StandingWarning, read_warnings
 
@@ -35,21 +35,24 @@ _FEW = 5  # items of a warning
 
 
 def run_and_show(
-    submissions: Path,
-    validation: Path,
+    submissions: str,
+    validation: str,
     out: Path,
     config: Path | None,
     flags: dict[str, Any],
     overrides: Path | None,
-    reference: Path | None,
+    reference: str | None,
     book: str | None,
 ) -> None:
     """Run a payout and print the payments."""
     import pyarrow.parquet as pq
 
     spec = payout_spec(config, flags)
-    places = Places(submissions, validation, overrides, reference)
-    with told_at_the_end() as told, shown_on_stderr() as progress:
+    with (
+        told_at_the_end() as told,
+        shown_on_stderr() as progress,
+        fetched(submissions, validation, reference, overrides, spec) as places,
+    ):
         manifest = pay(places, spec, out, progress, book=book)
     rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
     table = Table(

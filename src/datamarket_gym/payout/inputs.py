@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import LARGEST, Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.files import require_two_files
 from datamarket_gym.evidence.leak import HeldRows, Leaks
 from datamarket_gym.learners.oracle import ReferenceRows, UtilityOracle
 from datamarket_gym.payout.intervals import validation_groups
@@ -34,6 +33,7 @@ from datamarket_gym.payout.submitted import (
     read_held,
     read_submitted,
 )
+from datamarket_gym.units.io import require_two_tables
 from datamarket_gym.units.submission import Submission, Text
 
 
@@ -123,9 +123,9 @@ def read_inputs(
 ) -> Inputs:
     """Read and check everything; ``more`` names further files whose hashes belong to the run."""
     files: FileHashes = {}
-    require_two_files(submissions, validation)
+    require_two_tables(submissions, validation)
     if reference is not None:
-        require_two_files(submissions, reference, "reference")
+        require_two_tables(submissions, reference, "reference")
     rows = read_submitted(submissions, spec, files)
     held = read_held(validation, spec, files)
     sample = None if reference is None else read_held(reference, spec, files, "reference")

@@ -62,12 +62,17 @@ def run_id(
         made_by,
         # A run that asks for no checks is the run that it was before there were any.
         spec.model_dump(mode="json", exclude=_unsaid(spec)),
-        {role: [f["sha256"], f["bytes"]] for role, f in files.items()},
+        {role: [f["sha256"], f["bytes"], *_sheet(f)] for role, f in files.items()},
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
         *([] if settles is None else [settles.model_dump(mode="json")]),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _sheet(file: dict[str, Any]) -> list[str]:
+    """Which sheet of an Excel file was read; other files have none."""
+    return [file["sheet"]] if "sheet" in file else []
 
 
 def _unsaid(spec: PayoutSpec) -> set[str]:
@@ -138,7 +143,9 @@ def submitted_hash(manifest: dict[str, Any]) -> str:
     """A hash of what was submitted, whatever it was valued by."""
     ours = ("validation", "reference", "edges", "overrides")
     parts = sorted(
-        (role, f["sha256"]) for role, f in manifest["inputs"].items() if not role.startswith(ours)
+        (role, f["sha256"], *_sheet(f))
+        for role, f in manifest["inputs"].items()
+        if not role.startswith(ours)
     )
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -26,6 +26,7 @@ from datamarket_gym.payout.book.run_record import Line, named
 from datamarket_gym.payout.book.runs import Draft, Taken, enter, take, taken_of
 from datamarket_gym.payout.book.store import Book, begun, open_book
 from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
+from datamarket_gym.payout.kept import keep
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, submitted_hash, write_manifest
 from datamarket_gym.payout.money import Currency
@@ -61,19 +62,26 @@ def pay(
     if payday.left_out:
         warnings.warn(LeftOutWarning("disputes", f"{'; '.join(payday.left_out)}."), stacklevel=2)
     _check_book(accounts, payday.run, out)
-    manifest = work_out(payday, out, progress)
+    manifest = work_out(payday, out, progress, places)
     progress.stage("entering the run into the book")
     with claimed(out):
         _enter(open_book(where, new=True), manifest, places, payday, out)
     return manifest
 
 
-def work_out(payday: Payday, out: Path, progress: Progress) -> dict[str, Any]:
-    """Work a payday out into a folder, or the rest of it; returns its manifest. No book knows of it yet."""
+def work_out(
+    payday: Payday, out: Path, progress: Progress, places: Places | None = None
+) -> dict[str, Any]:
+    """Work a payday out into a folder, or the rest of it; returns its manifest. No book knows of it yet.
+
+    ``places`` are those of its files, where what databases answered is to be kept with the run.
+    """
     if payday.spec.leak_check == "error":
         payday.leaks  # noqa: B018  refused before anything is written
     with open_run(out, payday.run, "run", __version__, manifest_key="run", progress=progress) as run:
         if not run.finished:
+            if places is not None:
+                keep(places, out)
             results = Work(payday, run).results()
             progress.stage("writing tables")
             write_tables(results, out)

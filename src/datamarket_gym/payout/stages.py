@@ -7,7 +7,7 @@ run that is taken up again does not do those stages twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,18 +49,23 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Places:
-    """Where the files of a run are: submissions, validation rows, what else it was given, and the run it settles."""
+    """Where the files of a run are: submissions, validation rows, what else it was given, and the run it settles.
+
+    ``queries`` are those whose answers some of the files are, by role; these are kept with the run.
+    """
 
     submissions: Path
     validation: Path
     overrides: Path | None = None
     reference: Path | None = None
     settles: Path | None = None
+    edges: Path | None = None  # where it is not what the spec says
+    queries: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, str]:
-        """Absolute paths by role, for the book."""
-        named = {k: v for k, v in vars(self).items() if v is not None}
-        return {role: str(path.resolve()) for role, path in named.items()}
+        """Absolute paths by role, or queries, for the book."""
+        named = {k: v for k, v in vars(self).items() if isinstance(v, Path)}
+        return {role: self.queries.get(role) or str(path.resolve()) for role, path in named.items()}
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,9 @@ class Payday:
         """
         taken = taken or Taken()
         own = read_overrides(places.overrides)
-        edge_table = None if spec.linkage.edges is None else Path(spec.linkage.edges)
+        edge_table = places.edges
+        if edge_table is None and spec.linkage.edges is not None:
+            edge_table = Path(spec.linkage.edges)
         more = {"edges": edge_table, "overrides": places.overrides}
         inputs = read_inputs(
             places.submissions,
@@ -102,7 +109,8 @@ class Payday:
         standing, left_out = fitting(taken.overrides, inputs.ids, inputs.identities)
         overrides, taken = [*own, *standing], replace(taken, overrides=standing)
         run = run_id(spec, inputs.files, overrides, taken.opening, settles)
-        return cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
+        payday = cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
+        return payday.with_names(places.queries)
 
     def with_names(self, names: dict[str, str]) -> Payday:
         """The same run of files that had these names: a file is what it holds, whatever it is called now."""

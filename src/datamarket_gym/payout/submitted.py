@@ -20,16 +20,19 @@ from datamarket_gym.core.errors import DataMarketError, ParameterError, Submissi
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
 from datamarket_gym.units.columns import Column
+from datamarket_gym.units.excel import sheet_of
+from datamarket_gym.units.formats import ending
 from datamarket_gym.units.tables import Table
 from datamarket_gym.world.data.corpus import IMAGES
 from datamarket_gym.world.encoders import ContentError, stored
 
 
 def file_hash(path: Path) -> dict[str, str | int]:
-    """Name, length and sha256 of a file; a text file with a NUL byte is refused."""
+    """Name, length and sha256 of a file, and which sheet of it is meant; a text file with a NUL byte is refused."""
     digest, size = hashlib.sha256(), 0
+    whole, sheet = file_and_member(str(path))
     try:
-        with path.open("rb") as file:
+        with whole.open("rb") as file:
             while block := file.read(1 << 20):
                 if path.suffix in (".csv", ".jsonl") and b"\0" in block:
                     at = size + block.index(b"\0")
@@ -40,7 +43,8 @@ def file_hash(path: Path) -> dict[str, str | int]:
                 size += len(block)
     except OSError as error:
         raise SubmissionError(f"{str(path)!r} cannot be read: {error}") from error
-    return {"name": path.name, "bytes": size, "sha256": digest.hexdigest()}
+    found: dict[str, str | int] = {"name": path.name, "bytes": size, "sha256": digest.hexdigest()}
+    return found | ({"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {})
 
 
 DEFAULTS = {"text": "minilm", "image": "resnet18"}

@@ -27,6 +27,7 @@ from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.runs import taken_of
 from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.checks.agreement import agreements
+from datamarket_gym.payout.kept import kept_checks, places_in
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     OUTPUTS,
@@ -94,7 +95,8 @@ def verify(
             checks.append(Check(*anchored(accounts.entries, anchor)))
     checks += _of_run(folder, accounts)
     if recompute and accounts is not None and manifest["run"] in accounts.runs:
-        places = _places(run_of(folder, accounts), submissions, validation, reference)
+        record = run_of(folder, accounts)
+        places = places_in(folder, record, submissions, validation, reference)
         checks += _recomputed(folder, manifest, places, progress or SILENT)
     return checks
 
@@ -103,6 +105,7 @@ def _of_run(folder: Path, accounts: Accounts | None) -> list[Check]:
     """The files of a run against each other and against the book; against themselves where the book cannot be read."""
     manifest = read_manifest(folder)
     checks = [_output(folder, name, manifest["outputs"].get(name)) for name in OUTPUTS]
+    checks += [Check(*found) for found in kept_checks(folder, manifest)]
     checks.append(_itself(manifest))
     if accounts is None:
         return checks
@@ -200,16 +203,6 @@ def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Che
     ]
 
 
-def _places(
-    record: RunRecord, submissions: Path | None, validation: Path | None, reference: Path | None
-) -> Places:
-    known = {role: Path(path) for role, path in record.places.items()}
-    return Places(
-        submissions or known["submissions"], validation or known["validation"],
-        known.get("overrides"), reference or known.get("reference"),
-    )  # fmt: skip
-
-
 def places_of(
     folder: Path,
     submissions: Path | None = None,
@@ -217,7 +210,7 @@ def places_of(
     reference: Path | None = None,
 ) -> Places:
     """Where a run's inputs are."""
-    return _places(run_of(folder), submissions, validation, reference)
+    return places_in(folder, run_of(folder), submissions, validation, reference)
 
 
 def _recomputed(

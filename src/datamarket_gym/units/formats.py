@@ -22,20 +22,19 @@ Batch = Mapping[str, Any]
 """Arrow arrays by column name."""
 
 TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
-ENDINGS = (".parquet", ".arrow", ".feather", *TEXT)
+ENDINGS = (".parquet", ".arrow", ".feather", ".xlsx", *TEXT)
 _MAGIC = {
     b"PAR1\x15": "Parquet; name it .parquet",
     b"ARROW1": "Arrow; name it .arrow",
     b"\x1f\x8b": "compressed by gzip; add .gz to its name",
-    b"PK\x03\x04": "a zip archive; unpack it, or save a spreadsheet as CSV (UTF-8)",
+    b"PK\x03\x04": "a zip archive; unpack it, or name a spreadsheet .xlsx",
     b"\x93NUMPY": "a NumPy array; give a table",
     b"\xff\xfe": "UTF-16; save it as UTF-8",
     b"\xfe\xff": "UTF-16; save it as UTF-8",
 }
 _HINTS = {
     ".json": "write one JSON object per line and name it .jsonl",
-    ".xlsx": "save the sheet as CSV (UTF-8)",
-    ".xls": "save the sheet as CSV (UTF-8)",
+    **dict.fromkeys((".xls", ".xlsm", ".xlsb", ".ods"), "save it as .xlsx"),
     ".npy": "an array has no named columns; give a table, and the array beside it",
     ".npz": "an array has no named columns; give a table, and the array beside it",
 }

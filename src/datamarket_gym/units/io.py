@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.files import replacing
+from datamarket_gym.core.files import replacing, require_two_files
+from datamarket_gym.units.arrays import file_and_member
+from datamarket_gym.units.excel import sheet_of
 from datamarket_gym.units.formats import ending
+from datamarket_gym.units.sql import as_files
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.tables import Table
 
@@ -27,8 +30,9 @@ MATRICES = ("features", "embedding")
 
 
 def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) -> Submission:
-    """Read a submission; ``columns`` maps our names to the file's (``{"identity": "seller"}``)."""
-    return _submission(Table.open(Path(path)), columns)
+    """Read a submission from a file or a query; ``columns`` maps our names to its own (``{"identity": "seller"}``)."""
+    with as_files({"submission": path}) as found:
+        return _submission(Table.open(found["submission"]), columns)
 
 
 def read_validation(path: str | Path) -> tuple[Features, NDArray[Any]]:
@@ -39,11 +43,14 @@ def read_validation(path: str | Path) -> tuple[Features, NDArray[Any]]:
     return dense["features"], single[label].values()
 
 
-def read_validation_embedding(path: str | Path) -> Features | None:
-    """The embeddings of validation rows beside their features; None where the file has none."""
-    table = Table.open(Path(path))
-    columns = table.matrix_columns("embedding")
-    return table.read(matrices={"embedding": columns})[1]["embedding"] if columns else None
+def require_two_tables(submissions: Path, held: Path, whose: str = "validation") -> None:
+    """Refuse one table as submissions and as validation (or reference) rows; two sheets of one file are two."""
+    files = [file_and_member(str(path)) for path in (submissions, held)]
+    if all(ending(file) == ".xlsx" and file.is_file() for file, _ in files):
+        one, other = (sheet_of(file, sheet) for file, sheet in files)
+        if one != other:
+            return
+    require_two_files(files[0][0], files[1][0], whose)
 
 
 def write_submission(submission: Submission, path: str | Path) -> None:

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.columns import Column, matrix_block, stacked, untyped
-from datamarket_gym.units.formats import Batch, Kind, Source, readable, table_ending
+from datamarket_gym.units.excel import Excel
+from datamarket_gym.units.formats import Batch, Kind, Source, ending, readable, table_ending
 from datamarket_gym.units.text_tables import Delimited, JsonLines
 
 _ROWS = 8192
@@ -35,7 +37,11 @@ class Table:
 
     @classmethod
     def open(cls, path: Path) -> Table:
-        """Look at a file's header; what is no readable table is refused by name."""
+        """Look at a file's header; what is no readable table is refused by name. ``file.xlsx#Sheet`` is a sheet."""
+        file, sheet = file_and_member(str(path))
+        if ending(file) == ".xlsx":
+            table_ending(file)
+            return cls(Excel(file, sheet))
         plain = table_ending(path)
         with readable(path):
             match plain:

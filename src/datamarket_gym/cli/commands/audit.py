@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-from datamarket_gym.cli.options import Jobs, Load
+from datamarket_gym.cli import options
 from datamarket_gym.core import scripts
 from datamarket_gym.core.machine import available_cores
 
 
 def command(
     submission: Annotated[
-        Path, typer.Argument(help="The submission: .parquet, .arrow, .csv or .jsonl.")
+        str, typer.Argument(help="Table of units, or a folder identity/label/image, as for `pay`.")
     ],
     validation: Annotated[
-        Path, typer.Option(help="Validation rows (features and label), on which value is measured.")
+        str, typer.Option(help="Validation rows (features and label), on which value is measured.")
     ],
     reference: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="Other honest units (likewise) on which `recommended` measures its threshold in their stead."
         ),
@@ -29,8 +29,11 @@ def command(
         str, typer.Option(help="The mechanism that would pay, such as quotient_shapley/cosine@0.95.")
     ] = "recommended",
     learner: Annotated[
-        str, typer.Option(help="What value is: coverage, or the accuracy of a learner such as knn.")
-    ] = "coverage",
+        str | None,
+        typer.Option(
+            help="What value is: coverage (if left out), or the accuracy of a learner such as knn."
+        ),
+    ] = None,
     empty: Annotated[
         str | None,
         typer.Option(
@@ -46,9 +49,11 @@ def command(
         ),
     ] = None,
     power: Annotated[
-        float,
-        typer.Option(help="The probability that a check of a unit that is not genuine finds that out."),
-    ] = 0.8,
+        float | None,
+        typer.Option(
+            help="The probability that a check of a unit that is not genuine finds that out; 0.8 if left out."
+        ),
+    ] = None,
     knowledge: Annotated[
         float, typer.Option(help="The share of the others' units that attackers see: 0 none, 1 all.")
     ] = 1.0,
@@ -65,8 +70,23 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the report; runs/audit if left out.")
     ] = None,
-    jobs: Jobs = 0,
-    load: Load = None,
+    jobs: options.Jobs = 0,
+    load: options.Load = None,
+    config: options.Config = None,
+    id_: options.Id = None,
+    identity: options.Identity = None,
+    label: options.Label = None,
+    features: options.FeatureColumns = None,
+    embedding: options.EmbeddingColumns = None,
+    time: options.Time = None,
+    text: options.TextColumn = None,
+    image: options.ImageColumn = None,
+    images: options.Images = None,
+    encoder: options.EncoderName = None,
+    features_file: options.FeaturesFile = None,
+    embedding_file: options.EmbeddingFile = None,
+    validation_features_file: options.ValidationFeaturesFile = None,
+    reference_features_file: options.ReferenceFeaturesFile = None,
 ) -> None:
     """Let every provider of a submission try the attack library, and print what it would gain.
 
@@ -74,16 +94,25 @@ def command(
     what is expected given the checks: which attacks are stopped, deterred by checks alone, or neither. Writes
     audit.json and audit.md; interrupted, the same command resumes.
     """
-    from datamarket_gym.cli.audit import audit_and_show
+    from datamarket_gym.cli.audit import AuditedTables, audit_and_show
     from datamarket_gym.learners.oracle import Utility
+    from datamarket_gym.payout.spec import payout_spec
 
     scripts.load(load or [])
+    columns = options.column_settings(
+        id_=id_, identity=identity, label=label, features=features, embedding=embedding, time=time, text=text,
+        image=image, images=images, encoder=encoder, features_file=features_file, embedding_file=embedding_file,
+        validation_features_file=validation_features_file, reference_features_file=reference_features_file,
+    )  # fmt: skip
+    # Nothing is paid here; but the settings of a payday say an amount.
+    asked = {"amount": "1", "learner": learner, "checks": checks, "power": power}
+    spec = payout_spec(config, asked | columns)
     audit_and_show(
-        submission,
-        validation,
+        AuditedTables(submission, validation, reference),
+        spec,
         mechanism,
-        Utility.paying(learner) if empty is None else Utility(learner, empty),
-        (checks, power),
+        spec.utility if empty is None else Utility(spec.learner, empty),
+        checks if config is None else spec.checks,
         knowledge,
         providers,
         attacks,
@@ -91,5 +120,4 @@ def command(
         seed,
         out or Path("runs") / "audit",
         jobs or available_cores(),
-        reference,
     )

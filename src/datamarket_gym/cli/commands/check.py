@@ -99,7 +99,7 @@ def draw(
 def record(
     run: Run,
     outcomes: Annotated[
-        Path,
+        str,
         typer.Argument(
             help="Table with the columns number (or unit), outcome (genuine, false, unanswered), note, by."
         ),

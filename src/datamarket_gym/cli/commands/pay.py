@@ -7,25 +7,26 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym.cli import options
+
 _Text = str | None
 
 
 def command(
     submissions: Annotated[
-        Path,
+        str,
         typer.Argument(
-            help="Table of units (.parquet, .csv, .arrow, .jsonl), or a folder identity/label/image."
+            help="Table of units (.parquet, .csv, .arrow, .jsonl, .xlsx#Sheet, 'duckdb:market.db#SELECT ...', "
+            "'postgresql://user@host/db#SELECT ...'), or a folder identity/label/image. See docs/tables.md."
         ),
     ],
     validation: Annotated[
-        Path, typer.Option(help="Table of validation rows with labels, or a folder label/image.")
+        str, typer.Option(help="Table of validation rows with labels, or a folder label/image.")
     ],
     out: Annotated[Path, typer.Option(help="Folder of the run; a killed run in it is resumed.")],
     amount: Annotated[_Text, typer.Option(help="Amount to divide, such as 10000.00.")] = None,
     currency: Annotated[_Text, typer.Option(help="Its currency; EUR if left out.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with any of these settings; flags come on top.")
-    ] = None,
+    config: options.Config = None,
     learner: Annotated[
         _Text,
         typer.Option(
@@ -59,29 +60,18 @@ def command(
         ),
     ] = None,
     reference: Annotated[
-        Path | None,
+        _Text,
         typer.Option(
             help="Other honest units with labels, laid out as the validation rows, on which that cost is measured "
             "in their stead: for fewer than 500 validation rows. Nobody is paid for them, nothing is scored on them."
         ),
     ] = None,
-    id_: Annotated[_Text, typer.Option("--id", help="Column with unit ids.")] = None,
-    identity: Annotated[_Text, typer.Option(help="Column with identities.")] = None,
-    label: Annotated[_Text, typer.Option(help="Column with labels, in both tables.")] = None,
-    features: Annotated[
-        _Text,
-        typer.Option(help="List column, stem of numbered columns, or columns a,b,c; in both tables."),
-    ] = None,
-    embedding: Annotated[
-        _Text, typer.Option(help="The same for what similarity compares; the features if left out.")
-    ] = None,
-    time: Annotated[
-        _Text,
-        typer.Option(
-            help="Column with when you received each unit, by your clock and not the submitter's: the earliest of "
-            "several copies is paid for all."
-        ),
-    ] = None,
+    id_: options.Id = None,
+    identity: options.Identity = None,
+    label: options.Label = None,
+    features: options.FeatureColumns = None,
+    embedding: options.EmbeddingColumns = None,
+    time: options.Time = None,
     opens: Annotated[
         _Text,
         typer.Option(help="When the market began (2026-05-01, or with a time): earlier units are told."),
@@ -113,24 +103,14 @@ def command(
             "unknown, its own id or a later one: the clock decides as without."
         ),
     ] = None,
-    text: Annotated[_Text, typer.Option(help="Column with texts, embedded by --encoder.")] = None,
-    image: Annotated[_Text, typer.Option(help="Column with image files, embedded by --encoder.")] = None,
-    images: Annotated[_Text, typer.Option(help="Folder of those image files.")] = None,
-    encoder: Annotated[
-        _Text, typer.Option(help="Encoder of texts or images; see: list encoder.")
-    ] = None,
-    features_file: Annotated[
-        _Text, typer.Option(help="Features of the submissions as .npy or .npz#name, row by row.")
-    ] = None,
-    embedding_file: Annotated[
-        _Text, typer.Option(help="Embeddings of the submissions, likewise.")
-    ] = None,
-    validation_features_file: Annotated[
-        _Text, typer.Option(help="Features of the validation rows, likewise.")
-    ] = None,
-    reference_features_file: Annotated[
-        _Text, typer.Option(help="Features of the reference rows, likewise.")
-    ] = None,
+    text: options.TextColumn = None,
+    image: options.ImageColumn = None,
+    images: options.Images = None,
+    encoder: options.EncoderName = None,
+    features_file: options.FeaturesFile = None,
+    embedding_file: options.EmbeddingFile = None,
+    validation_features_file: options.ValidationFeaturesFile = None,
+    reference_features_file: options.ReferenceFeaturesFile = None,
     link: Annotated[
         list[str] | None,
         typer.Option(
@@ -194,15 +174,14 @@ def command(
 
     flags = {
         "amount": amount, "currency": currency, "period": period, "learner": learner, "checks": checks, "power": power,
-        "negative": negative, "theta": theta, "encoder": encoder,
-        "audit": audit, "leak_check": leak_check, "opens": opens, "closes": closes, "strict": strict,
-        "beacon": beacon, "columns.id": id_, "columns.identity": identity, "columns.label": label,
-        "columns.features": features, "columns.embedding": embedding, "columns.time": time,
-        "columns.trusted_source": trusted_source, "columns.text": text, "columns.image": image,
-        "files.images": images, "files.features": features_file, "files.embedding": embedding_file,
-        "files.validation_features": validation_features_file,
-        "files.reference_features": reference_features_file, "linkage.keys": link,
-        "linkage.fuzzy": link_fuzzy, "linkage.confirm": confirm,
-        "linkage.edges": edges, "linkage.between": edges_between,
+        "negative": negative, "theta": theta, "audit": audit, "leak_check": leak_check, "opens": opens,
+        "closes": closes, "strict": strict, "beacon": beacon, "columns.trusted_source": trusted_source,
+        "linkage.keys": link, "linkage.fuzzy": link_fuzzy, "linkage.confirm": confirm, "linkage.edges": edges,
+        "linkage.between": edges_between,
     }  # fmt: skip
-    run_and_show(submissions, validation, out, config, flags, overrides, reference, book)
+    columns = options.column_settings(
+        id_=id_, identity=identity, label=label, features=features, embedding=embedding, time=time, text=text,
+        image=image, images=images, encoder=encoder, features_file=features_file, embedding_file=embedding_file,
+        validation_features_file=validation_features_file, reference_features_file=reference_features_file,
+    )  # fmt: skip
+    run_and_show(submissions, validation, out, config, flags | columns, overrides, reference, book)

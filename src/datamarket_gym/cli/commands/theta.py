@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from datamarket_gym.cli.options import Data
+from datamarket_gym.cli import options
 
 
 def command(
     embeddings: Annotated[
         str,
         typer.Argument(
-            help="A file of embeddings (.npz, .npy, or a table with a column 'embedding'), "
+            help="Embeddings (.npz, .npy, or a table with a column 'embedding' or 'features' as for `pay`), "
             "or a domain: cifar10, stl10, agnews, imdb."
         ),
     ],
@@ -41,20 +41,36 @@ def command(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the curve and the bounds (.png, .svg or .pdf).")
     ] = None,
-    data: Data = None,
+    data: options.Data = None,
+    config: options.Config = None,
+    id_: options.Id = None,
+    identity: options.Identity = None,
+    label: options.Label = None,
+    features: options.FeatureColumns = None,
+    embedding: options.EmbeddingColumns = None,
+    time: options.Time = None,
+    text: options.TextColumn = None,
+    image: options.ImageColumn = None,
+    images: options.Images = None,
+    encoder: options.EncoderName = None,
+    features_file: options.FeaturesFile = None,
 ) -> None:
     """Which similarity threshold do these embeddings allow?
 
     Prints the theta that `recommended` takes where these are the validation rows (or the reference rows), by the
     honest price of lineage: a share of pay by 5-NN accuracy, whatever a payday pays for. Then the check for
     components, by which the paper's mechanisms tie: two floors, a ceiling, the admissible interval and a verdict.
-    The options are those of the second.
+    The options are those of the second. Columns are named as for `pay`.
     """
     from datamarket_gym.cli.theta import Question, show_theta
     from datamarket_gym.world.data.files import looking_in
 
+    columns = options.column_settings(
+        id_=id_, identity=identity, label=label, features=features, embedding=embedding, time=time, text=text,
+        image=image, images=images, encoder=encoder, features_file=features_file,
+    )  # fmt: skip
     asked = Question(
-        embeddings, partition, providers, per_provider, trials, variants, sample, cutoff, seed
-    )
+        embeddings, partition, providers, per_provider, trials, variants, sample, cutoff, seed, config, columns
+    )  # fmt: skip
     with looking_in(data):
         show_theta(asked, json_, plot)

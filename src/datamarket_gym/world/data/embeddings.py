@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,28 +48,47 @@ class Embeddings:
         return Embeddings(self.vectors[rows], *columns)
 
 
-def load_embeddings(path: Path) -> Embeddings:
-    """Embeddings from ``.npz`` (embeddings, labels or label, split), ``.npy`` or a table (embedding, label)."""
+def load_embeddings(path: Path, columns: Mapping[str, str] | None = None) -> Embeddings:
+    """Embeddings from ``.npz`` (embeddings, labels or label, split), ``.npy`` or a table (embedding, label).
+
+    ``columns`` are names of the table's own for embedding, features, label and identity (if there is one).
+    """
     file, member = file_and_member(str(path))
-    return _from_arrays(file, member) if ending(file) in ENDINGS else _from_table(file)
+    if ending(file) not in ENDINGS:
+        return _from_table(path, columns or {})
+    for role in ("embedding", "features", "label"):
+        if role in (columns or {}):
+            raise SubmissionError(
+                f"{str(file)!r} holds arrays and has no columns, of which one would be {role!r}; give a table, or say "
+                f"which array as {file.name}#NAME"
+            )
+    return _from_arrays(file, member)
 
 
-def _from_table(path: Path) -> Embeddings:
+def _from_table(path: Path, columns: Mapping[str, str]) -> Embeddings:
     table = Table.open(path)
-    found = table.matrix_columns("embedding") or table.matrix_columns("features")
+    for role in ("embedding", "features"):
+        if role in columns:
+            found = table.require_matrix(role, columns[role])
+            break
+    else:
+        found = table.matrix_columns("embedding") or table.matrix_columns("features")
     if not found:
         raise SubmissionError(
             f"{table.where} has no column 'embedding' (or 'features'); it has {', '.join(table.names)}"
         )
-    text = [name for name in ("identity", "split") if name in table.names]
-    other = [name for name in ("label",) if name in table.names]
+    if "label" in columns:
+        table.require("label", columns["label"])
+    label, identity = columns.get("label", "label"), columns.get("identity", "identity")
+    text = [name for name in (identity, "split") if name in table.names]
+    other = [name for name in (label,) if name in table.names]
     single, dense = table.read(text, other, {"embedding": found})
     train = np.array(single["split"].optional()) == "train" if "split" in single else None
     return Embeddings(
         dense["embedding"],
-        single["label"].values() if "label" in single else None,
+        single[label].values() if label in single else None,
         train,
-        np.array(single["identity"].named()) if "identity" in single else None,
+        np.array(single[identity].named()) if identity in single else None,
     )
 
 

@@ -1,0 +1,82 @@
+"""What a run read from databases, kept in its folder: ``RUN/inputs/ROLE.arrow``.
+
+A database says something else tomorrow. So the answer to a query is an input file like any other, whose hash decides
+the run, and it stays with the run: ``verify``, ``explain`` and settlements read it, and nobody asks the database again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from datamarket_gym.core.files import replacing, sha256
+from datamarket_gym.payout.book.run_record import RunRecord
+from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.payout.stages import Places
+from datamarket_gym.units.answers import ENDING
+from datamarket_gym.units.sql import as_files, is_query, queries_of
+
+FOLDER = "inputs"
+
+
+@contextmanager
+def fetched(
+    submissions: str, validation: str, reference: str | None, overrides: Path | None, spec: PayoutSpec
+) -> Iterator[Places]:
+    """The places of a new run, for as long as the block lasts; queries are run."""
+    tables = {
+        "submissions": submissions, "validation": validation, "reference": reference,
+        "edges": spec.linkage.edges,
+    }  # fmt: skip
+    asked = {role: str(query) for role, query in queries_of(tables).items()}
+    with as_files(tables) as found:
+        yield Places(
+            found["submissions"], found["validation"], overrides, found.get("reference"),
+            edges=found.get("edges"), queries=asked,
+        )  # fmt: skip
+
+
+def keep(places: Places, folder: Path) -> None:
+    """Put the answers that a run was made of into its folder."""
+    for role in places.queries:
+        read, kept = getattr(places, role), path_of(folder, role)
+        if kept.is_file() and sha256(kept) == sha256(read):
+            continue
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(kept) as part:
+            shutil.copyfile(read, part)
+
+
+def path_of(folder: Path, role: str) -> Path:
+    """Where a run keeps an answer."""
+    return folder / FOLDER / f"{role}{ENDING}"
+
+
+def places_in(
+    folder: Path,
+    record: RunRecord,
+    submissions: Path | None = None,
+    validation: Path | None = None,
+    reference: Path | None = None,
+) -> Places:
+    """Where a run's inputs are: as named, else in its folder if they are answers, else where they were."""
+    asked = {role: said for role, said in record.places.items() if is_query(said)}
+    known = {role: Path(said) for role, said in record.places.items()}
+    known |= {role: path_of(folder, role) for role in asked}
+    return Places(
+        submissions or known["submissions"], validation or known["validation"], known.get("overrides"),
+        reference or known.get("reference"), edges=known.get("edges"), queries=asked,
+    )  # fmt: skip
+
+
+def kept_checks(folder: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, bool, str]]:
+    """Whether the answers in a run's folder are those that it was made of."""
+    for role, said in manifest["inputs"].items():
+        if is_query(str(said["name"])):
+            path = path_of(folder, role)
+            good = path.is_file() and sha256(path) == said["sha256"]
+            changed = "changed since it was read" if path.is_file() else "missing"
+            yield f"{FOLDER}/{path.name}", good, "as read" if good else changed
