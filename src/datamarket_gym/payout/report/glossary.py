@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 from datamarket_gym.core.registry import components
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report import words
+from datamarket_gym.payout.report.attack_words import ATTACKS, PARAMETERS
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -35,7 +35,6 @@ class GlossaryTerm:
     code: str = ""  # how files and commands call it, where that is another word
 
 
-@cache
 def all_terms() -> dict[str, GlossaryTerm]:
     """Every term that a page can use, by key: the lists of `report.words`, then what is registered besides."""
     found: dict[str, GlossaryTerm] = {}
@@ -45,7 +44,7 @@ def all_terms() -> dict[str, GlossaryTerm]:
 
     for key, (title, spelled, gloss) in words.GENERAL.items():
         add(key, title, gloss, spelled)
-    for name, (title, gloss) in words.ATTACKS.items():
+    for name, (title, gloss) in ATTACKS.items():
         add(f"attack-{name}", title, gloss, _written(name), name)
     for name, (title, gloss) in words.REASONS.items():
         add(
@@ -77,7 +76,7 @@ def all_terms() -> dict[str, GlossaryTerm]:
 def plain_attack(written: str) -> str:
     """An attack as tables and pictures call it."""
     name = family(written)
-    return words.ATTACKS[name][0] if name in words.ATTACKS else name
+    return ATTACKS[name][0] if name in ATTACKS else name
 
 
 def attack_parameters(written: str) -> list[tuple[str, str]]:
@@ -86,15 +85,15 @@ def attack_parameters(written: str) -> list[tuple[str, str]]:
     component = components("attack").get(family(written))
     if "@" in written.partition("(")[0] and component is not None and is_dataclass(component):
         names = [fields(component)[0].name, *names]
-    return [(name, words.PARAMETERS[name]) for name in names if name in words.PARAMETERS]
+    return [(name, PARAMETERS[name]) for name in names if name in PARAMETERS]
 
 
 class PageGlossary:
     """The terms that one page uses, noted as it is filled."""
 
     def __init__(self) -> None:
-        self._used: dict[str, GlossaryTerm] = {}
-        self._pattern, self._keys = _spellings()
+        self._known, self._used = all_terms(), dict[str, GlossaryTerm]()
+        self._pattern, self._keys = _spellings(self._known.values())
 
     def mark(self, text: str) -> Markup:
         """A text, escaped, in which the first mention of each term is linked."""
@@ -115,13 +114,13 @@ class PageGlossary:
         """A link to a term, under its title or other words."""
         from markupsafe import Markup
 
-        term = all_terms()[key]
+        term = self._known[key]
         self._used[key] = term
         return Markup('<a class="term" href="#{}">{}</a>').format(_anchor(key), shown or term.title)
 
     def named(self, title: str) -> Markup:
         """A heading, linked where it is the title of a term."""
-        for key, term in all_terms().items():
+        for key, term in self._known.items():
             if term.title == title:
                 return self.term(key)
         return self.mark(title)
@@ -146,11 +145,12 @@ class PageGlossary:
         """Why two are tied; a reason that the operator's own words give stands as it is."""
         from markupsafe import Markup, escape
 
-        if f"tie-{text}" in all_terms():
-            return self.term(f"tie-{text}")
+        for key in (f"tie-{text}", f"evidence-{text}", f"component-{text}"):
+            if key in self._known:
+                return self.term(key)
         if text.startswith("supplied by "):
             return self.term("tie-supplied", visible(text))
-        return self.mark(text) if f"evidence-{text}" in all_terms() else Markup(escape(visible(text)))
+        return Markup(escape(visible(text)))
 
     def reasons(self, text: str) -> Markup:
         """Several reasons, separated by commas."""
@@ -165,11 +165,8 @@ class PageGlossary:
         return [(_anchor(t.key), t) for t in sorted(used, key=lambda t: (t.title.lower(), t.key))]
 
 
-@cache
-def _spellings() -> tuple[re.Pattern[str], dict[str, str]]:
-    spelled = sorted(
-        (t for t in all_terms().values() if t.spelled), key=lambda t: (-len(t.spelled), t.key)
-    )
+def _spellings(terms: Iterable[GlossaryTerm]) -> tuple[re.Pattern[str], dict[str, str]]:
+    spelled = sorted((t for t in terms if t.spelled), key=lambda t: (-len(t.spelled), t.key))
     keys = {f"t{i}": term.key for i, term in enumerate(spelled)}
     parts = "|".join(f"(?P<t{i}>{term.spelled})" for i, term in enumerate(spelled))
     return re.compile(rf"(?<![\w-])(?:{parts})(?![\w-])", re.IGNORECASE), keys

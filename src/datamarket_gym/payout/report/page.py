@@ -99,9 +99,8 @@ def payout_page(
 
 def period_words(spec: PayoutSpec) -> str:
     """What the payday is for: as the operator says it, else when the market was open, else nothing."""
-    said: str | None = getattr(spec, "period", None)
-    if said:
-        return visible(said, 200)
+    if spec.period:
+        return visible(spec.period, 200)
     if spec.opens and spec.closes:
         return f"{spec.opens} to {spec.closes}"
     return f"from {spec.opens} on" if spec.opens else f"until {spec.closes}" if spec.closes else ""

@@ -73,7 +73,11 @@ def restate(folder: Path, state: ReportState | None) -> None:
 def section(state: ReportState | None) -> str:
     """The section, the comments around it included."""
     name = "draft" if state is None else state.state
-    said = " ".join(filter(None, [f"<strong>{_text(name.capitalize())}.</strong>", _SAID.get(name, "")]))
+    said = " ".join(
+        filter(
+            None, [f"<strong>{html.escape(visible(name.capitalize()))}.</strong>", _SAID.get(name, "")]
+        )
+    )
     lines = [
         BEGINS,
         f'<section class="state {_class(name)}" aria-label="State of this payday">',

@@ -6,120 +6,6 @@ somebody else registers is told by the first line of its own docstring (`report.
 
 from __future__ import annotations
 
-ATTACKS = {
-    "backdate": ("forged dates", "Copies others' units and dates the copies before the originals."),
-    "bridge": (
-        "units in between",
-        "Hands in units that lie between somebody else's unit and an earlier one, so that the two seem to be copies "
-        "of one another.",
-    ),
-    "composite": (
-        "several tricks at once",
-        "Splits into names, leaves weak units out, and adds noisy copies of its own and of others' units.",
-    ),
-    "copycat": (
-        "copying somebody else",
-        "Hands in another's units beside its own, as they are or with noise.",
-    ),
-    "exact_dup_2x_sybils": (
-        "own copies, more names",
-        "Hands its own units in again, unchanged, under further names.",
-    ),
-    "grind_ties": (
-        "copies at equal times",
-        "Copies others' units at the times of the originals, and tries small changes until a lot falls its way.",
-    ),
-    "honest": ("no cheating", "Hands in its own units and nothing else."),
-    "image_variants": (
-        "altered own images, more names",
-        "Hands its own images in again, altered, under further names.",
-    ),
-    "junk_padding": ("labelled noise", "Adds noise that bears labels, in the hope of pay by chance."),
-    "label_noise": ("wrong labels by chance", "Gives some of its units a wrong label, by chance."),
-    "label_poisoning": ("wrong labels by rule", "Gives some of its units a wrong label, always the same way."),
-    "leak_stuffing": (
-        "leaked validation rows",
-        "Hands in validation rows that got out, as they are or with noise.",
-    ),
-    "link_claim": (
-        "another's bank account",
-        "Hands in bad units under a name that gives somebody else's account as its own, so that the other is charged.",
-    ),
-    "near_duplicate_2x_sybils": (
-        "noisy own copies, more names",
-        "Hands its own units in again, with a little noise, under further names.",
-    ),
-    "outlier": ("units far from all others", "Adds units where nobody else has any, made from its own."),
-    "own_source": (
-        "copies that name themselves",
-        "Hands in later copies of others' units that name themselves as their own source.",
-    ),
-    "provider_zero_attack": ("another attack by the first name", "One of the other attacks, always by the first name."),
-    "shadow": (
-        "units tuned on a guess",
-        "Guesses the data, trains a model on the guess, and moves its units to where that model pays more.",
-    ),
-    "squat": (
-        "placed first to own the rest",
-        "Comes first with units placed where others' will be, so that theirs seem to be copies of its own.",
-    ),
-    "strategic_curation": ("leaving weak units out", "Hands in only what a leaked sample of validation rows rewards."),
-    "sybil_split_k": ("splitting into more names", "Deals its units out to several names and adds nothing."),
-    "synthetic_laundering": (
-        "generated variants",
-        "Adds units that a program made from its own, under a further name.",
-    ),
-    "text_bridge": (
-        "texts in between",
-        "Hands in texts blended from somebody else's and an earlier one, so that the two seem to be copies.",
-    ),
-    "text_variants": (
-        "reworded own texts, more names",
-        "Hands its own texts in again, reworded, under further names.",
-    ),
-    "turn": ("copies turned away", "Copies others' units and changes them until they are only so much alike."),
-}  # fmt: skip
-"""Each attack: how tables and pictures call it, and what the cheat does."""
-
-PARAMETERS = {
-    "victim": "whose units it is aimed at (all: everybody's; a number: that many places further on)",
-    "sigma": "size of the noise that is added, in the units of the features",
-    "fraction": "share of the units that are copied",
-    "theta": "how alike the made units are to what they lie next to",
-    "most": "at most so many made units",
-    "first": "the made units come before all others",
-    "split": "into so many names",
-    "keep": "share of its own units that it hands in",
-    "copy": "share of its own units that it copies",
-    "copy_sigma": "size of the noise on copies of its own units",
-    "steal": "share of others' units that it copies",
-    "steal_sigma": "size of the noise on copies of others' units",
-    "victims": "how many others it copies from",
-    "pick": "which units it takes",
-    "names": "how many further names it uses",
-    "sybils": "so many further names",
-    "tries": "how many changes it tries for each unit",
-    "guess": "what it guesses that lots are drawn under",
-    "how": "the way in which units are made",
-    "strength": "how strongly units are changed",
-    "ratio": "made units for each of its own",
-    "identities": "under so many names",
-    "p": "share of the labels that are wrong",
-    "share": "share of the validation rows that got out",
-    "instead": "in place of its own units",
-    "budget": "how far a unit may be moved",
-    "knows": "what the cheat knows beforehand (leak: some validation rows; units: what others will hand in)",
-    "attack": "which attack",
-    "steps": "how many steps of tuning",
-    "besides": "besides its own units, not in their place",
-    "points": "how many units it places",
-    "worthless": "the placed units bear a label that earns nothing",
-    "rest": "share of its other units that it hands in all the same",
-    "k": "into so many names",
-    "cosine": "how alike copies stay to their originals",
-}
-"""The parameters of attacks; the one behind an @ is the first of its attack."""
-
 REASONS = {
     "exact_hash": (
         "identical",
@@ -134,7 +20,10 @@ REASONS = {
         "named source",
         "The unit itself names the unit that it was made from, in a column that the operator trusts.",
     ),
-    "both confirm": ("both confirm", "Each of the two identities names the other as the same payee."),
+    "both confirm": (
+        "both confirm",
+        "Each of the two identities names the other as the same payee.",
+    ),
     "override": (
         "override",
         "A person decided it, with a reason and a signature; see the table of overrides.",
@@ -152,15 +41,27 @@ LEAKS = {
 """What a unit shares with a validation row."""
 
 CLAIMS = {
-    "exact": ("proven: no gain", "It is proven that this very manipulation gained nothing (Theorem 2)."),
-    "certain": ("proven limit", "It is proven that this very manipulation gained at most the limit named (Theorem 3)."),
+    "exact": (
+        "proven: no gain",
+        "It is proven that this very manipulation gained nothing (Theorem 2).",
+    ),
+    "certain": (
+        "proven limit",
+        "It is proven that this very manipulation gained at most the limit named (Theorem 3).",
+    ),
     "probable": (
         "limit, very probably",
         "The limit holds with the probability named, because scores were sampled (Theorem 3).",
     ),
-    "expected": ("limit on average", "The limit holds for the average over the sampling of scores (Theorem 3)."),
-    "none": ("nothing proven", "The theorems do not apply to this manipulation, so they say nothing about it."),
-}  # fmt: skip
+    "expected": (
+        "limit on average",
+        "The limit holds for the average over the sampling of scores (Theorem 3).",
+    ),
+    "none": (
+        "nothing proven",
+        "The theorems do not apply to this manipulation, so they say nothing about it.",
+    ),
+}
 """What a certificate claims."""
 
 CONDITIONS = {
@@ -168,7 +69,10 @@ CONDITIONS = {
         "same groups",
         "The manipulation changed neither which units are merged nor which unit stands for each group.",
     ),
-    "neutral": ("same shares", "Of each group the cheat owned the same share with and without the manipulation."),
+    "neutral": (
+        "same shares",
+        "Of each group the cheat owned the same share with and without the manipulation.",
+    ),
     "exact_scores": ("exact scores", "Scores were computed by a formula, not by sampling."),
     "matching": (
         "groups can be paired",
@@ -176,7 +80,7 @@ CONDITIONS = {
     ),
     "bounded_marginals": ("limited effects", "What a single unit can add or take away is limited."),
     "bounded_errors": ("limited errors", "How far a score can be off through sampling is limited."),
-}  # fmt: skip
+}
 """The conditions of the theorems."""
 
 COMPONENTS = {
@@ -186,30 +90,45 @@ COMPONENTS = {
         "units add up to what all of them together are worth.",
     ),
     "banzhaf": ("Banzhaf value", "What a unit adds on average, over all groups of other units."),
-    "beta": ("Beta-Shapley value", "As the Shapley value, with more weight on small or on large groups of units."),
+    "beta": (
+        "Beta-Shapley value",
+        "As the Shapley value, with more weight on small or on large groups of units.",
+    ),
     "loo": ("leave-one-out", "What all units together lose when this one goes."),
     "coverage": (
         "coverage",
         "How much of the validation rows units cover: a row counts as far as some unit of its label is more like it "
         "than strangers are.",
     ),
-    "knn": ("nearest neighbours", "A model that answers a row by the labels of the units nearest to it; 5-NN asks five."),
+    "knn": (
+        "nearest neighbours",
+        "A model that answers a row by the labels of the units nearest to it; 5-NN asks five.",
+    ),
     "logistic": ("logistic regression", "A usual linear model for labels."),
     "ridge": ("least squares", "A linear model for labels with a penalty on large weights."),
-    "sklearn": ("scikit-learn model", "A model of the library scikit-learn that the operator chose."),
+    "sklearn": (
+        "scikit-learn model",
+        "A model of the library scikit-learn that the operator chose.",
+    ),
     "cosine": (
         "cosine similarity",
         "How alike two units are, by the angle between their lists of numbers: 1 is the same direction, 0 nothing in "
         "common.",
     ),
-    "standardised": ("standardised similarity", "The cosine similarity of columns brought to one scale."),
-    "auto": ("automatic similarity", "Standardised columns where their scales are very unequal, else the cosine."),
+    "standardised": (
+        "standardised similarity",
+        "The cosine similarity of columns brought to one scale.",
+    ),
+    "auto": (
+        "automatic similarity",
+        "Standardised columns where their scales are very unequal, else the cosine.",
+    ),
     "recommended": (
         "recommended mechanism",
         "The rule by which this run pays: units are the players, each is tied to its nearest earlier unit if near "
         "enough, and the earliest unit of a group stands for it and owns it. v1 is the version of the rule.",
     ),
-}  # fmt: skip
+}
 """Scores, what is paid for, similarities, mechanisms."""
 
 GENERAL = {
@@ -226,29 +145,57 @@ GENERAL = {
         "",
         "The range in which a payment would lie 95 times in 100 had other validation rows of the same kind been used.",
     ),
-    "without": ("without evidence", "", "What the same run would pay had it tied no units together."),
+    "without": (
+        "without evidence",
+        "",
+        "What the same run would pay had it tied no units together.",
+    ),
     "carried": (
         "carried",
         "balances?",
         "What somebody is owed, or owes if below zero, beyond this payment. It goes to the next run.",
     ),
-    "score": ("score", "", "What the units of an identity add to what all units together are worth; pay follows it."),
-    "evidence": ("evidence", "evidence", "What says that two units are the same, or that one was made from the other."),
+    "score": (
+        "score",
+        "",
+        "What the units of an identity add to what all units together are worth; pay follows it.",
+    ),
+    "evidence": (
+        "evidence",
+        "evidence",
+        "What says that two units are the same, or that one was made from the other.",
+    ),
     "cluster": (
         "group (cluster)",
         "clusters?|trees? of tied units|tree",
         "Units that evidence ties together. They count once; the earliest stands for them and is paid.",
     ),
-    "representative": ("representative", "representatives?", "The unit that stands for a group: its earliest."),
-    "override": ("override", "overrides?", "A decision by a person that ties or unties, with a reason and a signature."),
-    "theta": ("theta", "theta|thresholds?", "How alike two units must be to be taken for copies, from 0 to 1."),
+    "representative": (
+        "representative",
+        "representatives?",
+        "The unit that stands for a group: its earliest.",
+    ),
+    "override": (
+        "override",
+        "overrides?",
+        "A decision by a person that ties or unties, with a reason and a signature.",
+    ),
+    "theta": (
+        "theta",
+        "theta|thresholds?",
+        "How alike two units must be to be taken for copies, from 0 to 1.",
+    ),
     "jackknife": (
         "jackknife",
         "jackknife",
         "A usual way to tell how much a result depends on chance: leave out one part of the validation rows after "
         "the other, and see how far the result moves.",
     ),
-    "closed": ("closed form", "closed form", "Computed by a formula, not by sampling: no error by chance."),
+    "closed": (
+        "closed form",
+        "closed form",
+        "Computed by a formula, not by sampling: no error by chance.",
+    ),
     "coalition": (
         "coalition",
         "coalitions?",
@@ -266,42 +213,106 @@ GENERAL = {
         "The more units there are, the more alike the nearest strangers. Below this threshold too many would be taken "
         "for copies.",
     ),
-    "strangers": ("strangers", "strangers", "Pairs of validation rows: how alike things are that have nothing to do with one another."),
-    "embedding": ("embedding", "embeddings?|encoders?", "The list of numbers that a program (an encoder) makes of a text or an image."),
+    "strangers": (
+        "strangers",
+        "strangers",
+        "Pairs of validation rows: how alike things are that have nothing to do with one another.",
+    ),
+    "embedding": (
+        "embedding",
+        "embeddings?|encoders?",
+        "The list of numbers that a program (an encoder) makes of a text or an image.",
+    ),
     "kappa": (
         "kappa",
         "kappa",
         "What a payee's units above zero earn, over what all of its units earn. At 1 nothing is below zero; the larger "
         "it is, the less checks deter.",
     ),
-    "power": ("power of a check", "", "How often a check finds a unit that is not genuine: 80% means eight of ten."),
+    "power": (
+        "power of a check",
+        "",
+        "How often a check finds a unit that is not genuine: 80% means eight of ten.",
+    ),
     "remainder": (
         "largest remainder",
         "largest remainder",
         "Cents that are left after rounding down go to those who lost most by it, so that the sum is exact.",
     ),
     "minor": ("minor units", "minor units", "The smallest coins of a currency, such as cents."),
-    "digest": ("digest", "digest|sha256", "A long number made from a file: if a single character changes, so does it."),
-    "seed": ("seed", "seed", "The number that fixes every chance draw of the run, so that it can be repeated."),
-    "beacon": ("beacon", "beacon", "A value announced beforehand that nobody could know, such as a public random number."),
-    "linkage": ("linkage value", "linkage values?", "A cell that several identities share, such as a bank account."),
-    "splink": ("splink", "splink", "A program that finds records of one person that are written differently."),
-    "theorem2": ("Theorem 2", "Theorem 2", "If a manipulation leaves groups, representatives and shares as they are, it gains nothing."),
+    "digest": (
+        "digest",
+        "digest|sha256",
+        "A long number made from a file: if a single character changes, so does it.",
+    ),
+    "seed": (
+        "seed",
+        "seed",
+        "The number that fixes every chance draw of the run, so that it can be repeated.",
+    ),
+    "beacon": (
+        "beacon",
+        "beacon",
+        "A value announced beforehand that nobody could know, such as a public random number.",
+    ),
+    "linkage": (
+        "linkage value",
+        "linkage values?",
+        "A cell that several identities share, such as a bank account.",
+    ),
+    "splink": (
+        "splink",
+        "splink",
+        "A program that finds records of one person that are written differently.",
+    ),
+    "theorem2": (
+        "Theorem 2",
+        "Theorem 2",
+        "If a manipulation leaves groups, representatives and shares as they are, it gains nothing.",
+    ),
     "theorem3": (
         "Theorem 3",
         "Theorem 3(?: and the lemma on normalised pay)?",
         "A manipulation gains at most what it gets by larger shares inside groups, by units that escape the evidence, "
         "and by changed scores.",
     ),
-    "sources": ("trusted sources", "trusted sources?", "A record of which unit was made from which, that nobody can forge."),
+    "sources": (
+        "trusted sources",
+        "trusted sources?",
+        "A record of which unit was made from which, that nobody can forge.",
+    ),
     "linked": ("linked accounts", "linked accounts", "Knowing which names are one person."),
     "copies": ("exact copies", "exact copies", "Tying identical units alone."),
     "similarity": ("similarity", r"similarity 0\.\d+", "Tying units that are at least so alike."),
-    "accuracy": ("accuracy over chance", "accuracy over chance", "How often a model answers right, less what guessing would."),
-    "manifest": ("manifest", "manifest", "The file that holds the digests of all inputs and outputs of the run."),
-    "gain": ("gain", "", "Pay when cheating, divided by pay when honest: 1 means that cheating changes nothing."),
-    "moves": ("moves honest pay", "moves \\d+% of honest pay", "What the remedy itself would change for people who do not cheat."),
-    "median": ("median vector", "median vector", "The length of a typical unit, as a list of numbers."),
-    "unchecked": ("deterred by checks", "deterred by checks", "It would gain if nothing were checked, and is expected not to, given the checks."),
-}  # fmt: skip
+    "accuracy": (
+        "accuracy over chance",
+        "accuracy over chance",
+        "How often a model answers right, less what guessing would.",
+    ),
+    "manifest": (
+        "manifest",
+        "manifest",
+        "The file that holds the digests of all inputs and outputs of the run.",
+    ),
+    "gain": (
+        "gain",
+        "",
+        "Pay when cheating, divided by pay when honest: 1 means that cheating changes nothing.",
+    ),
+    "moves": (
+        "moves honest pay",
+        "moves \\d+% of honest pay",
+        "What the remedy itself would change for people who do not cheat.",
+    ),
+    "median": (
+        "median vector",
+        "median vector",
+        "The length of a typical unit, as a list of numbers.",
+    ),
+    "unchecked": (
+        "deterred by checks",
+        "deterred by checks",
+        "It would gain if nothing were checked, and is expected not to, given the checks.",
+    ),
+}
 """key: what it is called, how it is spelled in sentences (a pattern; none: it is linked where asked), what it means."""

@@ -84,6 +84,12 @@
     told = null;
     tip.hidden = true;
   };
+  const place = () => {
+    const at = told.getBoundingClientRect();
+    const box = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - box.width - 8))}px`;
+    tip.style.top = `${at.bottom + box.height + 8 < innerHeight ? at.bottom + 6 : Math.max(4, at.top - box.height - 6)}px`;
+  };
   const tell = (link) => {
     const entry = document.getElementById(link.hash.slice(1));
     if (!entry) return;
@@ -92,10 +98,7 @@
     tip.textContent = entry.querySelector("dd").textContent;
     tip.hidden = false;
     link.setAttribute("aria-describedby", "tip");
-    const at = link.getBoundingClientRect();
-    const box = tip.getBoundingClientRect();
-    tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - box.width - 8))}px`;
-    tip.style.top = `${at.bottom + box.height + 8 < innerHeight ? at.bottom + 6 : Math.max(4, at.top - box.height - 6)}px`;
+    place();
   };
   const linkOf = (event) => (event.target.closest ? event.target.closest("a.term") : null);
   let tapped = null;
@@ -121,7 +124,8 @@
     tapped = null;
   });
   addEventListener("keydown", (event) => event.key === "Escape" && hush());
-  addEventListener("scroll", hush, { passive: true });
+  // A link that is reached by keyboard scrolls into view: its explanation goes with it.
+  addEventListener("scroll", () => (told && told === document.activeElement ? place() : hush()), { passive: true });
 
   // Warnings are printed open; other parts as they are on the screen.
   let opened = [];
