@@ -8,9 +8,10 @@ from headless import Browser
 from payout_files import run, run_by_accuracy, units
 from report_files import hostile_run, thousand_run
 
+from datamarket_gym.payout.checks.page import ChecksPage
 from datamarket_gym.payout.report.charts import MOST_SHOWN
 from datamarket_gym.payout.report.glossary import PageGlossary, all_terms
-from datamarket_gym.payout.report.html import embedded, template_text
+from datamarket_gym.payout.report.html import embedded, filled, template_text
 
 JARGON = (
     "jackknife", "theta", "Shapley", "kappa", "cosine", "lineage", "closed form", "largest remainder", "sha256",
@@ -257,6 +258,28 @@ def test_paper_is_a4_and_dark_on_light_whatever_the_screen(hostile, browser):
     assert set(re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", paper)) == {
         (b"594.95996", b"841.91998")
     }
+
+
+def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
+    """At 400 px nothing is wider than the screen, and no letter or text is cut, on paper neither."""
+    near = {"unit": "0x" + "0" * 62, "identity": "W" * 64, "cosine": "0.987", "label": "l" * 64, "text": "a\n" * 90}
+    check = {
+        "numbers": [1, 2], "unit": "u" * 64, "identity": "W" * 64, "amount": "EUR 1.00", "share": "10%",
+        "content": {"label": "1", "text": "word " * 900}, "others": [near, near],
+    }  # fmt: skip
+    payee = {"name": "<b>" * 20, "checks": [check], "count": 2, "find": "", "letter": "- " + "u" * 64 + "\nline" * 80}
+    page = ChecksPage("2 checks", "0" * 64, "b" * 200, ["the original"], [payee], unfolded=True)
+    style = template_text("payout.css") + template_text("checks.css")
+    text = filled("checks.html.j2", page, style, [template_text("checks.js")], embedded({"key": "k"}))
+    (tmp_path / "checks.html").write_text(text, encoding="utf-8")
+    browser.open(tmp_path / "checks.html", 400)
+    browser.js('document.querySelectorAll("details").forEach((each) => { each.open = true; })')
+    assert browser.js(WIDER) <= 400
+    cut = '[...document.querySelectorAll("{}")].filter((e) => e.scrollHeight > e.clientHeight + 1).length'
+    assert browser.js(cut.format("pre")) == 0
+    browser.media(media="print")
+    assert browser.js(cut.format("pre, .text")) == 0
+    browser.media()
 
 
 def test_charts_hold_no_markup():
