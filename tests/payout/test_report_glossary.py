@@ -32,7 +32,9 @@ def test_everything_that_is_registered_is_explained():
     fields = {f.name for c in components("attack").values() if _ours(c) for f in dataclasses.fields(c)}
     assert fields <= set(PARAMETERS)
     assert set(typing.get_args(certificate.Claim)) == set(words.CLAIMS)
-    source = "".join(Path(inspect.getfile(m)).read_text(encoding="utf-8") for m in (certificate, certify))
+    source = "".join(
+        Path(inspect.getfile(m)).read_text(encoding="utf-8") for m in (certificate, certify)
+    )
     assert set(re.findall(r'Condition\(\s*name="(\w+)"', source)) == set(words.CONDITIONS)
     assert set(DESCENT) <= set(words.REASONS)
     source = Path(leak.__file__).read_text(encoding="utf-8")

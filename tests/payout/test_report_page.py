@@ -262,12 +262,24 @@ def test_paper_is_a4_and_dark_on_light_whatever_the_screen(hostile, browser):
 
 def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
     """At 400 px nothing is wider than the screen, and no letter or text is cut, on paper neither."""
-    near = {"unit": "0x" + "0" * 62, "identity": "W" * 64, "cosine": "0.987", "label": "l" * 64, "text": "a\n" * 90}
+    near = {
+        "unit": "0x" + "0" * 62,
+        "identity": "W" * 64,
+        "cosine": "0.987",
+        "label": "l" * 64,
+        "text": "a\n" * 90,
+    }
     check = {
         "numbers": [1, 2], "unit": "u" * 64, "identity": "W" * 64, "amount": "EUR 1.00", "share": "10%",
         "content": {"label": "1", "text": "word " * 900}, "others": [near, near],
     }  # fmt: skip
-    payee = {"name": "<b>" * 20, "checks": [check], "count": 2, "find": "", "letter": "- " + "u" * 64 + "\nline" * 80}
+    payee = {
+        "name": "<b>" * 20,
+        "checks": [check],
+        "count": 2,
+        "find": "",
+        "letter": "- " + "u" * 64 + "\nline" * 80,
+    }
     page = ChecksPage("2 checks", "0" * 64, "b" * 200, ["the original"], [payee], unfolded=True)
     style = template_text("payout.css") + template_text("checks.css")
     text = filled("checks.html.j2", page, style, [template_text("checks.js")], embedded({"key": "k"}))
@@ -275,7 +287,9 @@ def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
     browser.open(tmp_path / "checks.html", 400)
     browser.js('document.querySelectorAll("details").forEach((each) => { each.open = true; })')
     assert browser.js(WIDER) <= 400
-    cut = '[...document.querySelectorAll("{}")].filter((e) => e.scrollHeight > e.clientHeight + 1).length'
+    cut = (
+        '[...document.querySelectorAll("{}")].filter((e) => e.scrollHeight > e.clientHeight + 1).length'
+    )
     assert browser.js(cut.format("pre")) == 0
     browser.media(media="print")
     assert browser.js(cut.format("pre, .text")) == 0

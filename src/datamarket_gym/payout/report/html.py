@@ -66,10 +66,17 @@ def render(page: PayoutPage) -> str:
 
     scripts = [get_plotlyjs() if page.charts else "", template_text("payout.js")]
     style = template_text("payout.css") + _FOOT.format(run=page.run[:16])
-    return filled("payout.html.j2", page, style, scripts, charts=embedded(page.charts))
+    return filled("payout.html.j2", page, style, scripts, embedded(page.charts), PageGlossary())
 
 
-def filled(template: str, page: Any, style: str, scripts: list[str], charts: str = "") -> str:
+def filled(
+    template: str,
+    page: Any,
+    style: str,
+    scripts: list[str],
+    charts: str = "",
+    terms: PageGlossary | None = None,
+) -> str:
     """A page by a template that escapes what is put in; only the given scripts can run in it, by their hashes."""
     return _template(template).render(
         page=page,
@@ -77,7 +84,7 @@ def filled(template: str, page: Any, style: str, scripts: list[str], charts: str
         scripts=scripts,
         hashes=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
         charts=charts,
-        terms=PageGlossary(),
+        terms=terms,
         state=section(None),
     )
 
