@@ -22,6 +22,10 @@ SEEN = (
 )
 WIDER = f"""[...document.querySelectorAll("main, main *")].filter((e) => {SEEN})
   .map((e) => e.getBoundingClientRect().right).reduce((a, b) => Math.max(a, b), document.documentElement.scrollWidth)"""
+OUTSIDE = """[...document.querySelectorAll(".chart text")].filter((e) => {
+  const text = e.getBoundingClientRect(), chart = e.closest(".chart").getBoundingClientRect();
+  return text.right > chart.right + 1 || text.left < chart.left - 1;
+}).map((e) => e.textContent)"""
 SCROLLED = f"""[...document.querySelectorAll(".scroll, table, td, dd, summary, p")]
   .filter((e) => {SEEN} && e.scrollWidth > e.clientWidth + 1).map((e) => e.outerHTML.slice(0, 200))"""
 
@@ -188,6 +192,7 @@ def test_nothing_is_cut_or_wider_than_the_screen(name, width, browser, request):
     assert browser.js(WIDER) <= width
     assert browser.js(SCROLLED) == []
     assert browser.js('document.querySelectorAll("#chart-payments svg").length') > 0
+    assert browser.js(OUTSIDE) == []
 
 
 def test_rows_are_folded_found_and_unfolded(thousand, browser):

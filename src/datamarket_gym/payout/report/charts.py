@@ -46,10 +46,10 @@ def payment_chart(results: Results) -> dict[str, Any]:
          "line": {"color": "--range", "width": 10}, "hovertemplate": "%{x:+.1%}<extra></extra>"},
     ]  # fmt: skip
     layout = {
-        "height": 96 + _ROW * len(top), "margin": {"l": 10, "r": 16, "t": 40, "b": 52}, "bargap": 0.4,
+        "height": 96 + _ROW * len(top), "margin": {"l": 10, "r": 30, "t": 40, "b": 52}, "bargap": 0.4,
         "xaxis": {"title": {"text": results.spec.currency, "standoff": 8}, "rangemode": "tozero", "domain": [0, 0.56],
                   "tickformat": ",~f", "nticks": 5},
-        "xaxis2": {"title": {"text": "interval, % of payment", "standoff": 8}, "domain": [0.64, 1], "nticks": 5,
+        "xaxis2": {"title": {"text": "interval, %", "standoff": 8}, "domain": [0.64, 1], "nticks": 5,
                    "range": [-widest, widest], "tickformat": "+.0%" if widest > 0.05 else "+.1%"},
         "yaxis": {
             "tickvals": rows, "ticktext": [_plain(visible(results.names[i], 22).partition(" (")[0]) for i in top],

@@ -2,8 +2,16 @@
 (() => {
   const charts = JSON.parse(document.getElementById("charts").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const cut = (text) => (text.length > 16 ? `${text.slice(0, 15)}\u2026` : text);
-  // A label of two lines, for narrow screens.
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = "11px sans-serif";
+  // A label of at most two lines, for narrow screens: letters differ in width, so it is measured.
+  const cut = (text) => {
+    const wide = (length) => pen.measureText(text.slice(0, length)).width > 96;
+    if (!wide(text.length)) return text;
+    let length = text.length;
+    while (length > 1 && wide(length)) length -= 1;
+    return `${text.slice(0, length - 1)}\u2026`;
+  };
   const folded = (text) => {
     const space = text.lastIndexOf(" ", 16);
     return text.length > 16 && space > 0 ? `${cut(text.slice(0, space))}<br>${cut(text.slice(space + 1))}` : cut(text);
@@ -32,6 +40,9 @@
       };
       for (const name of ["xaxis", "xaxis2", "yaxis"]) {
         if (given[name] || name !== "xaxis2") layout[name] = { ...axis, ...(given[name] || {}), fixedrange: true };
+      }
+      for (const name of narrow ? ["xaxis", "xaxis2"] : []) {
+        if (layout[name]) layout[name] = { ...layout[name], nticks: 4, tickangle: 0 };
       }
       if (narrow && layout.yaxis.ticktext) layout.yaxis.ticktext = layout.yaxis.ticktext.map(folded);
       Plotly.react(place, data, layout, { displayModeBar: false, responsive: !paper });
