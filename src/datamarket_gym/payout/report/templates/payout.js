@@ -42,7 +42,7 @@
         if (given[name] || name !== "xaxis2") layout[name] = { ...axis, ...(given[name] || {}), fixedrange: true };
       }
       for (const name of narrow ? ["xaxis", "xaxis2"] : []) {
-        if (layout[name]) layout[name] = { ...layout[name], nticks: 4, tickangle: 0 };
+        if (layout[name]) layout[name] = { ...layout[name], nticks: 3, tickangle: 0 };
       }
       if (narrow && layout.yaxis.ticktext) layout.yaxis.ticktext = layout.yaxis.ticktext.map(folded);
       Plotly.react(place, data, layout, { displayModeBar: false, responsive: !paper });
