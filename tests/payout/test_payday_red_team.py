@@ -1,5 +1,7 @@
 """The red team of a payday: what is aimed at the evidence is tried, and the report says who loses by it."""
 
+import re
+
 import pytest
 from payout_files import run, units, validation
 
@@ -8,7 +10,9 @@ from datamarket_gym.judge.redteam.findings import Loss
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.red_team import read_red_team
-from datamarket_gym.payout.report.page import red_team_section, write_report
+from datamarket_gym.payout.report.cheats import red_team_section
+from datamarket_gym.payout.report.glossary import plain_attack
+from datamarket_gym.payout.report.page import write_report
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import FinishedRun, Payday, Work
 from datamarket_gym.payout.verify import places_of
@@ -60,14 +64,14 @@ def test_a_victim_of_evidence_is_named_above_the_table(folder, results, tmp_path
     ruined = found.model_copy(update={"findings": [first.model_copy(update={"loss": loss})]})
     said = red_team_section(ruined, results)
     assert (
-        f"By {first.family}, seller 2 lost 87% of its honest share (4% if nothing were tied)"
-        in said["words"]
+        f"By {plain_attack(first.family)} ({first.family}), seller 2 lost 87% of its honest share "
+        "(4% if nothing were tied)" in said["words"]
     )
     (tmp_path / "audit.json").write_text(ruined.model_dump_json())
     write_report(results, [], "0" * 64, tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert '<span class="bad">87%</span> of <bdi>seller 2</bdi>' in page
-    assert "4% if nothing were tied; spared by exact copies" in page
+    assert re.search(r"4% if nothing were tied; spared by <a [^>]*>exact copies</a>", page)
 
 
 def test_where_payees_are_checked_the_report_has_both_gains(folder, results):

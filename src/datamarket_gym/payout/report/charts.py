@@ -6,43 +6,68 @@ from typing import Any
 
 from datamarket_gym.evidence.threshold.price import LIMIT
 from datamarket_gym.judge.redteam import AuditReport
-from datamarket_gym.judge.redteam.grid import family
+from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.report.glossary import plain_attack
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.threshold import DrawnThreshold
 
-_MOST_BARS = 30
+MOST_SHOWN = 30
+"""Payments in the picture; the page says so where there are more."""
+_ROW = 26  # pixels of one row
+_WIDEST = 1.0  # intervals are drawn up to this part of their payment
 
 
 def payment_chart(results: Results) -> dict[str, Any]:
-    """The highest payments with their intervals, and what they would have been without evidence."""
+    """The highest payments as bars, and beside each its interval, in parts of the payment.
+
+    A payment of thousands and one of cents have intervals that no common scale of money shows; in parts of their
+    payments both can be seen.
+    """
     unit = 10**results.spec.money.digits
     paid = results.division.paid
-    top = sorted(range(len(paid)), key=lambda i: (-paid[i], results.names[i]))[:_MOST_BARS][::-1]
-    names = [visible(results.names[i], 22).partition(" (")[0] for i in top]
-    places = list(range(len(top)))
-    values = [paid[i] / unit for i in top]
-    bars = {
-        "type": "bar", "orientation": "h", "name": "payment", "x": values, "y": places,
-        "marker": {"color": "--main"}, "hovertemplate": "%{x:,.2f}<extra></extra>",
-        "error_x": {
-            "type": "data", "symmetric": False, "color": "--ink", "thickness": 1.2, "width": 3,
-            "array": [max(0.0, results.high[i] / unit - v) for i, v in zip(top, values, strict=True)],
-            "arrayminus": [max(0.0, v - results.low[i] / unit) for i, v in zip(top, values, strict=True)],
-        },
-    }  # fmt: skip
-    rings = {
-        "type": "scatter", "mode": "markers", "name": "without evidence", "y": places,
-        "x": [results.without_evidence[i] / unit for i in top], "hovertemplate": "%{x:,.2f}<extra></extra>",
-        "marker": {"size": 9, "color": "--paper", "line": {"width": 2.5, "color": "--alt"}},
-    }  # fmt: skip
+    top = sorted(range(len(paid)), key=lambda i: (-paid[i], results.names[i]))[:MOST_SHOWN][::-1]
+    rows = list(range(len(top)))
+    ends = {
+        row: (results.low[i] / paid[i] - 1.0, results.high[i] / paid[i] - 1.0)
+        for row, i in zip(rows, top, strict=True)
+        if paid[i] > 0
+    }
+    widest = min(
+        _WIDEST, 1.1 * max((abs(end) for pair in ends.values() for end in pair), default=0.0) or 0.01
+    )
+    bands_x = [x for low, high in ends.values() for x in (max(low, -widest), min(high, widest), None)]
+    bands_y = [y for row in ends for y in (row, row, None)]
+    data = [
+        {"type": "bar", "orientation": "h", "name": "payment", "x": [paid[i] / unit for i in top], "y": rows,
+         "marker": {"color": "--main"}, "hovertemplate": "%{x:,.2f}<extra></extra>"},
+        _ticks("without evidence", [results.without_evidence[i] / unit for i in top], rows, "--alt", 16),
+        {"type": "scatter", "mode": "lines", "name": f"{LEVEL:.0%} interval", "x": bands_x, "y": bands_y, "xaxis": "x2",
+         "line": {"color": "--range", "width": 10}, "hovertemplate": "%{x:+.1%}<extra></extra>"},
+    ]  # fmt: skip
     layout = {
-        "height": 90 + 24 * len(top), "margin": {"l": 10, "r": 16, "t": 34, "b": 44}, "bargap": 0.35,
-        "xaxis": {"title": {"text": results.spec.currency}, "rangemode": "tozero"},
-        "yaxis": {"tickvals": places, "ticktext": [_plain(n) for n in names], "automargin": True},
-        "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
+        "height": 96 + _ROW * len(top), "margin": {"l": 10, "r": 30, "t": 40, "b": 52}, "bargap": 0.4,
+        "xaxis": {"title": {"text": results.spec.currency, "standoff": 8}, "rangemode": "tozero", "domain": [0, 0.56],
+                  "tickformat": ",~f", "nticks": 5},
+        "xaxis2": {"title": {"text": "interval, %", "standoff": 8}, "domain": [0.64, 1], "nticks": 5,
+                   "range": [-widest, widest], "tickformat": "+.0%" if widest > 0.05 else "+.1%"},
+        "yaxis": {
+            "tickvals": rows, "ticktext": [_plain(visible(results.names[i], 22).partition(" (")[0]) for i in top],
+            "automargin": True, "range": [-0.7, len(top) - 0.3], "zeroline": False,
+        },
+        "shapes": [{"type": "line", "xref": "x2", "yref": "paper", "x0": 0, "x1": 0, "y0": 0, "y1": 1,
+                    "line": {"color": "--main", "width": 2}}],
+        "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"}, "showlegend": True,
     }  # fmt: skip
-    return {"data": [bars, rings], "layout": layout}
+    return {"data": data, "layout": layout}
+
+
+def _ticks(name: str, x: list[float | None], y: list[int], color: str, size: int) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": "markers", "name": name, "x": x, "y": y, "hovertemplate": "%{x:,.2f}<extra></extra>",
+        "marker": {"symbol": "line-ns", "size": size, "color": color, "line": {"width": 3, "color": color}},
+        "cliponaxis": False,
+    }  # fmt: skip
 
 
 def threshold_chart(threshold: DrawnThreshold) -> dict[str, Any]:
@@ -77,33 +102,47 @@ def threshold_chart(threshold: DrawnThreshold) -> dict[str, Any]:
     layout = {
         "height": 380, "margin": {"l": 56, "r": 16, "t": 70, "b": 46}, "shapes": shapes, "bargap": 0,
         "xaxis": {"title": {"text": "cosine similarity"}, "range": [min(0.0, threshold.bins[0]), 1.01]},
-        "yaxis": {"title": {"text": "relative frequency, honest price"}, "range": [0, 1.05]},
+        "yaxis": {"title": {"text": "frequency; honest price"}, "range": [0, 1.05]},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
     }  # fmt: skip
     return {"data": data, "layout": layout}
 
 
-def red_team_chart(found: AuditReport) -> dict[str, Any]:
-    """The worst gain of each attack, as expected given the checks that there are."""
-    rows = [
-        (family(f.worst.attack), f.worst.expected_gain)
-        for f in reversed(found.findings)
-        if f.worst.expected_gain is not None
-    ]
-    colors = ["--alt" if gain > found.stop_at else "--good" for _, gain in rows]
-    bars = {
-        "type": "bar", "orientation": "h", "x": [gain for _, gain in rows], "y": [name for name, _ in rows],
-        "marker": {"color": colors}, "hovertemplate": "%{x:.3f}<extra></extra>",
-        "text": [f"{gain:.2f}" for _, gain in rows], "textposition": "outside", "cliponaxis": False,
-    }  # fmt: skip
+def red_team_chart(found: AuditReport) -> dict[str, Any] | None:
+    """The worst gain of each attack, as expected given the checks that there are; None where no gain is a factor."""
+    told = [f for f in reversed(found.findings) if f.worst.expected_gain is not None]
+    if not told:
+        return None
+    gains = [float(f.worst.expected_gain or 0.0) for f in told]
+    places = list(range(len(told)))
+    checked = found.checks is not None
+    data: list[dict[str, Any]] = [
+        {
+            "type": "bar", "orientation": "h", "x": gains, "y": places, "name": "with checks" if checked else "gain",
+            "marker": {"color": ["--alt" if gain > found.stop_at else "--good" for gain in gains]},
+            "hovertemplate": "%{x:.3f}<extra></extra>", "showlegend": False,
+            "text": [f"{gain:.2f}" for gain in gains], "textposition": "auto", "insidetextanchor": "end",
+            "insidetextfont": {"color": "--paper"}, "textangle": 0, "constraintext": "none", "cliponaxis": False,
+        }
+    ]  # fmt: skip
+    most = max([*gains, 1.0])
+    if checked:
+        unchecked = [f.unchecked.gain for f in told]
+        most = max([most, *(gain for gain in unchecked if gain is not None)])
+        data.append(_ticks("if nothing were checked", unchecked, places, "--ink", 14))
     layout = {
-        "height": 90 + 30 * len(rows), "margin": {"l": 10, "r": 16, "t": 10, "b": 44}, "showlegend": False,
-        "xaxis": {"title": {"text": "cheating / honest pay"}, "rangemode": "tozero"},
-        "yaxis": {"automargin": True},
+        "height": (96 if checked else 74) + 30 * len(told), "showlegend": checked,
+        "margin": {"l": 10, "r": 16, "t": 36 if checked else 14, "b": 52},
+        "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
+        "xaxis": {"title": {"text": "pay when cheating / honest pay", "standoff": 8}, "range": [0, most * 1.12]},
+        "yaxis": {
+            "automargin": True, "tickvals": places, "ticktext": [plain_attack(f.worst.attack) for f in told],
+            "zeroline": False,
+        },
         "shapes": [{"type": "line", "yref": "paper", "x0": 1, "x1": 1, "y0": 0, "y1": 1,
                     "line": {"color": "--ink", "width": 1.5, "dash": "dot"}}],
     }  # fmt: skip
-    return {"data": [bars], "layout": layout}
+    return {"data": data, "layout": layout}
 
 
 def _hills(name: str, centres: list[float], shares: list[float], color: str) -> dict[str, Any]:

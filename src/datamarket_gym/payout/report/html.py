@@ -15,12 +15,16 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from datamarket_gym.payout.report.glossary import PageGlossary
+from datamarket_gym.payout.report.state import section
 from datamarket_gym.payout.warnings import StandingWarning
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 Row = dict[str, Any]
+_FOOT = '@page {{ @bottom-left {{ content: "Payout run {run}"; }} }}\n'
+"""On paper the run stands at the foot of each page; its id is hexadecimal, so nothing has to be escaped."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class PayoutPage:
     title: str
     run: str
     amount: str
+    period: str
     currency: str
     warnings: list[StandingWarning]
     facts: list[tuple[str, str]]
@@ -38,11 +43,13 @@ class PayoutPage:
     checks: str
     interval: str
     payments: list[Row]
+    shown: str
     clusters: list[Row]
     clusters_left_out: int
     leaks: list[Row]
     leaks_left_out: int
     links: list[Row]
+    links_left_out: int
     overrides: list[Row]
     evidence_why: str
     check: Row | None
@@ -58,12 +65,18 @@ def render(page: PayoutPage) -> str:
     from plotly.offline import get_plotlyjs
 
     scripts = [get_plotlyjs() if page.charts else "", template_text("payout.js")]
-    return filled(
-        "payout.html.j2", page, template_text("payout.css"), scripts, charts=embedded(page.charts)
-    )
+    style = template_text("payout.css") + _FOOT.format(run=page.run[:16])
+    return filled("payout.html.j2", page, style, scripts, embedded(page.charts), PageGlossary())
 
 
-def filled(template: str, page: Any, style: str, scripts: list[str], charts: str = "") -> str:
+def filled(
+    template: str,
+    page: Any,
+    style: str,
+    scripts: list[str],
+    charts: str = "",
+    terms: PageGlossary | None = None,
+) -> str:
     """A page by a template that escapes what is put in; only the given scripts can run in it, by their hashes."""
     return _template(template).render(
         page=page,
@@ -71,6 +84,8 @@ def filled(template: str, page: Any, style: str, scripts: list[str], charts: str
         scripts=scripts,
         hashes=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
         charts=charts,
+        terms=terms,
+        state=section(None),
     )
 
 

@@ -1,32 +1,37 @@
-"""From results to the report's plain values, the section on what a cheat could still gain included."""
+"""From results to the report's plain values, in the order in which whoever approves the run needs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from datamarket_gym.core.files import write_text
+from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.threshold.crowding import ALLOWED
 from datamarket_gym.evidence.threshold.price import LIMIT
-from datamarket_gym.judge.redteam import AuditReport, Finding, Loss
-from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
-from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.asked import check_words
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
 from datamarket_gym.payout.red_team import read_red_team
-from datamarket_gym.payout.report.charts import payment_chart, red_team_chart, threshold_chart
+from datamarket_gym.payout.report.charts import (
+    MOST_SHOWN,
+    payment_chart,
+    red_team_chart,
+    threshold_chart,
+)
+from datamarket_gym.payout.report.cheats import red_team_section
 from datamarket_gym.payout.report.html import PayoutPage, Row, render
 from datamarket_gym.payout.results import Results, has_balances
+from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.warnings import StandingWarning
 
-_MOST_ROWS, _MOST_LEAKS = 5000, 500
+_MOST_ROWS, _MOST_LEAKS, _MOST_LINKS = 5000, 500, 500
 _POLICY = {
     "zero": "Scores below zero count as nothing.",
     "carry": "Scores below zero are not paid but carried: what someone is owed or owes beyond this payment "
@@ -50,12 +55,13 @@ def payout_page(
     charts: dict[str, Any] = {"chart-payments": payment_chart(results)}
     if threshold.price is not None:
         charts["chart-threshold"] = threshold_chart(threshold)
-    if audit is not None:
-        charts["chart-red-team"] = red_team_chart(audit)
+    if audit is not None and (drawn := red_team_chart(audit)) is not None:
+        charts["chart-red-team"] = drawn
     return PayoutPage(
         title=f"Payout of {amount}",
         run=run,
         amount=amount,
+        period=period_words(spec),
         currency=spec.currency,
         warnings=list(warnings),
         facts=_facts(results),
@@ -65,11 +71,13 @@ def payout_page(
         checks=check_words(results),
         interval=_interval(results),
         payments=_payments(results),
+        shown=_shown(results),
         clusters=shown,
         clusters_left_out=left_out,
         leaks=leaked_units(results)[:_MOST_LEAKS],
         leaks_left_out=max(0, len(results.leaks) - _MOST_LEAKS),
         links=_links(results),
+        links_left_out=max(0, len(results.payees.edges) - _MOST_LINKS),
         overrides=_overrides(results),
         evidence_why=evidence_words(threshold),
         check=_check(results),
@@ -89,6 +97,15 @@ def payout_page(
     )
 
 
+def period_words(spec: PayoutSpec) -> str:
+    """What the payday is for: as the operator says it, else when the market was open, else nothing."""
+    if spec.period:
+        return visible(spec.period, 200)
+    if spec.opens and spec.closes:
+        return f"{spec.opens} to {spec.closes}"
+    return f"from {spec.opens} on" if spec.opens else f"until {spec.closes}" if spec.closes else ""
+
+
 def evidence_words(threshold: Threshold) -> str:
     """Which evidence was used and why, in a sentence or two."""
     why = f"{threshold.why[:1].upper()}{threshold.why[1:]}."
@@ -100,15 +117,35 @@ def evidence_words(threshold: Threshold) -> str:
 
 
 def _facts(results: Results) -> list[tuple[str, str]]:
+    spec, paid = results.spec, results.division.paid
     several = np.bincount(results.payments.clusters.label) > 1
-    return [
-        ("identities", f"{len(results.inputs.identities):,}"),
+    some = sum(each > 0 for each in paid)
+    facts = [
+        ("identities paid", f"{some:,} of {len(paid):,}"),
+        ("largest payment", f"{_thousands(spec.money.text(max(paid)))} ({max(paid) / spec.minor:.0%})"),
         ("units", f"{len(results.inputs.ids) + len(results.leaks):,}"),
         ("distinct units", f"{results.payments.clusters.n_clusters:,}"),
-        ("merged clusters", f"{int(several.sum()):,}"),
-        (results.spec.worth.total, f"{results.payments.scores.grand_value:.1%}"),
+        ("merged groups", f"{int(several.sum()):,}"),
+        (spec.worth.total, f"{results.payments.scores.grand_value:.1%}"),
         ("validation rows", f"{len(results.inputs.validation_label):,}"),
+        ("checks asked for", f"{spec.checks} of each payee" if spec.checks else "none"),
     ]
+    if owed := sum(b for b in results.division.balance if b > 0):
+        facts.append(("carried", _thousands(spec.money.text(owed))))
+    return facts
+
+
+def _shown(results: Results) -> str:
+    """How many payments the picture and the table show, of how many."""
+    n = len(results.names)
+    if n <= MOST_SHOWN:
+        return f"The picture and the table show {'the only payment' if n == 1 else f'all {n} payments'}."
+    table = (
+        f"the table lists all {n:,}"
+        if n <= _MOST_ROWS
+        else f"the table lists the {_MOST_ROWS:,} highest, and payments.csv has all"
+    )
+    return f"The picture shows the {MOST_SHOWN} highest of {n:,} payments; {table}."
 
 
 def _notes(results: Results) -> list[str]:
@@ -117,8 +154,8 @@ def _notes(results: Results) -> list[str]:
         notes.append(evidence_words(results.threshold))
     if drawn := len(drawn_clusters(results)):
         notes.append(
-            f"In {drawn:,} clusters units of several names carry the same time: a lot decided who was first, drawn "
-            f"under {drawn_under(results)}."
+            f"In {counted(drawn, 'cluster')} units of several names carry the same time: a lot decided who was first, "
+            f"drawn under {drawn_under(results)}."
         )
     owed = sum(b for b in results.division.balance if b > 0)
     if owed * 10 > spec.minor:
@@ -171,7 +208,7 @@ def _links(results: Results) -> list[Row]:
             "left": visible(names[edges.left[i]]), "right": visible(names[edges.right[i]]),
             "reason": str(edges.reason[i]), "score": f"{edges.score[i]:.3f}",
         }
-        for i in range(min(len(edges), 500))
+        for i in range(min(len(edges), _MOST_LINKS))
     ]  # fmt: skip
 
 
@@ -240,89 +277,3 @@ def _thousands(text: str) -> str:
     sign = "-" if text.startswith("-") else ""
     units, point, rest = text.removeprefix("-").partition(".")
     return f"{sign}{int(units):,}{point}{rest}"
-
-
-def red_team_section(found: AuditReport, results: Results) -> Row:
-    """The worst of each attack, what another loses by it, its certificate, and the sentences above them."""
-
-    def name(code: str) -> str:
-        return visible(results.inputs.identities[int(code)])
-
-    rows = []
-    for finding in found.findings:
-        verdict = finding.verdict(found.stop_at)
-        trial = finding.worst if verdict == "open" else finding.unchecked
-        cheat = finding.certificate.provider
-        words = finding.certificate.words.replace(cheat, name(cheat))
-        stopping = [
-            f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in finding.remedies if r.advised
-        ]
-        rows.append(
-            {
-                "attack": f"{family(trial.attack)}{assuming(trial)}", "tried": finding.tried,
-                "pays": verdict == "open",
-                "loss": _loss(finding.loss, name),
-                "gain": _gain(finding, found.checks is not None),
-                "provider": name(trial.provider), "written": trial.attack,
-                "remedy": _remedy(verdict, stopping),
-                "claim": finding.certificate.claim, "certificate": words,
-                "conditions": [c.model_dump() for c in finding.certificate.conditions],
-            }
-        )  # fmt: skip
-    worst = max(
-        (f.worst for f in found.findings if f.worst.expected_gain is not None),
-        key=lambda t: t.expected_gain or 0.0,
-        default=None,
-    )
-    tried = sum(trial.why is None for trial in found.trials)
-    words = (
-        f"On a sample of this market {len(found.providers)} identities played {tried} attacks "
-        "against the mechanism. "
-    )
-    words += f"{found.assumed} " if found.assumed else ""
-    if worst is not None and (worst.expected_gain or 0.0) > found.stop_at:
-        words += (
-            f"The worst, {family(worst.attack)}, multiplied a cheat's pay by {worst.expected_gain:.2f}."
-        )
-    else:
-        words += f"None multiplied a cheat's pay by more than {found.stop_at:g}."
-    if found.harms:
-        harm = found.harms[0]
-        loss = _loss(harm.loss, name)
-        words += f" By {harm.family}, {loss['victim']} lost {loss['size']} of its honest share ({loss['untied']})."
-    else:
-        words += (
-            f" By none did evidence cost anybody else more than {STOP_LOSS:.0%} of the honest share."
-        )
-    words += (
-        " The certificates say what the theorems guarantee about the worst of each; "
-        "they speak of these manipulations only."
-    )
-    return {"words": words, "rows": rows}
-
-
-def _gain(finding: Finding, checked: bool) -> str:
-    """The largest gain of an attack; where payees are checked, what it is unchecked and what is expected."""
-    gains = [finding.unchecked.gain, finding.worst.expected_gain]
-    return " \u2192 ".join(
-        "undefined" if gain is None else f"{gain:.3f}" for gain in (gains if checked else gains[:1])
-    )
-
-
-def _remedy(verdict: str, stopping: list[str]) -> str:
-    if verdict == "deterred":
-        return "deterred by checks"
-    return f"stopped by {', '.join(stopping)}" if stopping and verdict == "open" else ""
-
-
-def _loss(loss: Loss, name: Callable[[str], str]) -> Row:
-    """What another provider lost most by an attack; ``harmful`` where evidence adds to it."""
-    lost, harmful = loss.trial.victim_loss, loss.by_evidence > STOP_LOSS
-    some = loss.trial.victim is not None and lost is not None and lost > STOP_LOSS
-    return {
-        "size": "undefined" if lost is None else f"{lost:.0%}",
-        "harmful": harmful,
-        "victim": name(str(loss.trial.victim)) if some else "",
-        "untied": "" if loss.untied is None else f"{loss.untied:.0%} if nothing were tied",
-        "spared": f"spared by {', '.join(loss.spared_by)}" if loss.spared_by else "",
-    }

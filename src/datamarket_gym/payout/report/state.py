@@ -1,0 +1,119 @@
+"""The state of a payday on its report: the one section that changes after the page was written.
+
+The report is written with the draft and its bytes are in the manifest; who approved it, and when, is known later. So
+the page has one section between two comments. `restated` puts another state there, `drafted` gives the page as it was
+drafted, byte for byte. Whatever else stands on the page is escaped and can hold neither comment.
+"""
+
+from __future__ import annotations
+
+import datetime
+import html
+from dataclasses import dataclass
+from pathlib import Path
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import replacing
+from datamarket_gym.payout.names import visible
+
+NAME = "report.html"
+BEGINS, ENDS = "<!-- state -->", "<!-- /state -->"
+_SAID = {
+    "draft": "Not approved.",
+    "checked": "Units were checked. Not approved.",
+    "approved": "Not yet paid.",
+    "paid": "",
+    "superseded": "Not to be paid: another run took its place.",
+}
+
+
+@dataclass(frozen=True)
+class ReportState:
+    """What the book says of a run, in plain values; times as ISO 8601."""
+
+    state: str
+    entered: str
+    approved: list[tuple[str, str]]  # by whom, when
+    paid: tuple[str, str, str] | None = None  # by whom, when, reference
+    superseded: str | None = None  # by which run
+    checks: str = ""  # what came of the checks
+
+
+def restated(page: str, state: ReportState | None) -> str:
+    """A report with another state; None: as it was drafted."""
+    before, begins, rest = page.partition(BEGINS)
+    _, ends, after = rest.partition(ENDS)
+    if not begins or not ends or BEGINS in after or ENDS in before or ENDS in after:
+        raise DataMarketError(
+            "this is not a report as a run writes it: the section on the run's state is missing, or there are two; "
+            "pay again into another folder, which writes the same report"
+        )
+    return f"{before}{section(state)}{after}"
+
+
+def drafted(page: str) -> str:
+    """A report as it was when the run was drafted: what the manifest has the hash of."""
+    return restated(page, None)
+
+
+def read_report(folder: Path) -> str:
+    """The report of a run, every byte of it."""
+    return (folder / NAME).read_bytes().decode("utf-8")
+
+
+def restate(folder: Path, state: ReportState | None) -> None:
+    """Write the state into the report of a run, where it is another."""
+    old = read_report(folder)
+    new = restated(old, state)
+    if new != old:
+        with replacing(folder / NAME) as part:
+            part.write_bytes(new.encode("utf-8"))
+
+
+def section(state: ReportState | None) -> str:
+    """The section, the comments around it included."""
+    name = "draft" if state is None else state.state
+    said = " ".join(
+        filter(
+            None, [f"<strong>{html.escape(visible(name.capitalize()))}.</strong>", _SAID.get(name, "")]
+        )
+    )
+    lines = [
+        BEGINS,
+        f'<section class="state {_class(name)}" aria-label="State of this payday">',
+        f"<p>{said}</p>",
+    ]
+    if state is not None:
+        rows = [("Entered", _moment(state.entered))]
+        rows += [("Checks", _text(state.checks))] if state.checks else []
+        rows += [("Approved", f"by {_text(by)}, {_moment(at)}") for by, at in state.approved]
+        if state.paid is not None:
+            by, at, reference = state.paid
+            rows.append(("Paid", f"by {_text(by)}, {_moment(at)}, reference {_text(reference)}"))
+        if state.superseded is not None:
+            rows.append(("Replaced by", f"run <code>{_text(state.superseded)}</code>"))
+        lines += [
+            "<dl>",
+            *(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in rows),
+            "</dl>",
+        ]
+    return "\n".join([*lines, "</section>", ENDS])
+
+
+def _text(text: str) -> str:
+    return f"<bdi>{html.escape(visible(text, 200))}</bdi>"
+
+
+def _moment(text: str) -> str:
+    """A time as people read it; what is none stands as it is."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return _text(text)
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.UTC)
+    return f"{moment:%Y-%m-%d %H:%M}{' UTC' if moment.tzinfo is not None else ''}"
+
+
+def _class(name: str) -> str:
+    return name if name in _SAID else "draft"

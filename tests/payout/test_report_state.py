@@ -1,0 +1,141 @@
+"""The state of a run on its report: put in, put back byte for byte, and out of reach of names."""
+
+import json
+import re
+
+import pytest
+from payout_files import run, units
+from report_files import LONG
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import sha256
+from datamarket_gym.payout.report.page import period_words
+from datamarket_gym.payout.report.state import (
+    BEGINS,
+    ENDS,
+    ReportState,
+    drafted,
+    read_report,
+    restate,
+    restated,
+)
+from datamarket_gym.payout.spec import checked_spec
+
+ENTERED = "2026-07-01T10:15:00+00:00"
+DRAFT = ReportState("draft", ENTERED, [], None, None, "")
+APPROVED = ReportState(
+    "approved", ENTERED, [("R. Okafor", "2026-07-02T08:00:00+02:00"), ("M. Iyer", "2026-07-02T09:30:00+00:00")],
+    None, None, "27 of 27 checks passed",
+)  # fmt: skip
+PAID = ReportState(
+    "paid", ENTERED, APPROVED.approved, ("R. Okafor", "2026-07-03T12:00:00+00:00", "SEPA 4711"), None, ""
+)
+REPLACED = ReportState("superseded", ENTERED, [], None, "ab" * 32, "2 of 27 checks failed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    columns = units(n=30, identities=6)
+    columns["identity"] = [*LONG, *columns["identity"][len(LONG) :]]
+    return run(tmp_path_factory.mktemp("state"), columns, period=f"June {BEGINS} 2026")
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return read_report(folder)
+
+
+def said(page):
+    inside = page.partition(BEGINS)[2].partition(ENDS)[0]
+    return " ".join(re.sub(r"<[^>]+>", " ", inside).split())
+
+
+def test_a_draft_says_that_it_is_not_approved(page):
+    assert said(page) == "Draft. Not approved."
+    assert page.index(BEGINS) < page.index('<dl class="facts">') < page.index('id="payments"')
+
+
+def test_names_and_periods_cannot_hold_the_comments(page):
+    assert page.count(BEGINS) == page.count(ENDS) == 1
+    assert page.count("&lt;!-- state --&gt;") >= 2  # as a name and in the period
+    assert "&amp;lt;!-- state --&amp;gt;" in page
+
+
+def test_who_approved_and_when_stands_on_the_first_page(page):
+    shown = said(restated(page, APPROVED))
+    assert shown == (
+        "Approved. Not yet paid. Entered 2026-07-01 10:15 UTC Checks 27 of 27 checks passed Approved by R. Okafor , "
+        "2026-07-02 06:00 UTC Approved by M. Iyer , 2026-07-02 09:30 UTC"
+    )
+    assert "Paid by R. Okafor , 2026-07-03 12:00 UTC, reference SEPA 4711" in said(restated(page, PAID))
+    assert "Not to be paid" in said(restated(page, REPLACED))
+    assert "ab" * 32 in said(restated(page, REPLACED))
+    assert said(restated(page, DRAFT)) == "Draft. Not approved. Entered 2026-07-01 10:15 UTC"
+
+
+def test_every_byte_comes_back(page):
+    for state in (None, DRAFT, APPROVED, PAID, REPLACED):
+        once = restated(page, state)
+        assert restated(once, state) == once
+        assert drafted(once) == page
+        for other in (DRAFT, PAID, None):
+            assert restated(once, other) == restated(page, other)
+    assert len({restated(page, state) for state in (DRAFT, APPROVED, PAID, REPLACED)}) == 4
+
+
+def test_approvers_may_be_called_anything(page):
+    evil = f"<script>{ENDS}</script>\u202e"
+    found = restated(page, ReportState("paid", evil, [(evil, evil)], (evil, evil, evil), evil, evil))
+    assert found.count(ENDS) == found.count(BEGINS) == 1
+    assert "<script>" not in found.partition(BEGINS)[2].partition(ENDS)[0]
+    assert "\u202e" not in found
+    assert drafted(found) == page
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_line_ends_stay_as_they_are(page, newline, tmp_path):
+    body = page.replace("\n", newline)
+    (tmp_path / "report.html").write_bytes(body.encode())
+    restate(tmp_path, APPROVED)
+    now = (tmp_path / "report.html").read_bytes().decode()
+    assert now.partition(ENDS)[2] == body.partition(ENDS)[2]
+    assert now.partition(BEGINS)[0] == body.partition(BEGINS)[0]
+    assert now == restated(body, APPROVED)
+
+
+def test_the_manifest_has_the_hash_of_the_draft(folder, page, tmp_path):
+    known = json.loads((folder / "manifest.json").read_text())["outputs"]["report.html"]
+    (tmp_path / "report.html").write_bytes(page.encode())
+    restate(tmp_path, PAID)
+    assert sha256(tmp_path / "report.html") != known["sha256"]
+    restate(tmp_path, None)
+    assert sha256(tmp_path / "report.html") == known["sha256"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda page: page.replace(BEGINS, ""),
+        lambda page: page.replace(ENDS, ""),
+        lambda page: page + BEGINS + ENDS,
+        lambda page: page + ENDS,
+        lambda page: ENDS + page,
+    ],
+)
+def test_a_page_without_one_such_section_is_no_report(broken, page):
+    with pytest.raises(DataMarketError, match="the section on the run's state"):
+        restated(broken(page), None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, ""),
+        ({"period": "June 2026", "opens": "2026-06-01"}, "June 2026"),
+        ({"opens": "2026-06-01", "closes": "2026-06-30"}, "2026-06-01 to 2026-06-30"),
+        ({"opens": "2026-06-01"}, "from 2026-06-01 on"),
+        ({"closes": "2026-06-30"}, "until 2026-06-30"),
+    ],
+)
+def test_what_a_payday_is_for(settings, words):
+    assert period_words(checked_spec({"amount": "1.00", **settings})) == words
