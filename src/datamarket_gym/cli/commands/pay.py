@@ -106,6 +106,14 @@ def command(
             help="Stop, instead of warning, where times are missing, equal, too early or in the future.",
         ),
     ] = None,
+    quarantine: Annotated[
+        bool | None,
+        typer.Option(
+            "--quarantine/--no-quarantine",
+            help="Set bad rows of the submissions aside, list them in quarantine.csv and go on, instead of stopping. "
+            "Validation rows are never set aside.",
+        ),
+    ] = None,
     trusted_source: Annotated[
         _Text,
         typer.Option(
@@ -196,6 +204,7 @@ def command(
         "amount": amount, "currency": currency, "period": period, "learner": learner, "checks": checks, "power": power,
         "negative": negative, "theta": theta, "encoder": encoder,
         "audit": audit, "leak_check": leak_check, "opens": opens, "closes": closes, "strict": strict,
+        "quarantine": quarantine,
         "beacon": beacon, "columns.id": id_, "columns.identity": identity, "columns.label": label,
         "columns.features": features, "columns.embedding": embedding, "columns.time": time,
         "columns.trusted_source": trusted_source, "columns.text": text, "columns.image": image,
