@@ -10,11 +10,11 @@ from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.runs import Format, open_run
 from datamarket_gym.payout import run as paydays
 from datamarket_gym.payout.book.place import run_of
-from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
+from datamarket_gym.payout.what_if import without_its_evidence
 
 NUMBERS = Format(
     ".json",
@@ -179,4 +179,4 @@ def test_a_record_that_became_a_folder_is_said_to_be_missing(folder):
     (folder / "records" / "ties.npz").unlink()
     (folder / "records" / "ties.npz").mkdir()
     with pytest.raises(DataMarketError, match=r"ties\.npz' is missing or not as the run left it"):
-        explain(folder, "seller 1")
+        without_its_evidence(folder, "seller 1")

@@ -12,10 +12,12 @@ from payout_files import cents, outputs, payments, run, spec, table, units, vali
 
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.statements.words import sent
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from table_files import write as write_as
@@ -158,6 +160,13 @@ def test_who_submitted_bad_rows_alone_is_listed_with_nothing(tmp_path):
     assert "'=unlucky" in (folder / "quarantine.csv").read_text()
     assert listed(folder)[0]["identity"] == "=unlucky"
     assert run_of(folder).state == "draft"
+    told = explain(folder, "=unlucky")
+    assert (told.units, told.unusable) == (
+        1,
+        [{"row": 5, "unit": "u5", "wrong": "features, entry 0 is nan"}],
+    )
+    assert ("set aside: could not be read, or something was missing", 1) in sent(told)
+    assert explain(folder, "seller 1").unusable == []
 
 
 def test_an_override_may_name_a_unit_that_was_set_aside(tmp_path):

@@ -162,9 +162,9 @@ def payment_table(results: Results) -> pa.Table:
     absent = len(results.names) - n
     leaked = Counter(results.leaks.identity.tolist())
     played = [*np.bincount(results.inputs.owner, minlength=n).tolist(), *[0] * absent]
-    removed = results.inputs.removed
+    removed, bad = results.inputs.removed, Counter(row.identity for row in results.inputs.bad)
     units = [
-        count + leaked[name] + removed.get(name, 0)
+        count + leaked[name] + removed.get(name, 0) + bad[name]
         for count, name in zip(played, results.names, strict=True)
     ]
     pairs = np.unique(np.stack([results.inputs.owner, results.payments.clusters.label]), axis=1)

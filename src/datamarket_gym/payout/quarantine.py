@@ -8,13 +8,15 @@ and a bad one is an error. So is a file of which more than half is bad: it is th
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.payout.names import csv_text, unwritable, visible
+from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
 from datamarket_gym.units.columns import Column
 from datamarket_gym.units.loose import Faults
 
@@ -77,3 +79,13 @@ def kept_rows(
 def quarantine_csv(rows: Sequence[BadRow]) -> str:
     """The list that lies in the run's folder."""
     return csv_text(COLUMNS, [(r.row, r.unit, r.identity, r.wrong) for r in rows])
+
+
+def read_quarantine(path: Path) -> list[BadRow]:
+    """The list of a finished run."""
+    with path.open(encoding="utf-8", newline="") as file:
+        csv.field_size_limit(1 << 24)
+        return [
+            BadRow(int(row["row"]), *(from_csv(row[name]) for name in COLUMNS[1:]))
+            for row in csv.DictReader(file)
+        ]

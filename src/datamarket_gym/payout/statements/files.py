@@ -123,7 +123,7 @@ def _index(tables: RunTables) -> str:
         (row["identity"], file_name(row["identity"]), row["payment"], currency)
         for row in tables.payments
     ]
-    return csv_text(_COLUMNS, rows, ["payment"])
+    return csv_text(_COLUMNS, rows, ["amount"])
 
 
 def _require_ours(out: Path) -> None:
