@@ -5,13 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
-from payout_files import outputs, run, spec, units, write
+from payout_files import cents, outputs, run, spec, units, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import FutureTimesWarning, ParameterError, SubmissionError
 from datamarket_gym.payout import run as run_module
-from datamarket_gym.payout.clock import time_warnings
+from datamarket_gym.payout.clock import seems, time_warnings
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.spec import checked_spec, payout_spec
 from datamarket_gym.payout.warnings import read_warnings
@@ -168,3 +168,40 @@ def test_rows_without_a_time_among_others_are_named(blank, tmp_path):
         match=r"'time' holds no time in 7 of 66 rows \(3, 13, 23, 33, 43, \.\.\.\); fill in when you",
     ):
         run(tmp_path, columns)
+
+
+SECONDS = 1_770_000_000  # the second of February 2026
+LOOKS = {
+    "milliseconds": ([(SECONDS + i) * 1e3 for i in range(66)], "(2026-02-02 to 2026-02-02): divide them by 1,000,"),
+    "microseconds": ([(SECONDS + i) * 1e6 for i in range(66)], "microseconds since 1970"),
+    "nanoseconds": ([(SECONDS + i) * 10**9 for i in range(66)], "nanoseconds since 1970"),
+    "days as numbers": ([20260501 + i % 28 for i in range(66)], "dates written as one number (20260531)"),
+    "a spreadsheet": ([45000.5 + i for i in range(66)], "a spreadsheet's days since 1900 (2023-03-15 to 2023-05-19)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+def test_numbers_that_are_no_seconds_are_taken_and_told_what_they_look_like(looks, tmp_path):
+    times, says = LOOKS[looks]
+    columns = {**units(), "time": times}
+    assert sum(cents(run(tmp_path / "plain", columns)).values()) == 100_000
+    folder = run(tmp_path / "told", columns, opens="2026-01-01", closes="2026-12-31")
+    told = [w.words for w in read_warnings(folder) if w.name in ("early_times", "future_times")]
+    assert len(told) == 1
+    assert says in told[0]
+
+
+@pytest.mark.parametrize(
+    "times", [[SECONDS, SECONDS + 5], [0, 65], [1e12, 5], [20261301, 20261302], [1.5, 2.5]]
+)
+def test_what_may_be_seconds_is_left_alone(times):
+    assert seems(np.array(times, dtype=float)) == ""
+
+
+def test_the_markets_days_are_told_how_to_be_written_too():
+    with pytest.raises(
+        ParameterError, match=r"opens = '01\.05\.2026': it looks like .* 2026-05-01 \(1 May\)"
+    ):
+        spec(opens="01.05.2026")
+    with pytest.raises(ParameterError, match="closes = 'soon': write a date"):
+        spec(closes="soon")

@@ -62,7 +62,7 @@ def found(folder):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A market with something wrong in several ways, hostile names among them."""
-    names = ["alice", "\u0430lice", "nan", SCRIPT, "five [bold]", "six"]
+    names = ["alice", "\u0430lice", "None", SCRIPT, "five [bold]", "six"]
     columns = market(names, shared=3, copies=12)
     return run(tmp_path_factory.mktemp("warned"), columns)
 
@@ -308,10 +308,10 @@ def test_what_a_folder_leaves_unread_is_named_and_part_of_the_run(tmp_path):
     warning = found(tmp_path / "told")["skipped_files"]
     assert warning.count == 4
     assert warning.items == (
-        "submissions: anna/cat/late.heic",
-        "submissions: bert/deep/er/0.png",
-        "submissions: carl",
-        "validation: stray.png",
+        "submissions: anna/cat/late.heic: .heic is not read: save it as .jpg or .png",
+        "submissions: bert/deep/er/0.png: lies too deep: move it to identity/label/image",
+        "submissions: carl: a link to a folder; put the folder itself there",
+        "validation: stray.png: lies too high: move it to label/image",
     )
 
 

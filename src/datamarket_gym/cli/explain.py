@@ -65,6 +65,7 @@ def _print(found: Explanation, console: Console) -> None:
             "count for others who came earlier."
         )
     _print_leaks(found, say)
+    _print_unusable(found, say)
     _print_checks(found, say)
     if found.opening:
         say(f"{money.code} {text(found.opening)} were carried into this run.")
@@ -105,6 +106,16 @@ def _print_leaks(found: Explanation, say: Callable[[str], None]) -> None:
     say(
         f"{len(found.leaked):,} of its units are validation rows, or nearly, and earn nothing: {rows}{more}."
     )
+
+
+def _print_unusable(found: Explanation, say: Callable[[str], None]) -> None:
+    if not found.unusable:
+        return
+    rows = "; ".join(
+        f"row {bad['row']} ({visible(bad['wrong'], 200)})" for bad in found.unusable[:_SHOWN]
+    )
+    more = f" and {len(found.unusable) - _SHOWN:,} more" if len(found.unusable) > _SHOWN else ""
+    say(f"{len(found.unusable):,} of its rows could not be used and were set aside: {rows}{more}.")
 
 
 def _print_checks(found: Explanation, say: Callable[[str], None]) -> None:

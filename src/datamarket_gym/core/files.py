@@ -6,6 +6,7 @@ that loses power, finds the old file or the new one and nothing between.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -20,6 +21,8 @@ from typing import Any
 from datamarket_gym.core.errors import RunError, SubmissionError
 
 LOCK = ".lock"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""A disk, a share of one, or a file that can take no more."""
 
 
 class TakenError(RunError):
@@ -33,16 +36,34 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
     Not ``lasting``, a loss of power may undo the rename (never tear the file): quicker, for what can be
     computed again.
     """
+    if path.is_dir():
+        raise RunError(f"{str(path)!r} is a folder where a file must be; move it away")
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        yield part
-        with part.open("r+b") as file:
-            os.fsync(file.fileno())
-        os.replace(part, path)
-        if lasting:
-            _flush_folder(path.parent)
+        with room_for(path):
+            yield part
+            with part.open("r+b") as file:
+                os.fsync(file.fileno())
+            os.replace(part, path)
+            if lasting:
+                _flush_folder(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def room_for(path: Path) -> Iterator[None]:
+    """Turn a disk that is full into an error that names the file, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        # NumPy's own words, which come without a number: "1000 requested and 12 written"
+        if error.errno not in FULL and "requested and" not in str(error):
+            raise
+        raise RunError(
+            f"{str(path)!r} cannot be written: there is no room left ({error.strerror or error}). What was there "
+            "before is as it was; make room and run the same command again, it goes on where it stopped"
+        ) from error
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -71,7 +92,8 @@ def require_two_files(submissions: Path, held: Path, whose: str = "validation") 
 
 def write_text(path: Path, text: str) -> None:
     """A text file, its folder made where missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with room_for(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from zipfile import BadZipFile
 
 from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.executors import Executor, Serial, Task, in_order
@@ -39,8 +40,10 @@ from datamarket_gym.core.files import (
     read_json,
     remove_leftovers,
     replacing,
+    room_for,
     sha256,
     write_json,
+    write_text,
 )
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import sources_elsewhere
@@ -104,11 +107,13 @@ class Run:
         """
         path = self.folder / name
         done = self.kept(name.replace("/", "-"), ".done", key)
-        if not (done.exists() and path.exists() and done.read_text(encoding="ascii") == sha256(path)):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        if not (done.is_file() and path.is_file() and done.read_bytes() == sha256(path).encode()):
+            result = compute()
+            with room_for(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as part:
-                form.write(part, compute())
-            done.write_text(sha256(path), encoding="ascii")
+                form.write(part, result)
+            write_text(done, sha256(path))
         return _taken_up(path, form)
 
     def steps(
@@ -204,8 +209,7 @@ def open_run(
             _refuse_mixing(folder, what, made_by)
         remove_leftovers(folder)
         if lasting or not finished:
-            (folder / state).mkdir(exist_ok=True)
-            write_json(folder / state / _MARK, {"run": key})
+            _make_state(folder / state, key)
         computed = repr((made_by, sorted(libraries().items()), sorted(sources_elsewhere().items())))
         yield Run(folder, key, finished, computed, executor or Serial(), progress or SILENT, lasting)
         if not lasting:
@@ -236,6 +240,18 @@ def _refuse_mixing(folder: Path, what: str, made_by: str) -> None:
         )
 
 
+def _make_state(state: Path, key: str) -> None:
+    """Make the folder of the steps, or find it as it was left."""
+    try:
+        with room_for(state):
+            state.mkdir(exist_ok=True)
+    except FileExistsError as error:
+        raise RunError(
+            f"{str(state)!r} is a file where the folder of the steps must be; delete it"
+        ) from error
+    write_json(state / _MARK, {"run": key})
+
+
 def _make(folder: Path, what: str, state: str) -> None:
     """Make the folder; refuse one that holds something else."""
     try:
@@ -251,7 +267,16 @@ def _held(folder: Path, manifest_key: str, state: str) -> str | None:
     """The key of the run a folder holds; None for an empty one."""
     for path, name in ((folder / MANIFEST, manifest_key), (folder / state / _MARK, "run")):
         if path.exists():
-            found = read_json(path)
+            try:
+                found = read_json(path)
+            except RunError as error:
+                if path.name == MANIFEST:
+                    raise RunError(
+                        f"{error}; restore it from a copy, or delete it: the same command then writes it again"
+                    ) from error
+                raise RunError(
+                    f"{error}; delete the folder {str(path.parent)!r}: the steps in it are computed again"
+                ) from error
             return str(found.get(name)) if isinstance(found, dict) else ""
     return None
 
@@ -264,7 +289,7 @@ def _keep(path: Path, form: Format[T], result: T) -> None:
 def _taken_up(path: Path, form: Format[T]) -> T:
     try:
         return form.read(path)
-    except (DataMarketError, OSError, ValueError, KeyError) as error:
+    except (DataMarketError, OSError, ValueError, LookupError, TypeError, EOFError, BadZipFile) as error:
         raise RunError(
             f"{str(path)!r} is damaged ({error}); delete it, it will be computed again"
         ) from error

@@ -197,8 +197,11 @@ def _require_rows(
 
 
 def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> None:
-    """Refuse numbers on one side and text on the other: they would never agree."""
-    if (label.dtype.kind in "US") != (validation_label.dtype.kind in "US"):
+    """Refuse numbers on one side and text, or dates, on the other: they would never agree."""
+    ours, theirs = (
+        next((k for k in ("US", "Mm") if d.kind in k), "") for d in (label.dtype, validation_label.dtype)
+    )
+    if ours != theirs:
         raise SubmissionError(
             f"column 'label' holds {label.dtype} but the validation labels {validation_label.dtype}; "
             "write both as numbers or both as text"

@@ -6,10 +6,12 @@ the market's end or earlier than its beginning are told with their number; ``str
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.payout.inputs import Inputs
@@ -48,6 +50,51 @@ def require_sound(found: list[StandingWarning]) -> None:
     if found:
         said = " ".join(f"{each.name}: {each.title}. {each.words}" for each in found)
         raise SubmissionError(f"stopped, as --strict asks. {said}")
+
+
+_PARTS = ((1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds"))
+_FIRST, _LAST = 9e8, 4.1e9  # 1998 to 2099, in seconds since 1970
+_DAYS = 86_400
+_SPREADSHEET = 25_569
+"""1970-01-01 in the days of a spreadsheet."""
+
+
+def seems(times: Values) -> str:
+    """What numbers that cannot be seconds since 1970 look like, and how to write them; empty where they may be that.
+
+    They are taken as they are, for who was first is the same: what must be seconds is what is compared with dates.
+    """
+    low, high = float(times.min()), float(times.max())
+    for parts, called in _PARTS:
+        if _FIRST * parts <= low and high <= _LAST * parts:
+            return (
+                f"The times look like {called} since 1970 ({_day(low / parts)} to {_day(high / parts)}): divide them "
+                f"by {parts:,.0f}, or write dates."
+            )
+    if low >= 19_700_101 and high <= 21_001_231 and _all_days(times):
+        return (
+            "The times look like dates written as one number (20260531): write them with hyphens, as 2026-05-31, with "
+            "the time of day where you have it."
+        )
+    if low >= 36_526 and high <= 73_050:  # 2000 to 2099
+        days = [(each - _SPREADSHEET) * _DAYS for each in (low, high)]
+        return (
+            f"The times look like a spreadsheet's days since 1900 ({_day(days[0])} to {_day(days[1])}): format the "
+            "column as a date, 2026-05-31 12:00:00, and save it again."
+        )
+    return ""
+
+
+def _day(seconds: float) -> str:
+    return str(datetime.datetime.fromtimestamp(seconds, datetime.UTC).date())
+
+
+def _all_days(times: Values) -> bool:
+    whole = times.astype(np.int64)
+    month, day = whole // 100 % 100, whole % 100
+    return bool(
+        (whole == times).all() and ((month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all()
+    )
 
 
 def _order(inputs: Inputs) -> StandingWarning | None:
@@ -118,6 +165,8 @@ def _outside(
 def _warning(inputs: Inputs, name: str, title: str, words: str, units: Codes) -> StandingWarning:
     """A warning that lists some of the units, unless it is about all of them."""
     listed = units[:MOST_ITEMS].tolist() if len(units) < len(inputs.ids) else []
+    if inputs.has_time and (hint := seems(inputs.submission.times)):
+        words = f"{hint} {words}"
     items = [
         f"“{visible(inputs.ids[u])}” of “{visible(inputs.identities[inputs.owner[u]])}”" for u in listed
     ]

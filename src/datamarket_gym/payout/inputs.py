@@ -7,7 +7,7 @@ when results are written. A name of any length or script therefore costs nothing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +21,10 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.evidence.leak import HeldRows, Leaks
 from datamarket_gym.learners.oracle import ReferenceRows, UtilityOracle
+from datamarket_gym.payout.image_files import Skipped, unnamed
 from datamarket_gym.payout.intervals import validation_groups
-from datamarket_gym.payout.names import require_writable
+from datamarket_gym.payout.names import require_writable, unwritable
+from datamarket_gym.payout.quarantine import BadRow
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import (
     FileHashes,
@@ -30,6 +32,7 @@ from datamarket_gym.payout.submitted import (
     Optional,
     Rows,
     file_hash,
+    names_hash,
     read_held,
     read_submitted,
 )
@@ -56,13 +59,14 @@ class Inputs:
     has_time: bool
     derived: int  # units that name another as their source, here or not
     files: FileHashes
-    skipped: dict[str, list[str]]  # files in folders that were not read, by whose folder it is
+    skipped: dict[str, Skipped]  # files in folders that were not read and why, by whose folder it is
     validation_text: list[str] | None = None
     reference: ReferenceRows | None = (
         None  # what thresholds are measured on, where it is not the validation rows
     )
     aside: frozenset[str] = frozenset()  # names of units that were set aside, or were found to be false
     removed: dict[str, int] = field(default_factory=dict)  # found to be false, by identity
+    bad: tuple[BadRow, ...] = ()  # rows that were set aside at the door, since they cannot be used
 
     @cached_property
     def owner(self) -> Codes:
@@ -73,6 +77,11 @@ class Inputs:
     def everyone(self) -> Text:
         """The numbers of all identities, as submissions write them; of units that were set aside too."""
         return np.array([_number(i) for i in range(len(self.identities))])
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """Names of units that were submitted and do not play, for whatever reason."""
+        return self.aside | {row.unit for row in self.bad}
 
     @property
     def held(self) -> HeldRows:
@@ -131,7 +140,29 @@ def read_inputs(
     sample = None if reference is None else read_held(reference, spec, files, "reference")
     for role, path in (more or {}).items():
         files[role] = file_hash(path)
-    return _assembled(rows, held, sample, files)
+    skipped = {"submissions": rows.skipped, "validation": held.skipped}
+    if sample is not None:
+        skipped["reference"] = sample.skipped
+    if strangers := _unnamed([each.images for each in (rows, held, sample) if each is not None]):
+        skipped["images"] = strangers
+        files["images"] = {"name": "", "bytes": 0, "sha256": names_hash([], strangers)}
+    if rows.bad:  # whether an image can be read is not told by the table's hash
+        told = [f"{row.row} {row.wrong}" for row in rows.bad]
+        files["quarantine"] = {"name": "", "bytes": 0, "sha256": names_hash(told, [])}
+    return _assembled(rows, held, sample, files, skipped)
+
+
+def _unnamed(images: Sequence[dict[str, list[str]]]) -> Skipped:
+    """The images that lie in the folders of image columns and are named by none of the tables."""
+    named: dict[Path, set[str]] = {}
+    for folders in images:
+        for folder, names in folders.items():
+            named.setdefault(Path(folder).resolve(), set()).update(names)
+    return [
+        (f"{folder.name}/{name}", why)
+        for folder, names in sorted(named.items())
+        for name, why in unnamed(folder, names)
+    ]
 
 
 def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
@@ -149,7 +180,9 @@ def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
     )
 
 
-def _assembled(rows: Rows, held: Held, sample: Held | None, files: FileHashes) -> Inputs:
+def _assembled(
+    rows: Rows, held: Held, sample: Held | None, files: FileHashes, skipped: dict[str, Skipped]
+) -> Inputs:
     require_writable("id", rows.ids)
     require_writable("identity", rows.identity)
     _require_alike(rows, held, "validation")
@@ -163,7 +196,10 @@ def _assembled(rows: Rows, held: Held, sample: Held | None, files: FileHashes) -
             raise SubmissionError(
                 f"unit id {name!r} appears in rows {seen[name]} and {row}; ids must be unique"
             )
-    identities = sorted(set(rows.identity))
+    named = {row.identity for row in rows.bad if row.identity and not unwritable(row.identity)}
+    identities = sorted(
+        named.union(rows.identity)
+    )  # who has bad rows alone is told of, and paid nothing
     number = {name: _number(i) for i, name in enumerate(identities)}
     submission = Submission(
         id=np.array([_number(i) for i in range(len(rows.ids))]),
@@ -179,12 +215,10 @@ def _assembled(rows: Rows, held: Held, sample: Held | None, files: FileHashes) -
         submission, rows.ids, identities, held.features, held.label,
         held.features if rows.embedding is None else held.embedding, rows.links,
         rows.time is not None, _derived(rows), files,
-        {
-            "submissions": list(rows.skipped), "validation": list(held.skipped),
-            **({} if sample is None else {"reference": list(sample.skipped)}),
-        },
+        skipped,
         held.text,
         None if sample is None else ReferenceRows(sample.features, sample.label, sample.embedding, sample.text),
+        bad=rows.bad,
     )  # fmt: skip
 
 

@@ -9,9 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json, sha256, write_json
+from datamarket_gym.core.specs import fault
 
 if TYPE_CHECKING:  # reading a manifest needs none of them, and they bring the whole pipeline
     from datamarket_gym.payout.overrides import Override
@@ -40,6 +43,7 @@ OUTPUTS = (
     "leaks.parquet",
     "payments.csv",
     "payments.parquet",
+    "quarantine.csv",
     *(f"records/{name}.npz" for name in RECORDS),
     "report.html",
     "threshold.json",
@@ -77,7 +81,8 @@ def _sheet(file: dict[str, Any]) -> list[str]:
 
 def _unsaid(spec: PayoutSpec) -> set[str]:
     """Settings that are left at what a run did before they existed: it is the same run."""
-    return {*(() if spec.checks else ("checks", "power")), *(() if spec.period else ("period",))}
+    unsaid = {*(() if spec.checks else ("checks", "power")), *(() if spec.period else ("period",))}
+    return unsaid | (set() if spec.quarantine else {"quarantine"})
 
 
 def write_manifest(
@@ -122,6 +127,7 @@ def write_manifest(
             "units": len(results.inputs.ids) + len(results.inputs.aside),
             "removed": sum(results.inputs.removed.values()),
             "leaked": len(results.leaks),
+            "quarantined": len(results.inputs.bad),
             "clusters": clusters.n_clusters,
             "ties": len(clusters.edges),
             "scores": results.payments.scores.method,
@@ -141,7 +147,7 @@ def _utility(results: Results) -> dict[str, Any]:
 
 def submitted_hash(manifest: dict[str, Any]) -> str:
     """A hash of what was submitted, whatever it was valued by."""
-    ours = ("validation", "reference", "edges", "overrides")
+    ours = ("validation", "reference", "edges", "overrides", "images", "quarantine")
     parts = sorted(
         (role, f["sha256"], *_sheet(f))
         for role, f in manifest["inputs"].items()
@@ -157,6 +163,38 @@ def spec_of(manifest: dict[str, Any]) -> PayoutSpec:
     return checked_spec({"checks": 0, **manifest["spec"]})
 
 
+class KeptFile(BaseModel):
+    """What a manifest says of a file."""
+
+    sha256: str
+    bytes: int
+
+
+class ManifestShape(BaseModel):
+    """What every manifest holds, as far as it is read again."""
+
+    model_config = ConfigDict(strict=True)
+
+    run: str
+    spec: dict[str, Any]
+    inputs: dict[str, KeptFile]
+    mechanism: dict[str, Any]
+    evidence: dict[str, str]
+    overrides: list[dict[str, Any]]
+    opening_balances: dict[str, int]
+    standing_overrides: list[dict[str, Any]]
+    settles: dict[str, Any] | None
+    versions: dict[str, str]
+    seed: int
+    amount: int
+    currency: str
+    identities: int
+    units: int
+    leaked: int
+    clusters: int
+    outputs: dict[str, KeptFile]
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a finished run."""
     if not (folder / NAME).is_file():
@@ -166,7 +204,27 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     found = read_json(folder / NAME)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise DataMarketError(f"{str(folder / NAME)!r} is no manifest of this version")
+    try:
+        ManifestShape.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        wrong = f"has no {where!r}" if first["type"] == "missing" else f"{where!r}: {first['msg']}"
+        raise DataMarketError(
+            f"{str(folder / NAME)!r} is damaged, or of another version ({wrong}); restore it from a copy, or pay again "
+            "into another folder"
+        ) from error
     return found
+
+
+def require_as_written(folder: Path, outputs: dict[str, Any], name: str) -> Path:
+    """An output of a finished run; refused where it is missing, or not as the manifest says."""
+    path = folder / name
+    if name not in outputs or not path.is_file() or sha256(path) != outputs[name]["sha256"]:
+        raise DataMarketError(
+            f"{str(path)!r} is missing or not as the run left it; run verify, or pay into another folder"
+        )
+    return path
 
 
 def settled_by(manifest: dict[str, Any]) -> Settles | None:
@@ -174,4 +232,7 @@ def settled_by(manifest: dict[str, Any]) -> Settles | None:
     from datamarket_gym.payout.settles import Settles
 
     said = manifest.get("settles")
-    return None if said is None else Settles.model_validate(said)
+    try:
+        return None if said is None else Settles.model_validate(said)
+    except ValidationError as error:
+        raise fault(error, "manifest.json: settles.") from error

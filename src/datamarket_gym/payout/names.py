@@ -1,24 +1,29 @@
 """Names are data: what submitters call themselves is shown so that it cannot mislead or run.
 
 Names go to Parquet and to the ledger as they are. On screens and pages, characters that cannot be seen
-or that reorder text are written out; in CSV files, what a spreadsheet would take for a formula, at the
-beginning of a name or after a semicolon in it, gets an apostrophe in front (as does what begins with one, so that
-the rule can be undone).
+or that reorder text are written out; in CSV files, what a spreadsheet would take for a formula gets an apostrophe
+in front, and the rule can be undone (`csv_safe`, `from_csv`).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.confusables import cannot_be_seen, prototypes, skeleton
 
-_SIGNS = "=+\\-@\t\uff1d\uff0b\uff0d\uff20"  # the last four are those of East Asian keyboards
-_BEGINS = re.compile(f"['{_SIGNS}]")
-_WITHIN = re.compile(f";('*[{_SIGNS}])")  # where semicolons separate, a new cell begins after one
-_WITHIN_SAFE = re.compile(f";'('*[{_SIGNS}])")
+# = + - @, and the characters that Unicode takes for them: of East Asian keyboards, small, super- and subscript.
+_SIGNS = "=+\\-@\u207a\u207b\u207c\u208a\u208b\u208c\u2212\ufb29\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20"
+# What importers drop or hide in front of a sign: blanks, quotes, characters that cannot be seen.
+_BEFORE = "(?:[^\\S\t\r\n]|['\"\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff])*"
+_FORMULA = f"{_BEFORE}[{_SIGNS}]"
+# Where a cell can begin: at the start, and after whatever separates cells in somebody's settings.
+_CELL = re.compile(f"(?<=[;,\t\r\n])(?={_FORMULA})")
+_CELL_SAFE = re.compile(f"(?<=[;,\t\r\n])'(?={_FORMULA})")
+_START = re.compile(f"['\t\r\n]|{_FORMULA}")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 LONGEST_SHOWN = 64
 _NOBODY = frozenset(
     {
@@ -35,11 +40,14 @@ def require_writable(role: str, names: Iterable[str]) -> None:
     for row, name in enumerate(names):
         if not name.strip():
             raise SubmissionError(f"column {role!r} is empty in row {row}; name every unit's {role}")
-        bad = next((c for c in name if unicodedata.category(c) in ("Cc", "Cs")), None)
-        if bad is not None:
-            raise SubmissionError(
-                f"column {role!r}, row {row} holds the control character U+{ord(bad):04X}; remove it"
-            )
+        if bad := unwritable(name):
+            raise SubmissionError(f"column {role!r}, row {row} holds {bad}; remove it")
+
+
+def unwritable(name: str) -> str:
+    """The character of a name that no file can hold faithfully, in words; empty where there is none."""
+    bad = next((c for c in name if unicodedata.category(c) in ("Cc", "Cs")), None)
+    return "" if bad is None else f"the control character U+{ord(bad):04X}"
 
 
 def visible(name: str, longest: int = LONGEST_SHOWN) -> str:
@@ -53,15 +61,45 @@ def _as_seen(c: str) -> str:
     return f"⟨U+{ord(c):04X}⟩" if hidden else c
 
 
-def csv_safe(name: str) -> str:
-    """A name as it stands in CSV files."""
-    safe = _WITHIN.sub(r";'\1", name)
-    return f"'{safe}" if _BEGINS.match(safe) else safe
+def csv_safe(text: str) -> str:
+    """Text as it stands in CSV files: an apostrophe goes before what a spreadsheet would take for a formula.
+
+    A cell begins at the start, and after ; , tab or a line break, since readers separate by any of these. There an
+    apostrophe is put where a sign follows, with blanks, quotes or nothing between; at the start also before an
+    apostrophe, a tab or a line break. Cells stay what they were otherwise, so the rule is undone cell by cell.
+    """
+    safe = _CELL.sub("'", text)
+    return f"'{safe}" if _START.match(safe) else safe
 
 
-def from_csv(name: str) -> str:
+def from_csv(text: str) -> str:
     """Undo `csv_safe`."""
-    return _WITHIN_SAFE.sub(r";\1", name.removeprefix("'"))
+    return _CELL_SAFE.sub("", text.removeprefix("'"))
+
+
+def csv_text(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Collection[str] = ()
+) -> str:
+    """The one way to write a CSV file: every cell goes through `csv_safe`.
+
+    Left as they are: what is no text, and numbers that are written out (amounts) in the columns ``numbers``.
+    """
+    plain = [name in numbers for name in columns]
+    lines = [",".join(_quoted(csv_safe(name)) for name in columns)]
+    for row in rows:
+        cells = (
+            csv_safe(cell)
+            if isinstance(cell, str) and not (n and _NUMBER.fullmatch(cell))
+            else str(cell)
+            for n, cell in zip(plain, row, strict=True)
+        )
+        lines.append(",".join(map(_quoted, cells)))
+    return "\n".join([*lines, ""])
+
+
+def _quoted(cell: str) -> str:
+    """A cell in quotes where it needs them; Python's writer lets a carriage return stand, which ends a row."""
+    return '"' + cell.replace('"', '""') + '"' if re.search('[",;\t\r\n]', cell) else cell
 
 
 def look_alikes(names: Sequence[str]) -> list[list[str]]:

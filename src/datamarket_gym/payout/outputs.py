@@ -4,7 +4,6 @@ clusters of several units, with their members and the ties that made them.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.files import replacing
+from datamarket_gym.core.files import replacing, write_text
 from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.lots import drawn_clusters
-from datamarket_gym.payout.names import csv_safe, visible
+from datamarket_gym.payout.names import csv_text, visible
+from datamarket_gym.payout.quarantine import FILE as QUARANTINE
+from datamarket_gym.payout.quarantine import quarantine_csv
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
 from datamarket_gym.pipeline.payments import floored
@@ -146,16 +147,12 @@ def write_tables(results: Results, folder: Path) -> None:
     _write(folder / "leaks.parquet", leak_table(results))
     payments = payment_table(results)
     _write(folder / "payments.parquet", payments)
-    with (
-        replacing(folder / "payments.csv") as part,
-        part.open("w", encoding="utf-8", newline="") as file,
-    ):
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(payments.column_names)
-        for row in payments.to_pylist():
-            out.writerow(
-                [csv_safe(str(value)) if name == "identity" else value for name, value in row.items()]
-            )
+    rows = [list(row.values()) for row in payments.to_pylist()]
+    write_text(folder / "payments.csv", csv_text(payments.column_names, rows, _AMOUNTS))
+    write_text(folder / QUARANTINE, quarantine_csv(results.inputs.bad))
+
+
+_AMOUNTS = ("payment", "low", "high", "entitled", "balance", "without_evidence")
 
 
 def payment_table(results: Results) -> pa.Table:
@@ -165,9 +162,9 @@ def payment_table(results: Results) -> pa.Table:
     absent = len(results.names) - n
     leaked = Counter(results.leaks.identity.tolist())
     played = [*np.bincount(results.inputs.owner, minlength=n).tolist(), *[0] * absent]
-    removed = results.inputs.removed
+    removed, bad = results.inputs.removed, Counter(row.identity for row in results.inputs.bad)
     units = [
-        count + leaked[name] + removed.get(name, 0)
+        count + leaked[name] + removed.get(name, 0) + bad[name]
         for count, name in zip(played, results.names, strict=True)
     ]
     pairs = np.unique(np.stack([results.inputs.owner, results.payments.clusters.label]), axis=1)

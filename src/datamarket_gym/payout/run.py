@@ -28,7 +28,12 @@ from datamarket_gym.payout.book.store import Book, begun, open_book
 from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
 from datamarket_gym.payout.kept import keep
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import read_manifest, submitted_hash, write_manifest
+from datamarket_gym.payout.manifest import (
+    read_manifest,
+    require_as_written,
+    submitted_hash,
+    write_manifest,
+)
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.outputs import write_tables
 from datamarket_gym.payout.red_team import run_red_team
@@ -37,6 +42,7 @@ from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Payday, Places, Work
 from datamarket_gym.payout.warned import warnings_of
+from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import read_warnings, write_warnings
 
 
@@ -140,9 +146,10 @@ def _check_book(accounts: Accounts, run: str, out: Path) -> None:
 
 def _enter(book: Book, manifest: dict[str, Any], places: Places, payday: Payday, out: Path) -> None:
     money, settles = Currency(manifest["currency"]), payday.settles
-    rows = pq.read_table(
-        out / "payments.parquet", columns=["identity", "payment", "entitled", "balance"]
-    )
+    outputs = manifest["outputs"]  # they lay open between the manifest and now
+    paid = require_as_written(out, outputs, "payments.parquet")
+    require_as_written(out, outputs, WARNINGS)
+    rows = pq.read_table(paid, columns=["identity", "payment", "entitled", "balance"])
     lines = [
         Line(r["identity"], *(money.signed(r[c]) for c in ("payment", "entitled", "balance")))
         for r in rows.to_pylist()

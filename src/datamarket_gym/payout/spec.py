@@ -23,6 +23,7 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.worth import Worth, worth_of
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
 from datamarket_gym.pipeline.set_aside import LeakCheck
+from datamarket_gym.units.times import looks_like
 
 MOST_CHECKS = 1000
 """Checks of one payee; more are surely a mistake."""
@@ -97,6 +98,9 @@ class PayoutSpec(Document):
     opens: str | None = None  # when the market began and closed: a date, a date with a time, or seconds
     closes: str | None = None
     beacon: str | None = None  # what units of equal time draw lots under; None: the validation rows
+    quarantine: bool = (
+        False  # bad rows of the submissions are set aside and listed; else they are errors
+    )
     strict: bool = False  # times that say nothing, or cannot be true, are errors
     columns: Columns = Columns()
     files: Files = Files()
@@ -211,9 +215,8 @@ def _seconds(name: str, text: str, days: int) -> float:
         moment = datetime.datetime.fromisoformat(text)
         alone = len(text) <= len("2026-05-31")
     except ValueError as error:
-        raise ParameterError(
-            name, text, "write a date (2026-05-31), a date with a time (2026-05-31T18:00), or seconds"
-        ) from error
+        how = "write a date (2026-05-31), a date with a time (2026-05-31T18:00), or seconds"
+        raise ParameterError(name, text, looks_like(text) or how) from error
     aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
     return aware.timestamp() + (86_400 * days if alone else 0)
 

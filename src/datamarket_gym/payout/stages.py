@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import json_text, read_json, sha256
+from datamarket_gym.core.files import json_text, read_json
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Format, Run
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
@@ -25,7 +24,7 @@ from datamarket_gym.payout.book.runs import Taken
 from datamarket_gym.payout.evidence import known_ties, payees
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
-from datamarket_gym.payout.manifest import run_id
+from datamarket_gym.payout.manifest import require_as_written, run_id
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
@@ -152,12 +151,7 @@ class FinishedRun:
 
     def output(self, name: str, form: Format[R], compute: Callable[[], R]) -> R:
         """An output of the run; refused where it is missing or changed."""
-        path = self.folder / name
-        if name not in self.outputs or not path.exists() or sha256(path) != self.outputs[name]["sha256"]:
-            raise DataMarketError(
-                f"{str(path)!r} is missing or not as the run left it; run verify, or pay into another folder"
-            )
-        return form.read(path)
+        return form.read(require_as_written(self.folder, self.outputs, name))
 
 
 def _write_threshold(path: Path, threshold: DrawnThreshold) -> None:
@@ -220,7 +214,7 @@ class Work:
             return tie(mechanism, submission, known=known, utility=utility_oracle(day.inputs, day.spec))
 
         ties = self._kept("ties", Clusters, tied)
-        overrides = [o.without(day.inputs.aside) for o in day.overrides]
+        overrides = [o.without(day.inputs.absent) for o in day.overrides]
         rank = seniority_ranks(submission, mechanism.lot)
         edges = overridden(ties.edges, overrides, day.inputs.ids, "units", rank)
         return clusters_by(submission, edges, ties.granularity, mechanism.lot)

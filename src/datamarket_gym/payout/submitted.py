@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Features
-from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.core.arrays import LARGEST, Features
+from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree, note_images
+from datamarket_gym.payout.quarantine import BadRow, kept_rows, note_columns
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
 from datamarket_gym.units.columns import Column
 from datamarket_gym.units.excel import sheet_of
 from datamarket_gym.units.formats import ending
+from datamarket_gym.units.loose import Faults, note_numbers
 from datamarket_gym.units.tables import Table
-from datamarket_gym.world.data.corpus import IMAGES
 from datamarket_gym.world.encoders import ContentError, stored
+from datamarket_gym.world.encoders.store import StoredEncoder
 
 
 def file_hash(path: Path) -> dict[str, str | int]:
@@ -50,51 +53,22 @@ def file_hash(path: Path) -> dict[str, str | int]:
 DEFAULTS = {"text": "minilm", "image": "resnet18"}
 
 
-def embed(items: Sequence[Any], kind: str, encoder: str | None, ids: Sequence[str]) -> Features:
-    """One vector per item; an item that cannot be embedded is named by its unit."""
-    chosen = stored(encoder or DEFAULTS[kind])
-    if chosen.kind != kind:
-        raise ParameterError(
-            "encoder", encoder, f"it reads {chosen.kind}s, the submission holds {kind}s"
-        )
+def embed(items: Sequence[Any], chosen: StoredEncoder, ids: Sequence[object], what: str) -> Features:
+    """One vector per item; an item that cannot be embedded is named by its unit, or by its row."""
     try:
         return chosen.encode(items)
     except ContentError as error:
-        raise SubmissionError(f"unit {ids[error.row]!r}: {error.why}") from error
+        raise SubmissionError(f"{what} {ids[error.row]!r}: {error.why}") from error
 
 
-def image_bytes(folder: Path, names: Sequence[str]) -> list[bytes]:
-    """The files of an image column; a name that leads out of the folder is refused."""
-    root = folder.resolve()
-    if not root.is_dir():
-        raise SubmissionError(f"there is no folder {str(folder)!r}; check the path")
-    found = []
-    for row, name in enumerate(names):
-        path = (root / name).resolve()
-        if not path.is_relative_to(root):
-            raise SubmissionError(f"row {row}: the image {name!r} is outside the folder {str(folder)!r}")
-        if not path.is_file():
-            raise SubmissionError(f"row {row}: there is no image {name!r} in {str(folder)!r}")
-        found.append(path.read_bytes())
-    return found
-
-
-def image_tree(folder: Path, levels: int) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Images as (relative path, folder names): ``identity/label/file`` or ``label/file``; and what was skipped.
-
-    Skipped is all that is no image by its ending, lies elsewhere, or is a link to a folder or to nothing.
-    """
-    found, skipped = [], []
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        if path.suffix.lower() in IMAGES and path.is_file() and len(parts) == levels + 1:
-            found.append(("/".join(parts), *parts[:levels]))
-        elif path.is_symlink() or not path.is_dir():
-            skipped.append("/".join(parts))
-    if not found:
-        shape = "identity/label/file" if levels == 2 else "label/file"
-        raise DataMarketError(f"{str(folder)!r} holds no images laid out as {shape}")
-    return found, skipped
+def content_encoder(spec: PayoutSpec, kind: str) -> StoredEncoder:
+    """The encoder of a run for texts or images; refused where it reads the other."""
+    chosen = stored(spec.encoder or DEFAULTS[kind])
+    if chosen.kind != kind:
+        raise ParameterError(
+            "encoder", spec.encoder, f"it reads {chosen.kind}s, the submission holds {kind}s"
+        )
+    return chosen
 
 
 Optional = list[str | None]
@@ -115,7 +89,9 @@ class Rows:
     source: Optional | None
     columns: tuple[str, ...] = ()  # that the features came from
     text: list[str] | None = None
-    skipped: Sequence[str] = ()  # files of the folder that were not read
+    skipped: Skipped = field(default_factory=list)  # files of the folder that were not read
+    images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
+    bad: tuple[BadRow, ...] = ()  # rows that were set aside
 
 
 @dataclass
@@ -127,16 +103,14 @@ class Held:
     embedding: Features | None
     columns: tuple[str, ...] = ()  # that the features came from
     text: list[str] | None = None
-    skipped: Sequence[str] = ()  # files of the folder that were not read
+    skipped: Skipped = field(default_factory=list)  # files of the folder that were not read
+    images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
 
 
 def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
     """The submitted units; the hash of each file read is added to ``files``."""
     if path.is_dir():
-        tree, skipped = image_tree(path, 2)
-        ids, owners, labels = (list(part) for part in zip(*tree, strict=True))
-        seen = _images(path, ids, ids, spec, files, "submissions", skipped)
-        return Rows(ids, owners, np.array(labels), seen, None, None, {}, None, skipped=skipped)
+        return _submitted_images(path, spec, files)
     table, columns = Table.open(path), spec.columns
     files["submissions"] = file_hash(path)
     names = {"identity": columns.identity, "label": columns.label}
@@ -153,34 +127,78 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
     matrices = _matrices(table, spec, [role for role, file in files_of.items() if file is None])
     text = [names[r] for r in ("id", "identity", "text", "image", "trusted_source") if r in names]
     other = [names[role] for role in ("label", "time") if role in names]
-    single, dense = table.read([*text, *linked], other, matrices)
-    identity = single[columns.identity].strings()
-    count = len(identity)
-    ids = single[names["id"]].strings() if "id" in names else [f"row {i}" for i in range(count)]
+    faults = Faults() if spec.quarantine else None
+    single, dense = table.read([*text, *linked], other, matrices, faults)
+    count = len(single[columns.identity].data)
+    for role, file in files_of.items():
+        if file is not None:
+            apart = f"{'submissions ' * (role == 'features')}{role}"
+            dense[role] = _apart(file, count, files, apart, finite=faults is None)
+    rows, bad = np.arange(count), tuple[BadRow, ...]()
+    if faults is not None:
+        rows, bad = _quarantined(faults, spec, names, single, dense, repr(str(path)))
+        single = {name: column.of(rows) for name, column in single.items()}
+        dense = {role: matrix[rows] for role, matrix in dense.items()}
+    ids = single[names["id"]].named() if "id" in names else [f"row {i}" for i in rows.tolist()]
+    images: dict[str, list[str]] = {}
     features = dense.get("features")
     if features is None:
-        features = _features(
-            spec, single, ids, files, "submissions", spec.files.features, spec.files.images
-        )
-    embedding = dense.get("embedding")
-    if spec.files.embedding is not None:
-        embedding = _apart(spec.files.embedding, count, files, "embedding")
+        folder = spec.files.images
+        features = _features(spec, single, ids, files, "submissions", folder, images)
     return Rows(
         ids,
-        identity,
+        single[columns.identity].named(),
         single[columns.label].values(),
         features,
-        embedding,
+        dense.get("embedding"),
         single[names["time"]].times() if "time" in names else None,
         {name: single[name].optional() for name in linked},
         single[names["trusted_source"]].optional() if "trusted_source" in names else None,
         tuple(matrices.get("features", ())),
         single[names["text"]].strings() if "text" in names else None,
+        images=images,
+        bad=bad,
     )
 
 
+def _submitted_images(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
+    """The units of a folder laid out as identity/label/image."""
+    tree, skipped = image_tree(path, 2)
+    ids, owners, labels = (list(part) for part in zip(*tree, strict=True))
+    bad: tuple[BadRow, ...] = ()
+    if spec.quarantine:
+        faults = Faults()
+        note_images(faults, path, ids, content_encoder(spec, "image").encoder)
+        rows, bad = kept_rows(faults, ids, owners, repr(str(path)))
+        ids, owners, labels = ([part[i] for i in rows] for part in (ids, owners, labels))
+    seen = _images(path, ids, ids, spec, files, "submissions", skipped)
+    return Rows(ids, owners, np.array(labels), seen, None, None, {}, None, skipped=skipped, bad=bad)
+
+
+def _quarantined(
+    faults: Faults,
+    spec: PayoutSpec,
+    names: dict[str, str],
+    single: dict[str, Column],
+    dense: dict[str, Features],
+    what: str,
+) -> tuple[NDArray[np.int64], tuple[BadRow, ...]]:
+    """The rows that can be used, and what is wrong with the others."""
+    note_columns(
+        faults, {role: single[name] for role, name in names.items() if role != "trusted_source"}
+    )
+    for role, matrix in dense.items():
+        note_numbers(faults, role, matrix)
+    if "features" not in dense and spec.columns.image is not None and spec.files.images is not None:
+        named = single[spec.columns.image].optional()
+        note_images(faults, Path(spec.files.images), named, content_encoder(spec, "image").encoder)
+    identity = single[spec.columns.identity].optional()
+    ids = single[names["id"]].optional() if "id" in names else [f"row {i}" for i in range(len(identity))]
+    return kept_rows(faults, ids, identity, what)
+
+
 def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "validation") -> Held:
-    """The validation rows, or the reference rows, likewise."""
+    """The validation rows, or the reference rows, likewise; none of them is ever set aside."""
     if path.is_dir():
         tree, skipped = image_tree(path, 1)
         names, labels = (list(part) for part in zip(*tree, strict=True))
@@ -198,14 +216,29 @@ def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "val
         matrices["embedding"] = embedded
     single, dense = table.read(content, [columns.label], matrices)
     label = single[columns.label].values()
+    if features_file:
+        dense["features"] = _apart(features_file, len(label), files, f"{whose} features")
+    images: dict[str, list[str]] = {}
     features = dense.get("features")
     if features is None:
-        rows = [f"{whose} row {i}" for i in range(len(label))]
         folder = getattr(spec.files, f"{whose}_images") or spec.files.images
-        features = _features(spec, single, rows, files, whose, features_file, folder)
+        features = _features(spec, single, range(len(label)), files, whose, folder, images)
+    for role, matrix in (("features", features), ("embedding", dense.get("embedding"))):
+        _require_size(repr(str(path)), role, matrix)
     columns_read = tuple(matrices.get("features", ()))
     text = None if columns.text is None else single[columns.text].strings()
-    return Held(features, label, dense.get("embedding"), columns_read, text)
+    return Held(features, label, dense.get("embedding"), columns_read, text, images=images)
+
+
+def _require_size(where: str, role: str, matrix: Features | None) -> None:
+    """Refuse numbers so large that distances to them overflow, by the row of their own file."""
+    if matrix is None or max(matrix.max(), -matrix.min()) <= LARGEST:
+        return
+    row, entry = np.argwhere(np.abs(matrix) > LARGEST)[0].tolist()
+    raise SubmissionError(
+        f"{where}: {role!r}, row {row}, entry {entry} is {matrix[row, entry]:g}; drop the row or fill in a number of "
+        f"at most {LARGEST:g} in size"
+    )
 
 
 def link_columns(spec: PayoutSpec) -> list[str]:
@@ -231,20 +264,20 @@ def _matrices(table: Table, spec: PayoutSpec, roles: Sequence[str]) -> dict[str,
 def _features(
     spec: PayoutSpec,
     single: dict[str, Column],
-    ids: list[str],
+    ids: Sequence[object],
     files: FileHashes,
     which: str,
-    apart: str | None,
     folder: str | None,
+    images: dict[str, list[str]],
 ) -> Features:
+    """Features of content; ``images`` is told which files of which folder were named."""
     columns = spec.columns
-    if apart is not None:
-        return _apart(apart, len(ids), files, f"{which} features")
+    what = "unit" if which == "submissions" else f"{which} row"
     if columns.text is not None:
-        return embed(single[columns.text].strings(), "text", spec.encoder, ids)
+        return embed(single[columns.text].strings(), content_encoder(spec, "text"), ids, what)
     if columns.image is not None and folder is not None:
-        names = single[columns.image].strings()
-        return _images(Path(folder), names, ids, spec, files, f"{which} images")
+        images[folder] = names = single[columns.image].named()
+        return _images(Path(folder), names, ids, spec, files, f"{which} images", what=what)
     raise SubmissionError(
         f"the {which} have no features; name a column (--features), a file (--features-file), "
         "a text column (--text), or an image column and its folder (--image, --images)"
@@ -254,23 +287,32 @@ def _features(
 def _images(
     folder: Path,
     names: list[str],
-    ids: list[str],
+    ids: Sequence[object],
     spec: PayoutSpec,
     files: FileHashes,
     role: str,
-    skipped: Sequence[str] = (),
+    skipped: Skipped | None = None,
+    what: str = "image",
 ) -> Features:
     """The images as vectors; the folder's hash covers their bytes and names, and the names of what was skipped."""
-    content = image_bytes(folder, names)
+    content = image_bytes(folder, names, "row" if what in ("unit", "image") else what)
     lines = sorted(f"{hashlib.sha256(c).hexdigest()} {n}" for c, n in zip(content, names, strict=True))
-    lines += [f"skipped {name}" for name in skipped]
-    digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
-    files[role] = {"name": folder.name, "bytes": sum(map(len, content)), "sha256": digest.hexdigest()}
-    return embed(content, "image", spec.encoder, ids)
+    files[role] = {
+        "name": folder.name,
+        "bytes": sum(map(len, content)),
+        "sha256": names_hash(lines, skipped or []),
+    }
+    return embed(content, content_encoder(spec, "image"), ids, what)
 
 
-def _apart(written: str, rows: int, files: FileHashes, role: str) -> Features:
+def names_hash(lines: Sequence[str], skipped: Skipped) -> str:
+    """A hash of lines, and of the names of files that were not read."""
+    told = [*lines, *(f"skipped {name}: {why}" for name, why in skipped)]
+    return hashlib.sha256("\n".join(told).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _apart(written: str, rows: int, files: FileHashes, role: str, *, finite: bool = True) -> Features:
     path, member = file_and_member(written)
-    found = ArrayFile.open(path).matrix(member, rows)
+    found = ArrayFile.open(path).matrix(member, rows, finite=finite)
     files[role] = file_hash(path)
     return found

@@ -9,6 +9,7 @@ from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.names import look_alikes, says_nothing, spelled, visible
+from datamarket_gym.payout.quarantine import BadRow
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning, in_order
 from datamarket_gym.pipeline.set_aside import REMEDY
@@ -39,6 +40,7 @@ def warnings_of(results: Results) -> list[StandingWarning]:
         _common_keys,
         _look_alikes,
         _odd,
+        _quarantined,
         _skipped,
     )
     found = [warning for look in looked if (warning := look(results)) is not None]
@@ -283,17 +285,41 @@ def _odd(results: Results) -> StandingWarning | None:
     )
 
 
+def _quarantined(results: Results) -> StandingWarning | None:
+    bad = results.inputs.bad
+    if not bad:
+        return None
+    names = len({row.identity for row in bad} - {""})
+    return StandingWarning.of(
+        "quarantined",
+        f"{counted(len(bad), 'row')} of the submissions {'was' if len(bad) == 1 else 'were'} set aside "
+        f"({counted(names, 'identity', 'identities')})",
+        "They cannot be used, and nobody is paid for them; quarantine.csv lists all, with the row of the file (counted "
+        "from 0, without the header). Have them mended and pay again, or tell whoever submitted them.",
+        [f"row {row.row}, {_whose(row)}: {visible(row.wrong, 200)}" for row in bad[:MOST_ITEMS]],
+        len(bad),
+    )
+
+
+def _whose(row: BadRow) -> str:
+    named = row.unit not in ("", f"row {row.row}")
+    unit = f"“{visible(row.unit)}” " if named else ""
+    return f"{unit}of “{visible(row.identity)}”" if row.identity else f"{unit}of nobody"
+
+
 def _skipped(results: Results) -> StandingWarning | None:
     items = [
-        f"{role}: {name}" for role, names in sorted(results.inputs.skipped.items()) for name in names
+        f"{role}: {name}: {why}"
+        for role, files in sorted(results.inputs.skipped.items())
+        for name, why in files
     ]
     if not items:
         return None
     return StandingWarning.of(
         "skipped_files",
         f"{counted(len(items), 'file')} in the folders {'was' if len(items) == 1 else 'were'} not read",
-        "Their endings are none of an image, or they do not lie where images must (identity/label/image, for "
-        "validation and reference rows label/image). Whoever submitted them is not paid for them: convert or move "
-        "them and pay again, or make sure that they are no submissions.",
+        "Their endings are none of an image that is read, they do not lie where images must (identity/label/image, for "
+        "validation and reference rows label/image), or no row of the table names them. Whoever submitted them is not "
+        "paid for them: convert, move or name them and pay again, or make sure that they are no submissions.",
         items,
     )

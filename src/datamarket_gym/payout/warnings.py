@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import DataMarketError, UnknownNameError
+from datamarket_gym.core.errors import DataMarketError, RunError, UnknownNameError
 from datamarket_gym.core.files import read_json, write_json
 from datamarket_gym.payout.names import visible
 
@@ -32,6 +32,7 @@ NAMES = (
     "common_keys",
     "look_alikes",
     "odd_identities",
+    "quarantined",
     "skipped_files",
     "same_submissions",
     "left_behind",
@@ -96,7 +97,12 @@ def write_warnings(found: Sequence[StandingWarning], folder: Path) -> None:
 
 def read_warnings(folder: Path) -> list[StandingWarning]:
     """The warnings of a finished run."""
-    return [StandingWarning.from_plain(row) for row in read_json(folder / FILE)]
+    try:
+        return [StandingWarning.from_plain(row) for row in read_json(folder / FILE)]
+    except (TypeError, KeyError) as error:
+        raise RunError(
+            f"{str(folder / FILE)!r} is damaged ({error}); run verify, or pay again into another folder"
+        ) from error
 
 
 def require_answered(found: Sequence[StandingWarning], despite: Sequence[str]) -> None:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.formats import ending, require_file
-from datamarket_gym.units.submission import matrix
 
 ENDINGS = (".npy", ".npz")
 _BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError)
@@ -61,8 +60,11 @@ class ArrayFile:
         except _BROKEN as error:
             raise self._unreadable(error) from error
 
-    def matrix(self, name: str = "", rows: int | None = None) -> Features:
-        """A matrix of finite numbers as float64: the one of that name, or else the likely one."""
+    def matrix(self, name: str = "", rows: int | None = None, *, finite: bool = True) -> Features:
+        """A matrix of finite numbers as float64: the one of that name, or else the likely one.
+
+        Not ``finite``, numbers may be what they are, for whoever looks at them next.
+        """
         name = self._chosen(name)
         found = self.read(name)
         if found.dtype.kind not in "fiu" or found.ndim != 2 or rows not in (None, len(found)):
@@ -76,7 +78,19 @@ class ArrayFile:
                 f"it must be a matrix of numbers with {count}"
             )
         # Memory-mapped where possible, so that this is the only copy.
-        return matrix(f"{self.path.name}#{name}".rstrip("#"), np.array(found, dtype=np.float64))
+        numbers = np.array(found, dtype=np.float64)
+        if finite and not np.isfinite(numbers).all():
+            row, entry = np.argwhere(~np.isfinite(numbers))[0].tolist()
+            where = f"{self.path}#{name}".rstrip("#")
+            raise SubmissionError(
+                f"{where!r}: row {row}, entry {entry} is {numbers[row, entry]}; drop the row or fill in a "
+                "finite number"
+            )
+        if not numbers.shape[1]:
+            raise SubmissionError(
+                f"{str(self.path)!r} has shape {numbers.shape}; give each row at least one number"
+            )
+        return numbers
 
     def _chosen(self, wanted: str) -> str:
         if wanted in self.names:

@@ -6,6 +6,7 @@ Every error names the table, the column, the row (counted from 0, a header not c
 from __future__ import annotations
 
 import io
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +19,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.units.times import DATES, looks_like, not_among
 
-_DATES = "2026-05-31T12:00:00"
+MARKS = ("nan", "NaN", "NAN", "-nan", "NaT", "<NA>", "#N/A")
+"""What software writes for a missing cell, and nobody for a name or a label."""
+_WITH_POINT = re.compile(r"-?\d+\.0")
 
 
 @dataclass(frozen=True)
@@ -29,50 +33,79 @@ class Column:
     where: str
     name: str
     data: pa.ChunkedArray
+    rows: NDArray[np.int64] | None = None  # which rows of the table these are, where not all
+
+    def of(self, rows: NDArray[np.int64]) -> Column:
+        """Some of the rows; errors go on to name those of the table."""
+        return Column(self.where, self.name, self.data.take(pa.array(rows)), rows)
 
     def strings(self) -> list[str]:
         """Text, one string per row; an empty string is text, a missing cell is not."""
-        self._refuse_missing()
+        self._refuse(self._null())
         return [value if isinstance(value, str) else str(value) for value in self._single()]
 
     def named(self) -> list[str]:
-        """Names, one per row: text that is not blank."""
-        found = self.strings()
-        for row, value in enumerate(found):
-            if not value.strip():
-                raise self._empty(row)
-        return found
+        """Names, one per row: text that is not blank, nor what software writes for a missing cell.
+
+        Whole numbers that became floats because a cell is missing (or was, in an earlier file) are written as whole
+        numbers, wherever all of the column are: 7.0 is 7.
+        """
+        self._refuse(self.missing())
+        return [str(value) for value in self._written()]
 
     def optional(self) -> list[str | None]:
-        """Text where there is any; None where the cell is missing or blank."""
-        return [
-            None if v is None or v != v or not str(v).strip() else str(v)  # v != v: not a number
-            for v in self._single()
-        ]
+        """Names where there are any; None where the cell is missing or blank."""
+        return self._written()
 
     def values(self) -> NDArray[Any]:
-        """Labels: numbers, truth values or dates as they are, anything else as text that is not blank."""
-        if _is_text(self.data.type):
+        """Labels: numbers, truth values or dates as they are, anything else as text that is not blank.
+
+        Whole numbers that became floats are whole numbers again; those of more than 63 bits are text.
+        """
+        if is_text(self.data.type):
             return np.array(self.named(), dtype=np.str_)
-        self._refuse_missing()
-        self._single_type()
-        found = self.data.to_numpy()
-        return found.astype(np.str_) if found.dtype == object else found
+        self._refuse(self.missing())
+        found = self._array()
+        if found.dtype.kind == "f" and (np.abs(found) < 2**53).all() and (found == np.rint(found)).all():
+            return found.astype(np.int64)
+        big = found.dtype == np.uint64 and (found >= 2**63).any()
+        return found.astype(np.str_) if big or found.dtype == object else found
 
     def times(self) -> NDArray[Any]:
         """Times: numbers (seconds) or dates, of a column of such or written out."""
         self._refuse_undated()
-        if not _is_text(self.data.type):
-            return self.values()
+        if not is_text(self.data.type):
+            return self._array()
         found = untyped(self.data)
         if not _is_time(found):
             upto = range(1, len(self.data))
-            row = bisect_left(upto, True, key=lambda n: not _is_time(untyped(self.data[:n])))
-            raise SubmissionError(
-                f"{self.where}: column {self.name!r}, row {row} is {self.data[row].as_py()!r}, unlike the rows "
-                f"before or no time; give all units seconds, or dates like {_DATES}"
-            )
-        return Column(self.where, self.name, found).values()
+            at = bisect_left(upto, True, key=lambda n: not _is_time(untyped(self.data[:n])))
+            raise SubmissionError(f"{self.where}: {self._no_time(at)}")
+        return Column(self.where, self.name, found)._array()
+
+    def missing(self) -> NDArray[np.bool_]:
+        """Which cells hold nothing: no value, no finite number, blank text, or a mark that software writes for it."""
+        none = self._null()
+        if is_text(self.data.type):
+            trimmed = pc.utf8_trim_whitespace(self.data.cast(pa.large_string()))
+            none |= np.asarray(pc.is_in(trimmed, pa.array(["", *MARKS], pa.large_string())))
+        elif pa.types.is_floating(self.data.type):
+            none |= ~np.asarray(pc.fill_null(pc.is_finite(self.data), False))
+        return none
+
+    def untimely(self) -> dict[int, str]:
+        """The rows that hold no time, each with what is wrong, as far as that can be said of each alone."""
+        wrong = dict.fromkeys(np.flatnonzero(self.missing()).tolist(), "no time")
+        if not is_text(self.data.type):
+            return wrong
+        cells = pc.unique(self.data).to_pylist()
+        told = [cell for cell in cells if cell is not None and cell.strip() and cell not in MARKS]
+        bad = not_among(told, lambda some: not some or _is_time(untyped(pa.chunked_array([some]))))
+        if bad:
+            for row, cell in enumerate(self.data.to_pylist()):
+                if cell in bad:
+                    wrong[row] = f"no time: {cell!r}; {looks_like(cell)}".rstrip("; ")
+        return wrong
 
     def objects(self) -> NDArray[Any]:
         """The cells as they are, as an array of Python values."""
@@ -83,7 +116,7 @@ class Column:
     def _single(self) -> list[Any]:
         self._single_type()
         found: list[Any] = self.data.to_pylist()
-        if _is_text(self.data.type):
+        if is_text(self.data.type):
             for row, value in enumerate(found):
                 if value is not None and "\0" in value:
                     raise SubmissionError(
@@ -98,32 +131,78 @@ class Column:
                 f"{self.where}: column {self.name!r} holds {kind}; give one text or number per row"
             )
 
-    def _refuse_missing(self) -> None:
-        missing = self.data.is_null(nan_is_null=True)
-        row = pc.index(missing, True).as_py()
-        if row >= 0:
-            raise self._empty(row)
+    def _array(self) -> NDArray[Any]:
+        self._single_type()
+        found: NDArray[Any] = self.data.to_numpy()
+        return found
+
+    def _written(self) -> list[str | None]:
+        """Cells as text, None where they are missing; whole numbers without a point, if all are whole."""
+        cells, none = self._single(), self.missing()
+        if pa.types.is_floating(self.data.type):
+            given = [value for value, gone in zip(cells, none, strict=True) if not gone]
+            if all(value == int(value) for value in given):
+                return [None if gone else self._whole(row) for row, gone in enumerate(none)]
+        out = [None if gone else str(value) for value, gone in zip(cells, none, strict=True)]
+        if all(_WITH_POINT.fullmatch(value) for value in out if value is not None):
+            return [None if value is None else value[:-2] for value in out]
+        return out
+
+    def _whole(self, row: int) -> str:
+        """A whole number that is held as a float; one so large that its neighbours are the same float is refused."""
+        value, bits = self.data[row].as_py(), {16: 11, 32: 24, 64: 53}[self.data.type.bit_width]
+        if abs(value) > 2**bits:
+            raise SubmissionError(
+                f"{self.where}: column {self.name!r}, row {self._row(row)} is {value:.0f} as a floating-point number, "
+                "which cannot tell it from its neighbours; write the column as text"
+            )
+        return str(int(value))
+
+    def _row(self, at: int) -> int:
+        return at if self.rows is None else int(self.rows[at])
+
+    def _null(self) -> NDArray[np.bool_]:
+        return np.array(self.data.is_null(nan_is_null=True), dtype=bool)
+
+    def _refuse(self, missing: NDArray[np.bool_]) -> None:
+        """Refuse a column with such cells, by the first of them."""
+        if not missing.any():
+            return
+        at = int(missing.argmax())
+        cell = self.data[at].as_py()
+        place = f"{self.where}: column {self.name!r}"
+        if cell is None or cell != cell or (isinstance(cell, str) and not cell.strip()):
+            raise SubmissionError(f"{place} is empty in row {self._row(at)}; fill it in or drop the row")
+        raise SubmissionError(
+            f"{place}, row {self._row(at)} is {str(cell)!r}, which is what software writes for a missing cell; fill "
+            "it in or drop the row"
+        )
 
     def _refuse_undated(self) -> None:
         """Refuse cells that hold no time: who has none cannot be put in order with the others."""
-        missing = np.asarray(self.data.is_null(nan_is_null=True))
-        if _is_text(self.data.type):
-            missing = missing | np.asarray(
-                pc.fill_null(pc.equal(pc.utf8_trim_whitespace(self.data), ""), True)
+        kind = self.data.type
+        if pa.types.is_time(kind):
+            raise SubmissionError(
+                f"{self.where}: column {self.name!r} holds times of day without a date; give seconds, or dates like "
+                f"{DATES}"
             )
-        elif pa.types.is_floating(self.data.type):
-            missing = missing | ~np.asarray(pc.fill_null(pc.is_finite(self.data), False))
-        blank = np.flatnonzero(missing).tolist()
+        blank = np.flatnonzero(self.missing()).tolist()
         if blank:
-            named = ", ".join(map(str, blank[:5])) + (", ..." if len(blank) > 5 else "")
+            named = ", ".join(str(self._row(at)) for at in blank[:5]) + (
+                ", ..." if len(blank) > 5 else ""
+            )
             raise SubmissionError(
                 f"{self.where}: column {self.name!r} holds no time in {len(blank):,} of {len(self.data):,} rows "
                 f"({named}); fill in when you received these units, or drop the rows"
             )
 
-    def _empty(self, row: int) -> SubmissionError:
-        return SubmissionError(
-            f"{self.where}: column {self.name!r} is empty in row {row}; fill it in or drop the row"
+    def _no_time(self, at: int) -> str:
+        cell = self.data[at].as_py()
+        told = f"column {self.name!r}, row {self._row(at)} is {cell!r}"
+        if hint := looks_like(cell):
+            return f"{told}; {hint}"
+        return (
+            f"{told}, unlike the rows before or no time; give all units seconds, or dates like {DATES}"
         )
 
 
@@ -141,7 +220,7 @@ def untyped(column: pa.ChunkedArray) -> pa.ChunkedArray:
     written.seek(0)
     options = csv.ReadOptions(use_threads=False, block_size=max(1 << 20, written.getbuffer().nbytes))
     found = csv.read_csv(written, options, csv.ParseOptions(newlines_in_values=True))
-    if _is_text(found.schema[0].type) or any(map(_too_long, cells.to_pylist())):
+    if is_text(found.schema[0].type) or any(map(_too_long, cells.to_pylist())):
         return column
     return found[0].take(pc.index_in(column, cells))
 
@@ -153,8 +232,10 @@ def _too_long(cell: str) -> bool:
 
 def matrix_block(where: str, names: Sequence[str], columns: Sequence[Any], row: int) -> NDArray[Any]:
     """Some rows of a matrix, from one column of lists or one or more of numbers; ``row`` is the first."""
-    if len(columns) > 1 or not _is_list(columns[0].type):
-        block = np.column_stack([_plain(where, n, c, row) for n, c in zip(names, columns, strict=True)])
+    if len(columns) > 1 or not is_list(columns[0].type):
+        block = np.column_stack(
+            [_whole_numbers(where, n, c, row) for n, c in zip(names, columns, strict=True)]
+        )
     else:
         block = _lists(where, names[0], columns[0], row)
     if not np.isfinite(block).all():
@@ -163,7 +244,7 @@ def matrix_block(where: str, names: Sequence[str], columns: Sequence[Any], row: 
         place = f"row {row + at}" + (f", entry {entry}" if len(names) == 1 else "")
         raise SubmissionError(
             f"{where}: column {name!r}, {place} is {block[at, entry]}; "
-            "remove the unit or fill in a finite number"
+            "drop the row or fill in a finite number"
         )
     return block
 
@@ -195,18 +276,24 @@ def _lists(where: str, name: str, column: Any, row: int) -> NDArray[Any]:
         raise SubmissionError(
             f"{where}: column {name!r}, row {row} is a list of no numbers; give at least one"
         )
-    return _plain(where, name, column.flatten(), row, int(lengths[0])).reshape(len(column), -1)
+    return _whole_numbers(where, name, column.flatten(), row, int(lengths[0])).reshape(len(column), -1)
 
 
-def _plain(where: str, name: str, column: Any, row: int, width: int = 1) -> NDArray[Any]:
+def _whole_numbers(where: str, name: str, column: Any, row: int, width: int = 1) -> NDArray[Any]:
+    found = plain_numbers(where, name, column)
+    if column.null_count:
+        raise _missing(where, name, row + _first(column.is_null()) // width)
+    return found
+
+
+def plain_numbers(where: str, name: str, column: Any) -> NDArray[Any]:
+    """A column of numbers; NaN where one is missing."""
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise SubmissionError(
             f"{where}: column {name!r} holds {kind}; give a list of numbers per unit, "
             f"or numeric columns {name}_0, {name}_1, ..."
         )
-    if column.null_count:
-        raise _missing(where, name, row + _first(column.is_null()) // width)
     if pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
@@ -229,10 +316,11 @@ def _first(mask: Any) -> int:
 
 
 def _is_time(column: Any) -> bool:
-    return not (_is_text(column.type) or pa.types.is_time(column.type) or column.null_count)
+    return not (is_text(column.type) or pa.types.is_time(column.type) or column.null_count)
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Whether a type is one of text."""
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
@@ -245,7 +333,8 @@ def _is_bytes(kind: Any) -> bool:
     )  # fmt: skip
 
 
-def _is_list(kind: Any) -> bool:
+def is_list(kind: Any) -> bool:
+    """Whether a type is one of lists."""
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )

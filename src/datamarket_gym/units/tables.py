@@ -24,6 +24,7 @@ from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.columns import Column, matrix_block, stacked, untyped
 from datamarket_gym.units.excel import Excel
 from datamarket_gym.units.formats import Batch, Kind, Source, ending, readable, table_ending
+from datamarket_gym.units.loose import Faults, LooseMatrix
 from datamarket_gym.units.text_tables import Delimited, JsonLines
 
 _ROWS = 8192
@@ -99,39 +100,45 @@ class Table:
         text: Sequence[str] = (),
         other: Sequence[str] = (),
         matrices: Mapping[str, Sequence[str]] | None = None,
+        faults: Faults | None = None,
     ) -> tuple[dict[str, Column], dict[str, Features]]:
         """Columns of text and of any other kind by name, and matrices by role.
 
-        ``matrices`` says for each role which columns it is made of.
+        ``matrices`` says for each role which columns it is made of. Rows of matrices that cannot be used are errors,
+        or, where ``faults`` are given, noted there.
         """
         matrices = matrices or {}
         single: dict[str, Kind] = {**dict.fromkeys(other, "any"), **dict.fromkeys(text, "text")}
-        dense: dict[str, Kind] = {name: "numbers" for names in matrices.values() for name in names}
+        # What may be no number comes as it is.
+        number: Kind = "numbers" if faults is None else "any" if self.source.typed else "text"
+        dense: dict[str, Kind] = {name: number for names in matrices.values() for name in names}
         self._require_once([*single, *dense])
         # A column that is wanted in two ways (a time that is a feature, too) is gone through twice.
         passes = [single | dense] if not single.keys() & dense.keys() else [single, dense]
         parts: dict[str, list[Any]] = {name: [] for name in single}
         blocks: dict[str, list[NDArray[Any]]] = {role: [] for role in matrices}
+        loose = {role: LooseMatrix(self.where, names) for role, names in matrices.items()}
         for wanted in passes:
             row = 0
             for batch in self.source.batches(wanted):
                 count = len(next(iter(batch.values())))
                 if not count:
                     continue
-                for name in parts.keys() & wanted.keys():
-                    if wanted[name] != "numbers":
-                        parts[name].append(_decoded(batch[name]))
-                for role, names in matrices.items():
-                    if wanted.get(names[0]) == "numbers":
-                        columns = [_stored(batch[name]) for name in names]
+                for name in parts.keys() & wanted.keys() if wanted is not dense else ():
+                    parts[name].append(_decoded(batch[name]))
+                for role, names in matrices.items() if wanted is not single else ():
+                    columns = [_stored(batch[name]) for name in names]
+                    if faults is None:
                         blocks[role].append(matrix_block(self.where, names, columns, row))
+                    else:
+                        loose[role].add(columns, row)
                 row += count
             if not row:
                 raise SubmissionError(f"{self.where} has no rows; give at least one")
-        return (
-            {name: self._column(name, single[name], arrays) for name, arrays in parts.items()},
-            {role: stacked(self.where, matrices[role], some) for role, some in blocks.items()},
-        )
+        found = {name: self._column(name, single[name], arrays) for name, arrays in parts.items()}
+        if faults is not None:
+            return found, {role: some.whole(faults) for role, some in loose.items()}
+        return found, {role: stacked(self.where, matrices[role], some) for role, some in blocks.items()}
 
     def _column(self, name: str, kind: Kind, arrays: list[Any]) -> Column:
         try:

@@ -207,7 +207,10 @@ class JsonLines:
         for row, value in cells:
             if isinstance(value, list | dict):
                 raise self._bad(name, row, value, "give text")
-        written = [(row, v if v is None or isinstance(v, str) else str(v)) for row, v in cells]
+        written = [
+            (row, v if v is None or isinstance(v, str) else str(v) if v == v else None)  # NaN is nothing
+            for row, v in cells
+        ]
         return self._array(name, written, pa.string())
 
     def _numbers(self, name: str, cells: Cells) -> Any:

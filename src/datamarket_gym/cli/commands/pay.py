@@ -96,6 +96,14 @@ def command(
             help="Stop, instead of warning, where times are missing, equal, too early or in the future.",
         ),
     ] = None,
+    quarantine: Annotated[
+        bool | None,
+        typer.Option(
+            "--quarantine/--no-quarantine",
+            help="Set bad rows of the submissions aside, list them in quarantine.csv and go on, instead of stopping. "
+            "Validation rows are never set aside.",
+        ),
+    ] = None,
     trusted_source: Annotated[
         _Text,
         typer.Option(
@@ -175,7 +183,8 @@ def command(
     flags = {
         "amount": amount, "currency": currency, "period": period, "learner": learner, "checks": checks, "power": power,
         "negative": negative, "theta": theta, "audit": audit, "leak_check": leak_check, "opens": opens,
-        "closes": closes, "strict": strict, "beacon": beacon, "columns.trusted_source": trusted_source,
+        "closes": closes, "strict": strict, "quarantine": quarantine, "beacon": beacon,
+        "columns.trusted_source": trusted_source,
         "linkage.keys": link, "linkage.fuzzy": link_fuzzy, "linkage.confirm": confirm, "linkage.edges": edges,
         "linkage.between": edges_between,
     }  # fmt: skip

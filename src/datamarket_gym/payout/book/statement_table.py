@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 
 from datamarket_gym.payout.book.statement import AccountStatement, CurrencyAccount, Owed
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import csv_safe
+from datamarket_gym.payout.names import csv_text
 
 COLUMNS = (
     "row", "payee", "currency", "entry", "time", "kind", "run", "period", "what", "amount", "owed_change",
@@ -16,18 +14,13 @@ COLUMNS = (
 )  # fmt: skip
 """``row`` is what a row is: opening, line, closing, run, draft, event or head. Changes of lines sum up to closing less
 opening; amounts of runs and drafts are what was earned, and stand in no sum."""
-_TEXTS = ("payee", "time", "kind", "run", "period", "what")
+_AMOUNTS = COLUMNS[COLUMNS.index("amount") :]
 
 
 def statement_csv(statement: AccountStatement) -> str:
     """The statement as CSV; what each row is stands in its first column."""
-    out = io.StringIO()
-    table = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
-    table.writeheader()
-    for row in _rows(statement):
-        row["payee"] = statement.payee
-        table.writerow({k: csv_safe(v) if k in _TEXTS else v for k, v in row.items()})
-    return out.getvalue()
+    rows = [{**row, "payee": statement.payee} for row in _rows(statement)]
+    return csv_text(COLUMNS, [[row.get(name, "") for name in COLUMNS] for row in rows], _AMOUNTS)
 
 
 def _rows(statement: AccountStatement) -> Iterator[dict[str, str]]:

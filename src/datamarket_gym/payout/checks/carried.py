@@ -7,13 +7,11 @@ their payee in the run that pays for them.
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.payout.manifest import read_manifest, settled_by
-from datamarket_gym.payout.names import csv_safe
+from datamarket_gym.payout.names import csv_text
 
 FILE = "carried.csv"
 
@@ -28,13 +26,12 @@ def carried_text(run: Path) -> str:
         return ""
     table = pq.read_table(run / "clusters.parquet", columns=["unit", "identity", "row", "amount"])
     rows = sorted(table.to_pylist(), key=lambda row: row["row"])
-    file = io.StringIO(newline="")
-    out = csv.writer(file, lineterminator="\n")
-    out.writerow(["unit", "identity"])
-    for row in rows:
-        if row["identity"] in waiting and row["amount"] > 0:
-            out.writerow([csv_safe(row["unit"]), csv_safe(row["identity"])])
-    return file.getvalue()
+    waits = [
+        (row["unit"], row["identity"])
+        for row in rows
+        if row["identity"] in waiting and row["amount"] > 0
+    ]
+    return csv_text(["unit", "identity"], waits)
 
 
 def write_carried(run: Path) -> None:

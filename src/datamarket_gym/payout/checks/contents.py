@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
+from datamarket_gym.payout.image_files import image_bytes
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.submitted import image_bytes
 from datamarket_gym.units.tables import Table
 from datamarket_gym.world.encoders import ContentError
 from datamarket_gym.world.encoders.pixels import open_image
@@ -141,6 +141,6 @@ def _image_names(results: Results, places: Places) -> dict[str, str]:
     image = table.require("image", str(columns.image))
     identifier = columns.id or ("id" if "id" in table.names else None)
     single, _ = table.read([image, *([identifier] if identifier else [])])
-    files = single[image].strings()
-    ids = single[identifier].strings() if identifier else [f"row {i}" for i in range(len(files))]
-    return dict(zip(ids, files, strict=True))
+    files = single[image].optional()
+    ids = single[identifier].optional() if identifier else [f"row {i}" for i in range(len(files))]
+    return {unit: file for unit, file in zip(ids, files, strict=True) if unit and file}

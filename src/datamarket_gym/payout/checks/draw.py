@@ -15,10 +15,8 @@ an earlier draft count, as many as there were.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import hmac
-import io
 import json
 import unicodedata
 from collections import Counter
@@ -40,7 +38,7 @@ from datamarket_gym.payout.checks.sealed import require_sealed, seal
 from datamarket_gym.payout.checks.standing import StandingChecks, read_standing
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by
-from datamarket_gym.payout.names import csv_safe
+from datamarket_gym.payout.names import csv_text
 from datamarket_gym.payout.stages import Places
 
 FILE = "checks.csv"
@@ -229,20 +227,16 @@ def _chance(key: bytes, payee: str, number: int, what: str) -> float:
 
 def checks_text(drawn: DrawnChecks) -> str:
     """checks.csv: what is to be looked at, and what is asked of the payee; planted fakes look like the rest."""
-    file = io.StringIO(newline="")
-    out = csv.writer(file, lineterminator="\n")
-    out.writerow(COLUMNS)
     looks = drawn.looks
-    for draw in drawn.draws:
-        mine = looks[draw.unit]
-        out.writerow(
-            [
-                draw.number, csv_safe(draw.payee), csv_safe(draw.identity), csv_safe(draw.unit),
-                f"{mine.index(draw.number) + 1} of {len(mine)}", f"{draw.amount:.6f}", f"{draw.share:.6f}",
-                "; ".join(ASKED),
-            ]
-        )  # fmt: skip
-    return file.getvalue()
+    rows = [
+        (
+            draw.number, draw.payee, draw.identity, draw.unit,
+            f"{looks[draw.unit].index(draw.number) + 1} of {len(looks[draw.unit])}", f"{draw.amount:.6f}",
+            f"{draw.share:.6f}", "; ".join(ASKED),
+        )
+        for draw in drawn.draws
+    ]  # fmt: skip
+    return csv_text(COLUMNS, rows, ("amount", "share"))
 
 
 def _require_beacon(run: Path, beacon: str) -> None:

@@ -21,7 +21,7 @@ from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
 from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.submitted import embed
+from datamarket_gym.payout.submitted import content_encoder, embed
 from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.world.attacks import augment, paraphrase
 
@@ -157,8 +157,12 @@ class _Workshop:
     ) -> Features:
         if self.embeds:
             kind = "text" if self.texts else "image"
-            ids = [f"planted {i}" for i in range(len(changed))]
-            return embed(list(changed), kind, self.results.spec.encoder, ids)
+            return embed(
+                list(changed),
+                content_encoder(self.results.spec, kind),
+                range(len(changed)),
+                "planted unit",
+            )
         return as_written(
             self._numbers(self.submission.features, how, first, second, noise), self.submission.features
         )

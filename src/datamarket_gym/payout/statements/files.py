@@ -6,10 +6,8 @@ look alike, differ in case, are longer than a file's may be or mean something to
 
 from __future__ import annotations
 
-import csv
 import glob
 import hashlib
-import io
 import os
 import re
 import secrets
@@ -22,7 +20,7 @@ from pathlib import Path
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import claimed, replacing
 from datamarket_gym.payout.explain import require_payee
-from datamarket_gym.payout.names import csv_safe
+from datamarket_gym.payout.names import csv_text
 from datamarket_gym.payout.statements.page import rendered, statement_page
 from datamarket_gym.payout.statements.record import EXAMPLES, explained
 from datamarket_gym.payout.statements.state import RunState, state_of
@@ -120,13 +118,12 @@ def _write(path: Path, text: str) -> None:
 
 def _index(tables: RunTables) -> str:
     """Which page is whose, in the order of the payments, and what it says."""
-    file = io.StringIO(newline="")
-    out = csv.writer(file, lineterminator="\n")
-    out.writerow(_COLUMNS)
-    for row in tables.payments:
-        name = row["identity"]
-        out.writerow([csv_safe(name), file_name(name), row["payment"], tables.manifest["currency"]])
-    return file.getvalue()
+    currency = tables.manifest["currency"]
+    rows = [
+        (row["identity"], file_name(row["identity"]), row["payment"], currency)
+        for row in tables.payments
+    ]
+    return csv_text(_COLUMNS, rows, ["amount"])
 
 
 def _require_ours(out: Path) -> None:

@@ -87,6 +87,7 @@ class Explanation:
     score_error: float
     units: int
     leaked: list[TableRow]
+    unusable: list[TableRow]  # rows that were set aside because they cannot be used
     counted: int  # units that it is paid for
     shared: int  # of these: whose pay it shares with others, who sent the same at the same time
     repeated: int  # that repeat own ones
@@ -147,6 +148,7 @@ def explained(tables: RunTables, name: str, most_ties: int = MOST_TIES) -> Expla
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
             for r in tables.leaks_of(name)
         ],
+        unusable=[{"row": r.row, "unit": r.unit, "wrong": r.wrong} for r in tables.bad_of(name)],
         counted=int(counts.sum()),
         shared=sum(len(tables.owners(i)) > 1 for i in mine[counts & (units.size[mine] > 1)].tolist()),
         repeated=int((~counts & ~elsewhere).sum()),

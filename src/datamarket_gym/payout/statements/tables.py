@@ -20,7 +20,9 @@ import pyarrow.parquet as pq
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import RunError
-from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.manifest import read_manifest, require_as_written
+from datamarket_gym.payout.quarantine import FILE as QUARANTINE
+from datamarket_gym.payout.quarantine import BadRow, read_quarantine
 
 TableRow = dict[str, Any]
 
@@ -89,6 +91,7 @@ class RunTables:
     ties: UnitTies
     leaks: list[TableRow]
     links: list[TableRow]  # between identities: ties, and claims that tie nobody
+    bad: list[BadRow]  # rows that could not be used
 
     @classmethod
     def read(cls, folder: Path) -> RunTables:
@@ -110,6 +113,7 @@ class RunTables:
             _from_both_ends(evidence.filter(of_units), units.unit),
             leaks.to_pylist(),
             evidence.filter(pc.invert(of_units)).to_pylist(),
+            read_quarantine(require_as_written(folder, manifest["outputs"], QUARANTINE)),
         )
 
     @cached_property
@@ -141,6 +145,17 @@ class RunTables:
     def leaks_of(self, name: str) -> list[TableRow]:
         """Units of the payee that were set aside as validation rows."""
         return self._leaks_by_name.get(name, [])
+
+    def bad_of(self, name: str) -> list[BadRow]:
+        """Rows of the payee that could not be used."""
+        return self._bad_by_name.get(name, [])
+
+    @cached_property
+    def _bad_by_name(self) -> dict[str, list[BadRow]]:
+        found: dict[str, list[BadRow]] = {}
+        for row in self.bad:
+            found.setdefault(row.identity, []).append(row)
+        return found
 
     def links_of(self, payee: str) -> list[TableRow]:
         """The ties that make several names the one payee whose first name this is."""

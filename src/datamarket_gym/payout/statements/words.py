@@ -83,6 +83,7 @@ def sent(found: Explanation) -> list[tuple[str, int]]:
         ("repeated: what you send twice counts once", found.repeated),
         ("sent earlier by others, and counted for them", found.for_others),
         ("set aside: the same, or nearly, as examples that work is measured with", len(found.leaked)),
+        ("set aside: could not be read, or something was missing", len(found.unusable)),
         ("taken out: not genuine, as a spot check found", len(found.checks.found)),
     ]
     occurred = [part for part in parts if part[1]]

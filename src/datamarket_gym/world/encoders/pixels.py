@@ -29,7 +29,10 @@ def open_image(item: Any, row: int = 0) -> Any:
             )
         return image.convert("RGB")
     except UnidentifiedImageError as error:
-        raise ContentError(row, f"{len(item)} bytes that are no image; remove the unit") from error
+        why = f"{len(item)} bytes that are no image; remove the unit"
+        if bytes(item[4:8]) == b"ftyp":  # the family of HEIC and AVIF, whatever the file is called
+            why = "a photograph in a format that is not read (HEIC or the like); save it as .jpg or .png"
+        raise ContentError(row, why) from error
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
         raise ContentError(row, f"the image is corrupt ({error}); remove the unit") from error
 

@@ -1,0 +1,142 @@
+"""Images in folders: which are read, and which files are not, each with what to do about it.
+
+Nobody who handed something in is passed over in silence: a photograph in a format that is not read, or one that lies in
+the wrong folder, is listed, and so is an image that no row of the table names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.units.loose import Faults
+from datamarket_gym.world.data.corpus import IMAGES
+from datamarket_gym.world.encoders import ContentError
+from datamarket_gym.world.encoders.base import Encoder
+
+UNREAD = (
+    ".heic", ".heif", ".hif", ".avif", ".jxl", ".jp2", ".j2k", ".jfif", ".jpe", ".svg", ".psd", ".pdf", ".raw", ".dng",
+    ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".sr2", ".orf", ".rw2", ".raf", ".pef", ".srw", ".x3f", ".tga",
+    ".ico", ".mov", ".mp4",
+)  # fmt: skip
+"""Endings of what may be a picture and is not read."""
+_FEW = 5
+Skipped = list[tuple[str, str]]
+"""Names of files that were not read, each with why, and what to do."""
+
+
+def image_bytes(folder: Path, names: Sequence[str], whose: str = "row") -> list[bytes]:
+    """The files of an image column; a name that leads out of the folder is refused."""
+    root = _root(folder)
+    found = []
+    for row, name in enumerate(names):
+        path, wrong = _place(root, name)
+        if wrong:
+            raise SubmissionError(
+                f"{whose} {row}: the image {name!r} {wrong} the folder {str(folder)!r}"
+            )
+        found.append(path.read_bytes())
+    return found
+
+
+def note_images(faults: Faults, folder: Path, names: Sequence[str | None], encoder: Encoder) -> None:
+    """Note the rows whose image is not there, or cannot be read."""
+    root = _root(folder)
+    for row, name in enumerate(names):
+        if name is None:
+            continue
+        path, wrong = _place(root, name)
+        if wrong:
+            faults.note([row], f"the image {name!r} {wrong} the folder")
+            continue
+        try:
+            encoder.prepare(path.read_bytes(), row)
+        except ContentError as error:
+            faults.note([row], f"the image {name!r}: {error.why}")
+
+
+def image_tree(folder: Path, levels: int) -> tuple[list[tuple[str, ...]], Skipped]:
+    """Images as (relative path, folder names): ``identity/label/file`` or ``label/file``; and what was skipped."""
+    shape = "identity/label/image" if levels == 2 else "label/image"
+    found, skipped = [], []
+    for path in sorted(_files(folder)):
+        parts = path.relative_to(folder).parts
+        why = _why_not(path, len(parts) - 1 - levels, shape)
+        if why:
+            skipped.append(("/".join(parts), why))
+        else:
+            found.append(("/".join(parts), *parts[:levels]))
+    if not found:
+        listed = "; ".join(f"{name} ({why})" for name, why in skipped[:_FEW])
+        more = f" and {len(skipped) - _FEW:,} more" if len(skipped) > _FEW else ""
+        raise DataMarketError(
+            f"{str(folder)!r} holds no images laid out as {shape}"
+            + (f"; not read: {listed}{more}" if listed else ", nor any other file; check the path")
+        )
+    return found, skipped
+
+
+def unnamed(folder: Path, named: Collection[str]) -> Skipped:
+    """The images of a folder that no row of a table names."""
+    root = _root(folder)
+    known = {(root / name).resolve() for name in named}
+    return [
+        (
+            "/".join(path.relative_to(root).parts),
+            "no row names it; name it in the table, or take it away",
+        )
+        for path in sorted(_files(root))
+        if path.suffix.lower() in (*IMAGES, *UNREAD) and path.resolve() not in known
+    ]
+
+
+def _why_not(path: Path, too_deep: int, shape: str) -> str:
+    """Why a file is not read, and what to do; empty where it is."""
+    ending = path.suffix.lower()
+    if path.is_symlink() and not path.is_file():
+        return (
+            "a link to a folder; put the folder itself there" if path.is_dir() else "a link to nothing"
+        )
+    if not path.is_file():
+        return "no plain file"
+    if path.name.startswith("."):
+        return "hidden: a program's own, or rename it"
+    place = "" if not too_deep else f"{'too deep' if too_deep > 0 else 'too high'}: move it to {shape}"
+    if ending in IMAGES:
+        return f"lies {place}" if place else ""
+    if ending in UNREAD:
+        return f"{ending} is not read: save it as .jpg or .png" + (
+            f", and it lies {place}" if place else ""
+        )
+    return "no image by its ending"
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All that is in a folder and below it but folders; links to folders are not followed."""
+
+    def fails(error: OSError) -> None:
+        raise SubmissionError(f"{error.filename!r} cannot be looked into: {error.strerror}") from error
+
+    for where, folders, files in os.walk(folder, onerror=fails):
+        for name in (*files, *(each for each in folders if (Path(where) / each).is_symlink())):
+            yield Path(where) / name
+
+
+def _root(folder: Path) -> Path:
+    root = folder.resolve()
+    if not root.is_dir():
+        raise SubmissionError(f"there is no folder {str(folder)!r}; check the path")
+    return root
+
+
+def _place(root: Path, name: str) -> tuple[Path, str]:
+    """Where the file of a name is, and what is wrong with it."""
+    try:
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            return path, "is outside"
+        return path, "" if path.is_file() else "is not in"
+    except (OSError, ValueError):  # a name that no file can have
+        return root, "is not in"
