@@ -15,7 +15,7 @@ from rich.text import Text
 from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_at_the_end
-from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.runs import approve, require_answers
 from datamarket_gym.payout.book.store import open_book
@@ -160,7 +160,9 @@ def approve_and_show(
 def show_ledger(run: Path) -> None:
     """Print a run's state and history."""
     book = book_of(run)
-    record = run_of(run, book.accounts())
+    accounts = book.accounts()
+    record = run_of(run, accounts)
+    write_receipt(run, book, accounts)
     money = Currency(record.currency)
     console = Console()
     console.print(

@@ -10,6 +10,7 @@ folder of its own, and compares every byte, the manifest's included.
 from __future__ import annotations
 
 import csv
+import hashlib
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ from datamarket_gym.payout.manifest import (
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.report.of_book import holds_state, stated
+from datamarket_gym.payout.report.state import NAME as REPORT
+from datamarket_gym.payout.report.state import drafted, read_report
 from datamarket_gym.payout.run import work_out
 from datamarket_gym.payout.stages import Payday, Places
 from datamarket_gym.payout.warnings import FILE as WARNINGS
@@ -95,7 +99,7 @@ def verify(
             checks.append(Check(*anchored(accounts.entries, anchor)))
     checks += _of_run(folder, accounts)
     if recompute and accounts is not None and manifest["run"] in accounts.runs:
-        record = run_of(folder, accounts)
+        record = accounts.runs[manifest["run"]]
         places = places_in(folder, record, submissions, validation, reference)
         checks += _recomputed(folder, manifest, places, progress or SILENT)
     return checks
@@ -122,6 +126,7 @@ def _of_run(folder: Path, accounts: Accounts | None) -> list[Check]:
     checks.append(Check("manifest and book", not wrong, wrong or f"state {record.state}"))
     if all(check.good for check in checks):
         checks += _sums(folder, manifest, record)
+        checks.append(Check(*stated(folder, record.history)))
         checks += [Check(*found) for found in agreements(folder)]
     return checks
 
@@ -133,8 +138,16 @@ def _output(folder: Path, name: str, said: dict[str, Any] | None) -> Check:
         return Check(
             name, False, "missing; an older version made this run: pay again" if older else "missing"
         )
-    good = path.stat().st_size == said["bytes"] and sha256(path) == said["sha256"]
+    content = _as_drafted(path)
+    good = len(content) == said["bytes"] and hashlib.sha256(content).hexdigest() == said["sha256"]
     return Check(name, good, "as written" if good else "changed since it was written")
+
+
+def _as_drafted(path: Path) -> bytes:
+    """The bytes of an output; of a report without the state that was put on it later."""
+    if path.name == REPORT and holds_state(path.parent):
+        return drafted(read_report(path.parent)).encode()
+    return path.read_bytes()
 
 
 def _itself(manifest: dict[str, Any]) -> Check:
@@ -231,7 +244,7 @@ def _recomputed(
         work_out(payday, again, progress)
         checks = []
         for name in (*OUTPUTS, MANIFEST):
-            good = (folder / name).is_file() and (folder / name).read_bytes() == (
+            good = (folder / name).is_file() and _as_drafted(folder / name) == (
                 again / name
             ).read_bytes()
             checks.append(Check(f"{name}, recomputed", good, "equal to the byte" if good else "differs"))

@@ -18,6 +18,7 @@ from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.seal import Head
 from datamarket_gym.payout.book.store import NAME, Book, open_book
 from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.report.of_book import bring_up_to_date
 
 FILE = "book.json"
 _OLD = "ledger.sqlite"  # of version 0.1
@@ -55,7 +56,7 @@ def read_receipt(folder: Path) -> Receipt | None:
 
 
 def write_receipt(folder: Path, book: Book, accounts: Accounts) -> None:
-    """Note in a folder where its book is, and the head of the chain now."""
+    """Note in a folder where its book is and the head of the chain now, and on its report the state of the run."""
     here = book.where
     if book.path is not None:
         try:
@@ -65,6 +66,9 @@ def write_receipt(folder: Path, book: Book, accounts: Accounts) -> None:
     data = {"book": here, "number": accounts.number, "head": accounts.head}
     if not (folder / FILE).is_file() or read_json(folder / FILE) != data:
         write_json(folder / FILE, data)
+    record = accounts.runs.get(read_manifest(folder)["run"])
+    if record is not None:
+        bring_up_to_date(folder, record.history)
 
 
 def same_book(one: str, other: str) -> bool:
@@ -96,21 +100,21 @@ def book_of(folder: Path, book: str | None = None) -> Book:
 
 
 def run_of(folder: Path, accounts: Accounts | None = None) -> RunRecord:
-    """The run of a folder as its book has it."""
-    accounts = accounts or book_of(folder).accounts()
+    """The run of a folder as its book has it; refused where the book no longer holds what the folder has of it."""
+    accounts, receipt = accounts or book_of(folder).accounts(), read_receipt(folder)
+    if receipt is not None and not holds(accounts.entries, receipt.head):
+        raise BookError(
+            f"the book does not hold entry {receipt.head.number} as it was when the run in {str(folder)!r} was last "
+            f"entered: it is another book, was written anew, or cut short; run: datamarket verify {folder}"
+        )
     return accounts.required(read_manifest(folder)["run"])
 
 
 def attach(folder: Path, where: str) -> None:
     """Say in a folder that its book is elsewhere now; refused unless the run is in that book, as this folder has it."""
     book = open_book(where)
-    accounts, receipt = book.accounts(), read_receipt(folder)
+    accounts = book.accounts()
     run_of(folder, accounts)
-    if receipt is not None and not holds(accounts.entries, receipt.head):
-        raise BookError(
-            f"{book.where!r} is not the book that the run in {str(folder)!r} was entered in, or was cut short: it does "
-            f"not hold entry {receipt.head.number} as that was"
-        )
     write_receipt(folder, book, accounts)
 
 

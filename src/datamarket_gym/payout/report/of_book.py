@@ -1,0 +1,62 @@
+"""The state on a report, from the book: what a run's entries come to, and whether a page says what they came to.
+
+A page may be behind (its folder is a copy, or the process was killed after the book was written): what it says must
+have been so once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.payout.book.entry import BookEntry
+from datamarket_gym.payout.book.run_record import STATES
+from datamarket_gym.payout.report.state import NAME, ReportState, read_report, restate, restated
+
+_SHOWN = (*STATES, "approval")
+
+
+def report_state(history: Sequence[BookEntry]) -> ReportState | None:
+    """What the entries of a run come to; None for a draft that nobody has approved, as the page is written with."""
+    last = [entry for entry in history if entry.kind in _SHOWN]
+    if [entry.kind for entry in last] == ["draft"]:
+        return None
+    found = {entry.kind: entry for entry in last if entry.kind in STATES}
+    paid, checked, gone = found.get("paid"), found.get("checked"), found.get("superseded")
+    return ReportState(
+        state=[entry.kind for entry in last if entry.kind in STATES][-1],
+        entered=found["draft"].at,
+        approved=[(entry.by, entry.at) for entry in last if entry.kind == "approval"],
+        paid=None if paid is None else (paid.by, paid.at, str(paid.content["reference"])),
+        superseded=None if gone is None else str(gone.content["by_run"]),
+        checks="" if checked is None else str(checked.content["detail"]),
+    )
+
+
+def bring_up_to_date(folder: Path, history: Sequence[BookEntry]) -> None:
+    """Put the state of a run on its report, where there is one that can hold it."""
+    if (folder / NAME).is_file() and holds_state(folder):
+        restate(folder, report_state(history))
+
+
+def holds_state(folder: Path) -> bool:
+    """Whether a report has its section on the state; `verify` says what is wrong with one that has not."""
+    try:
+        restated(read_report(folder), None)
+    except (DataMarketError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def stated(folder: Path, history: Sequence[BookEntry]) -> tuple[str, bool, str]:
+    """Whether the state on a report is the run's, or was so once; and a word on it."""
+    page, what = read_report(folder), f"{NAME}, state"
+    ends = [n for n, entry in enumerate(history, 1) if entry.kind in _SHOWN]
+    said = [n for n in ends if restated(page, report_state(history[:n])) == page]
+    if not said:
+        return what, False, "the page says otherwise than the book"
+    if said[-1] != ends[-1]:
+        now = [entry.kind for entry in history if entry.kind in STATES][-1]
+        return what, True, f"behind: the run is {now}; datamarket ledger show brings it up to date"
+    return what, True, "as the book has it"
