@@ -99,7 +99,7 @@ def require_draft(record: RunRecord, what: str) -> None:
 
 def person(by: str) -> str:
     """Who somebody is, however the name is typed."""
-    return unicodedata.normalize("NFKC", by).casefold().strip()
+    return " ".join(unicodedata.normalize("NFKC", by).casefold().split())
 
 
 def named(state: str) -> str:
