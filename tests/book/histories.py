@@ -193,7 +193,9 @@ class History:
         return self.random.choice([1, of, of // 2, of + 1, 0, -1, -of])
 
     def fee(self):
-        who, currency = self.payee(), self.random.choice(CURRENCIES)
+        owed = [key for key, amount in self.market.payable.items() if amount > 0]
+        some = self.payee(), self.random.choice(CURRENCIES)
+        who, currency = self.random.choice(owed) if owed and self.chance(0.6) else some
         amount = self.amount(self.market.payable[who, currency])
         self.do("fee", lambda m: m.fee(who, currency, amount), lambda c: c.fee(who, currency, amount))
 
