@@ -407,3 +407,13 @@ def test_the_same_on_postgresql(tmp_path, postgres_book, postgres):
     assert "was changed" in refused("verify", june)
     assert "was changed" in refused("verify", postgres_book)
     assert not (tmp_path / "book.sqlite").exists()
+
+
+def test_a_book_that_cannot_be_read_is_told_and_the_files_of_the_run_are_looked_at(operator):
+    june = operator.place / "june"
+    operator.book.write_bytes(b"no book at all\n" * 1000)
+    (june / "payments.csv").write_text("nothing\n")
+    told = refused("verify", june)
+    assert "not a database" in told
+    assert "payments.csv changed since it was written" in told
+    assert "not a database" in refused("verify", operator.book)
