@@ -75,9 +75,9 @@ def test_changed_bytes_at_random_places_are_found(whole, place):
 
 
 @pytest.mark.slow
-def test_every_byte_there_is(whole, place):
+def test_one_byte_in_seven_all_over_the_file(whole, place):
     content, seal = whole
-    for offset, changed in changes(content, range(0, len(content)), random.Random(3)):
+    for offset, changed in changes(content, range(0, len(content), 7), random.Random(3)):
         put(place, changed, seal)
         assert found(place), offset
 
