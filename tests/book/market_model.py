@@ -64,7 +64,7 @@ class Market:
         known["people"] = people
 
     def supersede(self, run):
-        must(self.runs[run]["state"] == "draft", "no draft")
+        must(self.runs[run]["state"] in ("draft", "superseded"), "no draft")
         self.runs[run]["state"] = "superseded"
 
     def paid(self, run, reference):

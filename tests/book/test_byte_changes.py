@@ -74,10 +74,20 @@ def test_changed_bytes_at_random_places_are_found(whole, place):
         assert found(place), offset
 
 
-@pytest.mark.slow
-def test_one_byte_in_seven_all_over_the_file(whole, place):
+def test_bytes_of_the_tables_own_text_that_are_no_text_are_found(whole, place):
+    """SQLite quotes them in its errors, which can then not be read either."""
     content, seal = whole
-    for offset, changed in changes(content, range(0, len(content), 7), random.Random(3)):
+    start = content.index(b"CREATE TABLE")
+    assert start < PAGE
+    for offset in range(start - 40, PAGE, 6):
+        put(place, content[:offset] + bytes([content[offset] ^ 128]) + content[offset + 1 :], seal)
+        assert found(place), offset
+
+
+@pytest.mark.slow
+def test_every_byte_there_is(whole, place):
+    content, seal = whole
+    for offset, changed in changes(content, range(len(content)), random.Random(3)):
         put(place, changed, seal)
         assert found(place), offset
 

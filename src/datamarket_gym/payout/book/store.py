@@ -158,7 +158,11 @@ class Book:
         """What the database refuses is an error of ours, without the password."""
         try:
             yield
-        except (SQLAlchemyError, sqlite3.Error) as error:
+        except (
+            SQLAlchemyError,
+            sqlite3.Error,
+            UnicodeError,
+        ) as error:  # SQLite quotes damaged bytes in its errors
             said = str(getattr(error, "orig", None) or error).strip().splitlines()
             first = said[0] if said else type(error).__name__
             hint = "; set PGPASSWORD, or keep it in a .pgpass file" if "password" in first else ""
