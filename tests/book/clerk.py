@@ -15,6 +15,13 @@ from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.checks import entries as checks
 
 
+MANIFEST = {
+    "format": 1, "spec": {}, "inputs": {}, "mechanism": {}, "evidence": {}, "overrides": [], "opening_balances": {},
+    "standing_overrides": [], "settles": None, "versions": {}, "seed": 0, "amount": 0, "currency": "EUR",
+    "identities": 0, "units": 0, "leaked": 0, "clusters": 0, "outputs": {},
+}  # fmt: skip
+
+
 class Clerk:
     """Works on one book; `folder` holds the folders of its runs."""
 
@@ -36,7 +43,7 @@ class Clerk:
         """Enter a run; lines: payee -> (paid, balance after)."""
         folder = self.run_folder(run)
         folder.mkdir(exist_ok=True)
-        said = {"format": 1, "run": self.run_id(run), "edition": edition}
+        said = MANIFEST | {"run": self.run_id(run), "edition": edition}
         (folder / "manifest.json").write_text(json.dumps(said))
         entered = [Line(who, paid, paid + left, left) for who, (paid, left) in lines.items()]
         return runs.enter(

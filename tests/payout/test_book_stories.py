@@ -308,7 +308,8 @@ def test_a_book_that_was_written_anew_is_found_by_the_runs_in_it_and_by_an_ancho
         return entry | {"by": "S. Lund"} if entry["kind"] == "approval" else entry
 
     operator.rewrite(change)
-    assert "S. Lund" in did("ledger", "show", june)
+    assert "S. Lund" in did("book", "show", operator.book, "--entries", "20")
+    assert "written anew" in refused("ledger", "show", june)
     assert "written anew" in refused("verify", june)
     assert "written anew" in refused("verify", operator.book)
     assert "as it was anchored" in refused(
