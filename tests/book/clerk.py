@@ -14,7 +14,6 @@ from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.checks import entries as checks
 
-
 MANIFEST = {
     "format": 1, "spec": {}, "inputs": {}, "mechanism": {}, "evidence": {}, "overrides": [], "opening_balances": {},
     "standing_overrides": [], "settles": None, "versions": {}, "seed": 0, "amount": 0, "currency": "EUR",

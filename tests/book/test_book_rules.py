@@ -4,9 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from clerk import Clerk
+from raw_rows import picture
 
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book import store
 from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.disputing import open_dispute, resolve_dispute
 from datamarket_gym.payout.book.entry import BookError, chained
 from datamarket_gym.payout.book.store import open_book
 
@@ -79,6 +82,23 @@ def test_a_run_in_one_currency_is_not_ordered_in_another(clerk):
     clerk.approve("tokyo", "R. Okafor")
     with pytest.raises(BookError, match="in EUR, not in JPY"):
         clerk.order("JPY", "june")
+
+
+def test_a_dispute_is_resolved_once_and_its_hold_loses_nothing(clerk):
+    dispute = open_dispute(clerk.book, clerk.run_id("june"), "ann", "two units are missing", hold=True)
+    batch = clerk.order("EUR")
+    assert batch.lines == {"ed": 400}
+    assert owed(clerk) == {"ann": 600}
+    resolve_dispute(clerk.book, dispute.number, "rejected", "they are not", by="M. Ito")
+    before = picture(clerk.where)
+    for outcome in ("rejected", "upheld"):
+        with pytest.raises(DataMarketError):
+            resolve_dispute(clerk.book, dispute.number, outcome, "once more", by="M. Ito")
+    with pytest.raises(DataMarketError):
+        resolve_dispute(clerk.book, 99, "rejected", "there is none", by="M. Ito")
+    assert picture(clerk.where) == before
+    clerk.cancel(batch.id)
+    assert clerk.order("EUR").lines == {"ann": 600, "ed": 400}
 
 
 def test_one_person_under_two_spellings_is_one_person(clerk):
