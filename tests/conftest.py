@@ -51,6 +51,18 @@ def postgres():
 
 
 @pytest.fixture
-def postgres_book(postgres):
-    """The URL of a database on a real PostgreSQL server that nobody has used."""
+def postgres_book(postgres, monkeypatch):
+    """The URL of a database on a real PostgreSQL server that nobody has used.
+
+    The password is in the environment, too, as for an operator: files of a run name their book without it.
+    """
+    monkeypatch.setenv("PGPASSWORD", postgres.password)
     return postgres.database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request, tmp_path):
+    """Where a new book may lie: a file, and a database of a real server."""
+    if request.param == "sqlite":
+        return str(tmp_path / "book.sqlite")
+    return request.getfixturevalue("postgres_book")

@@ -102,7 +102,7 @@ class PostgresServer:
         account = (
             [f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups"] if os.geteuid() == 0 else []
         )
-        return ["setpriv", "--pdeathsig=INT", *account, binaries() / program, *map(str, arguments)]
+        return ["setpriv", "--pdeathsig=QUIT", *account, binaries() / program, *map(str, arguments)]
 
     def start(self):
         """Start it, on a port that is free, or on the one it had; wait until it answers."""
@@ -156,7 +156,9 @@ class PostgresServer:
 
     def stop(self):
         if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)  # "fast": clients are cut off
+            self.process.send_signal(
+                signal.SIGQUIT
+            )  # "immediate": nothing is written that is thrown away next
             try:
                 self.process.wait(timeout=30)
             except subprocess.TimeoutExpired:

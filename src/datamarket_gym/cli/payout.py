@@ -15,6 +15,7 @@ from rich.text import Text
 from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_at_the_end
+from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.runs import approve, require_answers
@@ -118,7 +119,12 @@ def show_checks(
 ) -> bool:
     """Verify a run, or a book, and print what was found; whether all of it is good."""
     if "://" in str(run) or not Path(run).is_dir():
-        return _print_checks(verify_book(open_book(run), anchor))
+        try:
+            return _print_checks(verify_book(open_book(run), anchor))
+        except BookError as error:
+            if "://" in str(run) or not Path(run).is_file():
+                raise  # there is nothing that could be verified
+            return _print_checks([Check("book", False, str(error))])
     with shown_on_stderr(in_logs=False) as progress:
         checks = verify(Path(run), recompute, submissions, validation, progress, reference, anchor)
     return _print_checks(checks)

@@ -22,6 +22,7 @@ from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.anchor import anchored
+from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import FILE as RECEIPT
 from datamarket_gym.payout.book.place import book_of, holds, read_receipt, run_of
 from datamarket_gym.payout.book.run_record import RunRecord
@@ -91,10 +92,14 @@ def verify(
 ) -> list[Check]:
     """All checks of a run and of its book; the inputs are looked for where they were, unless named."""
     manifest = read_manifest(folder)
-    checks = [Check(*found) for found in book_of(folder).examined()]
     accounts = None
+    try:
+        book = book_of(folder)
+        checks = [Check(*found) for found in book.examined()]
+    except BookError as error:  # its files are looked at all the same
+        checks = [Check("book", False, str(error))]
     if all(check.good for check in checks):
-        accounts = book_of(folder).accounts()
+        accounts = book.accounts()
         if anchor is not None:
             checks.append(Check(*anchored(accounts.entries, anchor)))
     checks += _of_run(folder, accounts)

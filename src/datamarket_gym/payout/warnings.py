@@ -42,6 +42,7 @@ NAMES = (
 MOST_ITEMS = 20
 """Of a longer list this many items are shown; the count is of all."""
 _LONGEST_ITEM, _LONGEST_WORDS = 400, 2000
+_FEW = 5  # items of a warning that is not answered
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,14 @@ def require_answered(found: Sequence[StandingWarning], despite: Sequence[str]) -
         )
     missing = [warning for warning in found if warning.name not in despite]
     if missing:
-        lines = [f"  --despite {w.name}\n    {w.title}. {w.words}" for w in missing]
+        lines = [_at_length(warning) for warning in missing]
         raise DespiteError(
             "not approved: look at each of these first, then approve with its name\n" + "\n".join(lines)
         )
+
+
+def _at_length(warning: StandingWarning) -> str:
+    """A warning as whoever approves reads it, with the first of what it is about."""
+    items = [f"\n    - {item}" for item in warning.items[:_FEW]]
+    more = f"\n    and {warning.count - _FEW:,} more" if items and warning.count > _FEW else ""
+    return f"  --despite {warning.name}\n    {warning.title}. {warning.words}{''.join(items)}{more}"

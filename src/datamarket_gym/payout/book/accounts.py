@@ -56,7 +56,7 @@ class Batch:
     lines: dict[str, int] = field(default_factory=dict)
     state: str = "ordered"  # then sent, or cancelled
     reference: str = ""
-    left: int = 0  # lines that are neither sent nor cancelled
+    ended: set[str] = field(default_factory=set)  # whose lines are sent, or cancelled
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Accounts:
         """Take up the next entry."""
         try:
             self._take(entry)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BookError(
                 f"entry {entry.number} ({entry.kind}) is none that this version has written: {error!r}"
             ) from error
@@ -106,10 +106,14 @@ class Accounts:
         self.entries.append(entry)
 
     def require_whole(self) -> None:
-        """Refuse an approval without all of its payments."""
+        """Refuse an approval without all of its payments, and a batch of which only a part was sent or cancelled."""
         for run, due in self._due.items():
             if due:
                 raise BookError(f"run {run[:16]} was approved, and not all of its payments were entered")
+        for batch in self.batches.values():
+            unpaid = batch.state == "sent" and any(self.runs[r].state == "approved" for r in batch.runs)
+            if not batch.lines or batch.ended not in (set(), set(batch.lines)) or unpaid:
+                raise BookError(f"of the batch {batch.id} only a part was entered")
 
     def balances(self, currency: str) -> dict[str, int]:
         """The balances of a currency that are not zero, by payee."""
@@ -198,7 +202,7 @@ class Accounts:
                 )
         if entry.kind == "paid":
             batch = self.batches[entry.content["batch"]]
-            if batch.state != "sent" or batch.left or entry.run not in batch.runs:
+            if batch.state != "sent" or batch.ended != set(batch.lines) or entry.run not in batch.runs:
                 raise BookError("no batch that was sent holds the payments of the run")
         self.runs[entry.run] = after = before.after(entry)
         if entry.kind == "approved":
@@ -265,7 +269,6 @@ class Accounts:
         if not 0 < entry.amount <= owed or batch.currency != entry.currency or batch.state != "ordered":
             raise BookError(f"{entry.payee!r} is owed {owed}, and {entry.amount} were ordered")
         batch.lines[entry.payee] = entry.amount
-        batch.left += 1
 
     def _ends(self, entry: BookEntry) -> None:
         """A line of a batch is sent, or cancelled."""
@@ -273,12 +276,12 @@ class Accounts:
         if (
             batch.lines.get(entry.payee) != entry.amount
             or batch.currency != entry.currency
-            or batch.left < 1
+            or entry.payee in batch.ended
             or self.outgoing[entry.payee, entry.currency] < entry.amount
             or batch.state not in ("ordered", entry.kind)
         ):
             raise BookError(f"no open batch {batch.id} holds {entry.amount} for {entry.payee!r}")
-        batch.left -= 1
+        batch.ended.add(entry.payee)
         batch.state = entry.kind
         if entry.kind == "sent":
             batch.reference = str(entry.content["reference"])

@@ -10,6 +10,7 @@ import hashlib
 
 from datamarket_gym.payout.book.accounts import Accounts, Batch
 from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.run_record import APPROVED, RunRecord, named
 from datamarket_gym.payout.book.store import Book, Page
 
 
@@ -18,7 +19,10 @@ def order(
 ) -> Batch:
     """Order what is payable now, to a run's payees or to all; the open batch, where there is one."""
     with book.page() as page:
-        batch = order_on(page, run=run, currency=currency or only_currency(page.accounts, run), by=by)
+        code = currency or only_currency(page.accounts, run)
+        if run is not None:
+            _require_of(page.accounts.required(run), code)
+        batch = order_on(page, run=run, currency=code, by=by)
         if batch is None:
             raise BookError(
                 "nobody is owed anything that can be sent now: runs are not approved, were paid, or payees are held or "
@@ -67,6 +71,14 @@ def batch_of(accounts: Accounts, run: str) -> Batch | None:
     """The open batch that holds a run's payments."""
     found = [b for b in accounts.batches.values() if b.state == "ordered" and run in b.runs]
     return found[0] if found else None
+
+
+def _require_of(record: RunRecord, currency: str) -> None:
+    """Refuse to order for a run that is not approved, or in another currency than its own."""
+    if record.state not in APPROVED:
+        raise BookError(f"the run is {named(record.state)}; approve it before its payments are ordered")
+    if record.currency != currency:
+        raise BookError(f"the run is in {record.currency}, not in {currency}")
 
 
 def _open(accounts: Accounts, currency: str) -> Batch | None:

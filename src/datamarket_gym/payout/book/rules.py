@@ -25,7 +25,7 @@ class Rules:
     def after(self, entry: BookEntry) -> Rules:
         """The rules after an entry of the kind ``rule``."""
         said: dict[str, Any] = entry.content
-        if said.keys() == {"least"}:
+        if "least" in said:
             if entry.amount < 0:
                 raise BookError("the least amount to be sent cannot be below zero")
             return replace(self, least={**self.least, entry.currency: entry.amount})

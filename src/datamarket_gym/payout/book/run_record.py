@@ -13,6 +13,12 @@ APPROVED = ("approved", "paid")
 STATES = ("draft", "checked", "superseded", *APPROVED)
 
 
+_DRAFT = {
+    "manifest": str, "places": dict, "checks": int, "lines": list, "opening": dict, "overrides": list,
+    "standing": list, "warnings": list, "period": str, "submissions": str, "kept": int,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Line:
     """One identity's line in a run: paid now, entitled to, and the balance carried; minor units."""
@@ -77,6 +83,8 @@ def entered(entry: BookEntry) -> RunRecord:
     """A run as its draft was entered."""
     said = entry.content
     try:
+        if wrong := [name for name, kind in _DRAFT.items() if type(said[name]) is not kind]:
+            raise TypeError(wrong[0])
         lines = [Line(str(who), int(p), int(e), int(b)) for who, p, e, b in said["lines"]]
         record = RunRecord(
             entry.run, entry.amount, entry.currency, said["manifest"], said["places"], said["checks"], lines,
@@ -99,7 +107,7 @@ def require_draft(record: RunRecord, what: str) -> None:
 
 def person(by: str) -> str:
     """Who somebody is, however the name is typed."""
-    return unicodedata.normalize("NFKC", by).casefold().strip()
+    return " ".join(unicodedata.normalize("NFKC", by).casefold().split())
 
 
 def named(state: str) -> str:

@@ -25,6 +25,7 @@ from datamarket_gym.core.files import waiting_for
 from datamarket_gym.payout.book import tables
 from datamarket_gym.payout.book.accounts import FORMAT, Accounts
 from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
+from datamarket_gym.payout.book.run_record import person
 from datamarket_gym.payout.book.seal import Head, Seal
 
 NAME = "book.sqlite"
@@ -52,12 +53,14 @@ class Page:
         by: str | None = None,
     ) -> BookEntry:
         """Add an entry; refused where it cannot follow those that are there."""
-        last, said = self.accounts, dict(content or {})
+        last, said, who = self.accounts, dict(content or {}), by or self._user
+        if not person(who):
+            raise BookError("nobody is named; say who does it with --by")
         if self._at < last.at:
             said["clock"] = f"the clock ran backwards: the entry before is of {last.at}"
         entry = chained(
-            last.head or START, number=last.number + 1, at=self._at, by=by or self._user, kind=kind, run=run,
-            payee=payee, currency=currency, amount=amount, content=said,
+            last.head or START, number=last.number + 1, at=self._at, by=who, kind=kind, run=run, payee=payee,
+            currency=currency, amount=amount, content=said,
         )  # fmt: skip
         last.after(entry)
         self.new.append(entry)
@@ -155,7 +158,11 @@ class Book:
         """What the database refuses is an error of ours, without the password."""
         try:
             yield
-        except (SQLAlchemyError, sqlite3.Error) as error:
+        except (
+            SQLAlchemyError,
+            sqlite3.Error,
+            UnicodeError,
+        ) as error:  # SQLite quotes damaged bytes in its errors
             said = str(getattr(error, "orig", None) or error).strip().splitlines()
             first = said[0] if said else type(error).__name__
             hint = "; set PGPASSWORD, or keep it in a .pgpass file" if "password" in first else ""
@@ -172,7 +179,7 @@ def open_book(where: str | Path, *, new: bool = False) -> Book:
         book = _of_server(text)
         there = _has_tables(book)
     else:
-        path = Path(text)
+        path = Path(text).resolve()  # a link to a book has its lock and its seal where the book is
         book = Book(text, _of_file(path), path)
         there = path.is_file() and path.stat().st_size > 0 and _has_tables(book)
         if path.exists() and not path.is_file():
@@ -268,6 +275,8 @@ def _entries(connection: Connection) -> list[BookEntry]:
         sa.select(columns.number, columns.body, columns.hash).order_by(columns.number)
     )
     entries = list(entries_of((int(n), str(body), str(said)) for n, body, said in rows))
+    if not entries:
+        raise BookError("the book is empty: all of its entries were taken out")
     heads = [tuple(row) for row in connection.execute(sa.select(tables.HEAD))]
     head = _head(entries)
     if heads != [(1, head.number, head.hash)]:

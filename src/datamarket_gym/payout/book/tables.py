@@ -48,18 +48,26 @@ _POSTGRESQL = (
 )
 _LOCK = 0x626F6F6B  # "book": PostgreSQL's lock of whoever writes
 _POSTGRESQL_RULES = """
-SELECT 'column ' || c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || a.attnotnull
-  FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-  WHERE c.oid IN (to_regclass('book_entries'), to_regclass('book_head')) AND a.attnum > 0 AND NOT a.attisdropped
+WITH book AS (SELECT * FROM pg_class WHERE oid IN (to_regclass('book_entries'), to_regclass('book_head')))
+SELECT 'table ' || relname || ' ' || concat(relkind, relpersistence, relrowsecurity, relforcerowsecurity) FROM book
+UNION ALL SELECT 'column ' || c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+    || a.attnotnull || coalesce(' ' || pg_get_expr(d.adbin, d.adrelid), '')
+  FROM book c JOIN pg_attribute a ON a.attrelid = c.oid
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+  WHERE a.attnum > 0 AND NOT a.attisdropped
 UNION ALL SELECT 'trigger ' || tgname || ' ' || tgenabled::text || ' ' || pg_get_triggerdef(oid, true)
-  FROM pg_trigger
-  WHERE tgrelid IN (to_regclass('book_entries'), to_regclass('book_head')) AND NOT tgisinternal
+  FROM pg_trigger WHERE tgrelid IN (SELECT oid FROM book) AND NOT tgisinternal
 UNION ALL SELECT 'function ' || p.proname || ' ' || p.prosrc
   FROM pg_proc p WHERE p.proname IN ('book_entries_stay', 'book_head_moves')
-    AND p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('book_entries'))
+    AND p.pronamespace = (SELECT relnamespace FROM book WHERE relname = 'book_entries')
 UNION ALL SELECT 'constraint ' || conname || ' ' || pg_get_constraintdef(oid, true)
-  FROM pg_constraint WHERE conrelid IN (to_regclass('book_entries'), to_regclass('book_head'))
-UNION ALL SELECT 'rule ' || rulename FROM pg_rules WHERE tablename IN ('book_entries', 'book_head')
+  FROM pg_constraint WHERE conrelid IN (SELECT oid FROM book)
+UNION ALL SELECT 'index ' || pg_get_indexdef(indexrelid, 0, true)
+  FROM pg_index WHERE indrelid IN (SELECT oid FROM book)
+UNION ALL SELECT 'rule ' || rulename FROM pg_rewrite WHERE ev_class IN (SELECT oid FROM book)
+UNION ALL SELECT 'policy ' || polname FROM pg_policy WHERE polrelid IN (SELECT oid FROM book)
+UNION ALL SELECT 'heir ' || inhrelid::regclass || ' of ' || inhparent::regclass
+  FROM pg_inherits WHERE inhrelid IN (SELECT oid FROM book) OR inhparent IN (SELECT oid FROM book)
 """
 
 

@@ -1,0 +1,25 @@
+"""What `verify` says of a book that was tampered with."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.verify import verify_book
+
+
+def found(where):
+    """In words, what is wrong; empty where nothing is. Anything but an error of ours is a bug, and goes through."""
+    try:
+        return "; ".join(f"{c.what}: {c.detail}" for c in verify_book(open_book(where)) if not c.good)
+    except DataMarketError as error:
+        return str(error)
+
+
+def resealed(place):
+    """Seal a file as it is now, as a forger who knows of the seal does: what is found then is found by the chain."""
+    path = Path(f"{place}.seal")
+    seal = json.loads(path.read_text())
+    seal["sha256"] = hashlib.sha256(Path(place).read_bytes()).hexdigest()
+    path.write_text(json.dumps(seal, indent=1, sort_keys=True) + "\n")
