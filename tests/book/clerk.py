@@ -4,10 +4,9 @@ A run here is a folder with a manifest and nothing else: a book takes what is en
 """
 
 import hashlib
-import json
 from pathlib import Path
 
-from datamarket_gym.core.files import sha256
+from datamarket_gym.core.files import sha256, write_json
 from datamarket_gym.payout.book import batches, money, runs
 from datamarket_gym.payout.book.run_record import Line
 from datamarket_gym.payout.book.store import open_book
@@ -43,7 +42,7 @@ class Clerk:
         folder = self.run_folder(run)
         folder.mkdir(exist_ok=True)
         said = MANIFEST | {"run": self.run_id(run), "edition": edition}
-        (folder / "manifest.json").write_text(json.dumps(said))
+        write_json(folder / "manifest.json", said)
         entered = [Line(who, paid, paid + left, left) for who, (paid, left) in lines.items()]
         return runs.enter(
             self.book,

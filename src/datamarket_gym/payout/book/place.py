@@ -103,18 +103,27 @@ def run_of(folder: Path, accounts: Accounts | None = None) -> RunRecord:
     """The run of a folder as its book has it; refused where the book no longer holds what the folder has of it."""
     accounts, receipt = accounts or book_of(folder).accounts(), read_receipt(folder)
     if receipt is not None and not holds(accounts.entries, receipt.head):
+        # Another process may have entered something, and noted it here, after these accounts were read.
+        require_held(folder, book_of(folder).read(), receipt)
+    return accounts.required(read_manifest(folder)["run"])
+
+
+def require_held(folder: Path, entries: list[BookEntry], receipt: Receipt) -> None:
+    """Refuse a book that does not hold what a folder has of it."""
+    if not holds(entries, receipt.head):
         raise BookError(
             f"the book does not hold entry {receipt.head.number} as it was when the run in {str(folder)!r} was last "
             f"entered: it is another book, was written anew, or cut short; run: datamarket verify {folder}"
         )
-    return accounts.required(read_manifest(folder)["run"])
 
 
 def attach(folder: Path, where: str) -> None:
     """Say in a folder that its book is elsewhere now; refused unless the run is in that book, as this folder has it."""
     book = open_book(where)
-    accounts = book.accounts()
-    run_of(folder, accounts)
+    accounts, receipt = book.accounts(), read_receipt(folder)
+    if receipt is not None:
+        require_held(folder, accounts.entries, receipt)
+    accounts.required(read_manifest(folder)["run"])
     write_receipt(folder, book, accounts)
 
 
