@@ -28,7 +28,8 @@ from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
-from datamarket_gym.payout.verify import Check, verify, verify_book
+from datamarket_gym.payout.verdicts import Check
+from datamarket_gym.payout.verify import verify, verify_book
 from datamarket_gym.payout.warnings import StandingWarning, read_warnings
 
 _SHOWN = 20

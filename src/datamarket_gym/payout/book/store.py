@@ -27,6 +27,7 @@ from datamarket_gym.payout.book.accounts import FORMAT, Accounts
 from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
 from datamarket_gym.payout.book.run_record import person
 from datamarket_gym.payout.book.seal import Head, Seal
+from datamarket_gym.payout.verdicts import Check
 
 NAME = "book.sqlite"
 _WAIT = 30.0  # seconds another process may hold the book
@@ -101,8 +102,9 @@ class Book:
                 connection.execute(sa.update(tables.HEAD).values(number=after.number, hash=after.hash))
                 connection.commit()
 
-    def examined(self) -> list[tuple[str, bool, str]]:
-        """What was looked at (file, rules, chain, sums), whether it is good, and a word on it."""
+    def examined(self) -> list[Check]:
+        """Its file, rules, chain and sums, looked at."""
+        # Here, for it works on books: a cycle otherwise.
         from datamarket_gym.payout.book.examined import examined
 
         return examined(self)

@@ -32,12 +32,13 @@ from datamarket_gym.payout.checks.plan import CheckPlan, read_plan
 from datamarket_gym.payout.checks.record import FILE as OUTCOMES
 from datamarket_gym.payout.checks.record import FOLDER, CheckAnswer, answers_of, examined, outcome_of
 from datamarket_gym.payout.checks.standing import before_bytes, digest_of, write_before
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settles import FoundUnit, MadeLook, Settles, StandingDraw
-from datamarket_gym.payout.verify import places_of, verify
+from datamarket_gym.payout.verify import verify
 
 _NAMED = 5
 
