@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from datamarket_gym.cli.book import book_at
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.files import write_text
+from datamarket_gym.payout.book.place import book_at
 from datamarket_gym.payout.book.statement import (
     AccountStatement,
     CurrencyAccount,

@@ -177,7 +177,7 @@ class Book:
 def open_book(where: str | Path, *, new: bool = False) -> Book:
     """A book by its path or address (``postgresql://...``); made where it is not there yet and ``new`` says so."""
     text = str(where)
-    if "://" in text:
+    if is_address(text):
         book = _of_server(text)
         there = _has_tables(book)
     else:
@@ -193,9 +193,14 @@ def open_book(where: str | Path, *, new: bool = False) -> Book:
     return book
 
 
+def is_address(where: str) -> bool:
+    """Whether a book is named by an address, not by a path."""
+    return "://" in where
+
+
 def begun(where: str) -> bool:
     """Whether there is a book, or something that is left of one; whoever opens that finds out."""
-    return "://" in where or Path(where).exists() or Seal(Path(where)).path.exists()
+    return is_address(where) or Path(where).exists() or Seal(Path(where)).path.exists()
 
 
 def without_password(url: URL) -> str:
