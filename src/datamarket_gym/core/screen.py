@@ -98,6 +98,13 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number} {one if number == 1 else several or one + 's'}"
 
 
+def listed(items: Iterable[str], most: int, between: str = ", ") -> str:
+    """``a, b and 3 more``: the first items, and how many there are besides."""
+    items = list(items)
+    more = len(items) - most
+    return between.join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def _cell(value: object) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     text = text if text.isprintable() else repr(text)[1:-1]

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from datamarket_gym.core.screen import counted
+from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
 from datamarket_gym.payout.names import visible
@@ -265,11 +265,7 @@ def _unheeded(run: RunRecord, dispute: Dispute, *, concerned: bool) -> str:
 
 def _effect(dispute: Dispute) -> str:
     decided = dispute.resolution.overrides if dispute.resolution is not None else ()
-    told = [
-        f"{o.action} of {', '.join(visible(name) for name in (o.units or o.identities)[:_FEW])}"
-        + ("" if len(o.units or o.identities) <= _FEW else " and more")
-        for o in decided
-    ]
+    told = [f"{o.action} of {listed(map(visible, o.units or o.identities), _FEW)}" for o in decided]
     return f" ({'; '.join(told)})" if told else ""
 
 
@@ -315,11 +311,9 @@ def fitting(
         names: list[str] = getattr(each, kind)
         present = [name for name in names if name in there[kind]]
         if missing := [name for name in names if name not in there[kind]]:
-            few, more = ", ".join(visible(name) for name in missing[:_FEW]), len(missing) - _FEW
+            few = listed(map(visible, missing), _FEW)
             told.append(
-                f"dispute {each.dispute}: the {each.action} of {kind} leaves out {few}"
-                + (f" and {more:,} more" if more > 0 else "")
-                + ", not in this run"
+                f"dispute {each.dispute}: the {each.action} of {kind} leaves out {few}, not in this run"
             )
         if len(present) >= (2 if each.action == "join" else 1):
             kept.append(each.model_copy(update={kind: present}))

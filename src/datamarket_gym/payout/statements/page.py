@@ -7,6 +7,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements import words
@@ -57,9 +58,6 @@ def statement_page(
     def text(minor: int) -> str:
         return f"{money.code} {_thousands(money.text(minor))}"
 
-    names = [others.name(name) for name in found.together[:_NAMES]]
-    if (more := len(found.together) - _NAMES) > 0:
-        names.append(f"{more:,} more")
     matches = words.matches(found, others)
     return StatementPage(
         title=f"Statement for {visible(found.identity)}",
@@ -73,7 +71,7 @@ def statement_page(
         matches=matches,
         besides=words.merged_besides(found, others),
         repeated=found.repeated,
-        together=", ".join(names),
+        together=listed(map(others.name, found.together), _NAMES),
         money=[(what, text(minor)) for what, minor in _money(found, state.corrected(found.identity))],
         divided=f"{text(amount)} were divided among {words.many(payees, 'payee')} by {found.divided}.",
         interval=words.interval(found, text(found.low), text(found.high)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import string
 from dataclasses import dataclass, field
 
+from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements.record import Explanation, MatchedPayee, OwnTie
 
@@ -145,12 +146,12 @@ def merged_besides(found: Explanation, others: Others) -> list[str]:
     if (names := found.matched_in_all - len(shown)) > 0:
         told.append(f"Units of {many(names, 'further payee')} matched yours, too.")
     if rest := [each for each in found.counted_for if not shown.issuperset(each.names)]:
-        listed = [
+        for_them = [
             f"{' and '.join(others.name(name) for name in each.names[:3])} ({many(each.units, 'unit')})"
             for each in rest[:_NAMES]
         ]
         more = " and others" if len(rest) > _NAMES else ""
-        told.append(f"Further units of yours are counted for {', '.join(listed)}{more}.")
+        told.append(f"Further units of yours are counted for {', '.join(for_them)}{more}.")
     if found.indirect:
         told.append(
             f"{many(found.indirect, 'unit')} of these match no unit of another payee directly, but a unit that "
@@ -211,5 +212,4 @@ def checks(found: Explanation) -> str:
 
 
 def _units(names: list[str]) -> str:
-    shown = ", ".join(visible(name) for name in names[:_UNITS])
-    return shown + (f" and {len(names) - _UNITS:,} more" if len(names) > _UNITS else "")
+    return listed(map(visible, names), _UNITS)
