@@ -11,7 +11,8 @@ from rich.table import Table
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book import batches, money
 from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.anchor import add_anchor
+from datamarket_gym.payout.book.anchor import add_anchor, anchor_of
+from datamarket_gym.payout.book.batches import currency_of_runs
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_at
 from datamarket_gym.payout.book.words import detail_of
@@ -64,8 +65,8 @@ def set_rules(
         if approvals is not None:
             page.add("rule", content={"approvals": approvals}, by=by)
         if least is not None:
-            code = currency or _only_currency(page.accounts)
-            amount = 0 if least.strip() in ("0", "0.00") else Currency(code).minor(least)
+            code = currency or currency_of_runs(page.accounts)
+            amount = Currency(code).minor(least, at_least=0)
             page.add("rule", currency=code, amount=amount, content={"least": True}, by=by)
         accounts = page.accounts
     _print_rules(Console(), accounts)
@@ -82,13 +83,13 @@ def add_correction(where: str, payee: str, amount: str, of: int, why: str, by: s
         raise DataMarketError(
             f"entry {of} is about no money; name the payment (datamarket statement shows it)"
         )
-    _told(money.correct(book, payee, signed(code, amount), of, why, by))
+    _told(money.correct(book, payee, Currency(code).change(amount), of, why, by))
 
 
 def add_fee(where: str, payee: str, amount: str, currency: str, why: str, by: str | None) -> None:
     """Enter a fee."""
     book = book_at(where)
-    code = currency or _only_currency(book.accounts())
+    code = currency or currency_of_runs(book.accounts())
     _told(money.charge(book, payee, Currency(code).minor(amount), code, why, by))
 
 
@@ -130,31 +131,16 @@ def end_credit(
 ) -> None:
     """A balance ends, or part of it."""
     book = book_at(where)
-    code = currency or _only_currency(book.accounts())
-    part = None if amount is None else signed(code, amount)
+    code = currency or currency_of_runs(book.accounts())
+    part = None if amount is None else Currency(code).change(amount)
     _told(money.end_balance(book, kind, payee, code, why, part, by))
 
 
 def give_anchor(where: str, to: Path | None) -> None:
     """Print the head of the chain, and add it to a file of anchors."""
     accounts = book_at(where).accounts()
-    line = f"{accounts.number} {accounts.head} {accounts.at}" if to is None else add_anchor(to, accounts)
+    line = anchor_of(accounts) if to is None else add_anchor(to, accounts)
     Console(soft_wrap=True).print(line, highlight=False, markup=False)
-
-
-def signed(code: str, amount: str) -> int:
-    """An amount that may be below zero, in minor units."""
-    money_, text = Currency(code), amount.strip()
-    return -money_.minor(text[1:]) if text.startswith("-") else money_.minor(text)
-
-
-def _only_currency(accounts: Accounts) -> str:
-    found = sorted({record.currency for record in accounts.runs.values()})
-    if len(found) != 1:
-        raise DataMarketError(
-            f"the book has runs in {', '.join(found) or 'no currency'}; say which with --currency"
-        )
-    return found[0]
 
 
 def _told(entry: BookEntry) -> None:

@@ -9,12 +9,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from datamarket_gym.core.errors import RunError
+from datamarket_gym.core.errors import RunError, require_known
 from datamarket_gym.payout.book.disputes import Dispute
 from datamarket_gym.payout.book.disputing import (
     Effects,
     open_dispute,
-    require_among,
     resolve_dispute,
     revoke_dispute,
 )
@@ -42,7 +41,7 @@ def open_and_show(
     book = book_of(run)
     record = run_of(run)
     if units:
-        require_among("unit of this run", units, units_of(run))
+        require_known("unit of this run", units, units_of(run))
     dispute = open_dispute(
         book, record.run, payee, about, units=units, against=against, hold=hold, hold_against=hold_against, by=by
     )  # fmt: skip

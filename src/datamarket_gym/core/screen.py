@@ -94,8 +94,8 @@ class Shown(ABC):
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """``1 unit``, ``2 units``, ``3 identities``."""
-    return f"{number} {one if number == 1 else several or one + 's'}"
+    """``1 unit``, ``2,000 units``, ``3 identities``."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def listed(items: Iterable[str], most: int, between: str = ", ") -> str:

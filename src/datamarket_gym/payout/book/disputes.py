@@ -7,7 +7,7 @@ All of it is read from entries of the book, from the first to the last:
 ``revoked``   {"number", "why"}: the overrides of an upheld dispute end; corrections stay, for money has moved.
 
 While a dispute is open, its run is approved only despite it (`open_disputes`, a warning). What an upheld one unties or
-ties stands in all later runs until it is revoked (`standing_overrides`).
+ties stands in all later runs until it is revoked (`Disputes.overrides`).
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Disputes:
 
     @property
     def overrides(self) -> list[Override]:
-        """What upheld disputes untie and tie in every run from now on, in the order of the disputes."""
+        """What upheld disputes untie and tie in every run from now on that has the units and identities (`fitting`)."""
         return [
             override
             for dispute in self.by_number.values()
@@ -287,11 +287,6 @@ def override_of(
             "dispute": dispute.number,
         }
     )
-
-
-def standing_overrides(accounts: Accounts) -> list[Override]:
-    """What the next run takes from the book, as far as it has the units and identities (`fitting`)."""
-    return accounts.disputes.overrides
 
 
 def fitting(

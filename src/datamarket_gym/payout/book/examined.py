@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.seal import Head
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.verdicts import Check
@@ -43,8 +44,7 @@ def examined(book: Book) -> list[Check]:
 def _sums(accounts: Accounts) -> list[Check]:
     """Per currency: what came in is owed, on its way, sent or charged; balances are what was carried and not ended."""
     found = []
-    currencies = sorted({run.currency for run in accounts.runs.values()})
-    for code in currencies:
+    for code in accounts.currencies:
         total = {kind: amount for (kind, c), amount in accounts.totals.items() if c == code}
         owed, going, sent, left = (
             sum(amount for (_, c), amount in place.items() if c == code)
@@ -52,9 +52,7 @@ def _sums(accounts: Accounts) -> list[Check]:
         )
         came = sum(total.get(kind, 0) for kind in ("payment", "correction", "funded"))
         runs = sum(
-            r.amount
-            for r in accounts.runs.values()
-            if r.currency == code and r.state in ("approved", "paid")
+            r.amount for r in accounts.runs.values() if r.currency == code and r.state in APPROVED
         )
         text = Currency(code).text
         good = (

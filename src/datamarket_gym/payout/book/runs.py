@@ -13,7 +13,6 @@ from typing import Any
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.batches import batch_of, confirm_on, order_on, to_send
-from datamarket_gym.payout.book.disputes import standing_overrides
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of, page_of, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named, person
@@ -66,7 +65,7 @@ class Draft:
 
 def take(accounts: Accounts, currency: str) -> Taken:
     """What a run in a currency takes from the book as it is now."""
-    return Taken(accounts.balances(currency), standing_overrides(accounts))
+    return Taken(accounts.balances(currency), accounts.disputes.overrides)
 
 
 def taken_of(manifest: dict[str, Any]) -> Taken:

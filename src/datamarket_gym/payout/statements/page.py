@@ -7,8 +7,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from datamarket_gym.core.screen import listed
-from datamarket_gym.payout.money import Currency
+from datamarket_gym.core.screen import counted, listed
+from datamarket_gym.payout.money import Currency, thousands
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements import words
 from datamarket_gym.payout.statements.record import Explanation
@@ -56,7 +56,7 @@ def statement_page(
     money, others = Currency(found.currency), Others(pseudonyms)
 
     def text(minor: int) -> str:
-        return f"{money.code} {_thousands(money.text(minor))}"
+        return f"{money.code} {thousands(money.text(minor))}"
 
     matches = words.matches(found, others)
     return StatementPage(
@@ -66,14 +66,14 @@ def statement_page(
         period=visible(state.period, 200),
         state=state.words(found.identity, found.paid),
         paid=text(found.paid),
-        units=words.many(found.units, "unit"),
+        units=counted(found.units, "unit"),
         sent=words.sent(found),
         matches=matches,
         besides=words.merged_besides(found, others),
         repeated=found.repeated,
         together=listed(map(others.name, found.together), _NAMES),
         money=[(what, text(minor)) for what, minor in _money(found, state.corrected(found.identity))],
-        divided=f"{text(amount)} were divided among {words.many(payees, 'payee')} by {found.divided}.",
+        divided=f"{text(amount)} were divided among {counted(payees, 'payee')} by {found.divided}.",
         interval=words.interval(found, text(found.low), text(found.high)),
         without=""
         if found.checks.outcome in ("failed", "not checked")  # not paid either way
@@ -122,8 +122,3 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template("statement.html.j2")
-
-
-def _thousands(amount: str) -> str:
-    whole, point, cents = amount.partition(".")
-    return f"{int(whole):,}{point}{cents}" if whole.lstrip("-") else amount
