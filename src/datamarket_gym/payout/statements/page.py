@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.money import Currency, thousands
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.report.html import filled, template_text
 from datamarket_gym.payout.statements import words
 from datamarket_gym.payout.statements.record import Explanation
 from datamarket_gym.payout.statements.state import RunState
 from datamarket_gym.payout.statements.words import Others, ToldMatch
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-_PACKAGE = "datamarket_gym.payout.statements"
 _CONTACT = "Answer whoever sent you this page, and do so soon: what is approved is corrected only by a later entry."
 _NAMES = 10
 _KEPT, _OWED = "kept for you until the next payout", "not asked of you now; it counts in the next payout"
@@ -101,24 +95,4 @@ def _money(found: Explanation, corrected: int) -> list[tuple[str, int]]:
 
 def rendered(page: StatementPage) -> str:
     """The page as HTML."""
-    return _template().render(page=page, style=style())
-
-
-@lru_cache
-def style() -> str:
-    """The style sheet of pages for payees."""
-    return (files(_PACKAGE) / "style.css").read_text(encoding="utf-8")
-
-
-@lru_cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader(_PACKAGE, ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("statement.html.j2")
+    return filled("statement.html.j2", page, template_text("statement.css"), [])
