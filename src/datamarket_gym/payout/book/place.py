@@ -24,7 +24,7 @@ from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.report.of_book import bring_up_to_date
 
 FILE = "book.json"
-_OLD = "ledger.sqlite"  # of version 0.1
+_OLD = "ledger.sqlite"  # of runs made before there was a book
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def book_of(folder: Path) -> Book:
     if receipt is None:
         if (folder / _OLD).is_file():
             raise DataMarketError(
-                f"{str(folder)!r} was made by version 0.1, which kept no book; pay again, into another folder"
+                f"{str(folder)!r} was made before there was a book; pay again, into another folder"
             )
         raise DataMarketError(
             f"{str(folder)!r} holds no payout run that is in a book; check the path, or run pay"

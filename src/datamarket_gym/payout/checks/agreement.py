@@ -11,9 +11,13 @@ from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.carried import FILE as CARRIED
 from datamarket_gym.payout.checks.carried import carried_text
+from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
+from datamarket_gym.payout.checks.certificate import settled_certificate
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
 from datamarket_gym.payout.checks.draw import DrawnChecks, checks_text, drawn_again
 from datamarket_gym.payout.checks.plan import FILE as PLAN
+from datamarket_gym.payout.checks.record import FILE as OUTCOMES
+from datamarket_gym.payout.checks.record import FOLDER, answers_of
 from datamarket_gym.payout.checks.standing import FILE as BEFORE
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by
@@ -63,16 +67,14 @@ def _holds(path: Path, text: str) -> bool:
 
 def _certificate(run: Path) -> Iterator[Check]:
     """The certificate of a run that is checked, worked out again."""
-    from datamarket_gym.payout.checks.certificate import FILE, settled_certificate
-
     if not any(entry.kind == "checked" for entry in run_of(run).history):
         return
     try:
-        same = _holds(run / FILE, settled_certificate(run))
+        same = _holds(run / CERTIFICATE, settled_certificate(run))
         wrong = "missing, or not what the checks come to: settle again"
-        yield Check(FILE, same, "as the checks come to" if same else wrong)
+        yield Check(CERTIFICATE, same, "as the checks come to" if same else wrong)
     except DataMarketError as error:
-        yield Check(FILE, False, str(error))
+        yield Check(CERTIFICATE, False, str(error))
 
 
 def _drawn_as_said(run: Path, drawn: DrawnChecks) -> Check:
@@ -84,16 +86,14 @@ def _drawn_as_said(run: Path, drawn: DrawnChecks) -> Check:
 
 def _answers(run: Path, drawn: DrawnChecks) -> Iterator[Check]:
     """The answers against the history, and what was made of them against the answers."""
-    from datamarket_gym.payout.checks.record import FILE, FOLDER, answers_of
-
     record = run_of(run)
     told = [entry.content["outcomes"] for entry in record.history if entry.kind == "answers"]
-    path = run / FOLDER / FILE
+    path = run / FOLDER / OUTCOMES
     digest = sha256(path) if path.exists() else ""
     if told or digest:
         same = bool(digest) and told[-1:] == [digest]
         wrong = "missing, or not what was recorded last: record the outcomes again"
-        yield Check(f"{FOLDER}/{FILE}", same, f"recorded {len(told)} times" if same else wrong)
+        yield Check(f"{FOLDER}/{OUTCOMES}", same, f"recorded {len(told)} times" if same else wrong)
         if not same:
             return
     ended = [entry for entry in record.history if entry.kind in ("checked", "superseded")]
