@@ -14,33 +14,7 @@ from pathlib import Path
 from endless_work import begun, done_by_now, next_step, work
 
 from datamarket_gym.payout.book.store import open_book
-
-
-def child(task):
-    pid = os.fork()
-    if pid == 0:
-        try:
-            task()
-            os._exit(0)
-        except BaseException as error:
-            sys.stderr.write(f"{type(error).__name__}: {error}\n")
-            os._exit(3)
-    return pid
-
-
-def killed_at_rename(number):
-    """Make the process kill itself at the n-th rename: just before (even) or just after it (odd)."""
-    real, seen = os.replace, [0]
-
-    def replace(a, b):
-        seen[0] += 1
-        if seen[0] == number // 2 + 1 and number % 2 == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(a, b)
-        if seen[0] == number // 2 + 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    os.replace = replace
+from killed_children import child, killed_at_rename
 
 
 class Driver:
@@ -61,11 +35,8 @@ class Driver:
         self.ended(os.waitpid(pid, 0)[1])
 
     def killed_at_rename(self, number):
-        def task():
-            killed_at_rename(number)
-            self.work(3)
-
-        self.ended(os.waitpid(child(task), 0)[1])
+        pid = child(lambda: self.work(3), before=lambda: killed_at_rename(number))
+        self.ended(os.waitpid(pid, 0)[1])
 
     def ended(self, status):
         """A child is gone: what it had under way is there, or not; go on from there."""

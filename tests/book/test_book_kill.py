@@ -19,6 +19,10 @@ def disturbed(where, folder, seed, kills):
         [sys.executable, str(HERE / "book_kill_driver.py"), where, str(folder), str(seed), str(kills)],
         capture_output=True,
         text=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")]),
+        },
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

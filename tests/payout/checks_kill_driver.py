@@ -30,6 +30,7 @@ from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.verify import verify
+from killed_children import child
 
 _commit = sqlite3.Connection.commit
 
@@ -57,18 +58,9 @@ def dies_at(number, told):
     sqlite3.connect = partial(sqlite3.connect, factory=Dying)
 
 
-def child(work, number, told=None):
+def killed(work, number, told=None):
     """Do work in a child that dies at a moment; whether it was killed."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            dies_at(number, told)
-            work()
-            os._exit(0)
-        except BaseException as error:
-            sys.stderr.write(f"{type(error).__name__}: {error}\n")
-            os._exit(3)
-    status = os.waitpid(pid, 0)[1]
+    status = os.waitpid(child(work, before=lambda: dies_at(number, told)), 0)[1]
     if not os.WIFSIGNALED(status):
         assert status == 0, "the work failed"
     return os.WIFSIGNALED(status)
@@ -88,13 +80,13 @@ def tried(base, start, work, seen, name, few):
     """Kill work at its moments, each on a copy of a folder, finish it, and compare with one that was not disturbed."""
     calm = copied(start, base / f"{name}-calm")
     told = base / f"{name}-count"
-    assert not child(partial(work, calm), 10**6, told)
+    assert not killed(partial(work, calm), 10**6, told)
     moments = 2 * int(told.read_text())
     seen["moments"][name] = moments
     chosen = range(moments) if not few else [*range(0, moments - 10, 20), *range(moments - 10, moments)]
     for number in chosen:
         copy = copied(start, base / f"{name}-{number}")
-        assert child(partial(work, copy), number), (name, number)
+        assert killed(partial(work, copy), number), (name, number)
         seen["kills"] += 1
         work(copy)
         for a, b in ((copy, calm), (place(copy), place(calm))):
@@ -127,7 +119,7 @@ def main():
     make_plan(planting, Wishes(announce="block 1", plant=3), "A")
     for number in count():  # fakes are made under a nonce: each draw has its own, and keeps it
         copy = copied(planting, base / f"planted-{number}")
-        if not child(partial(draw, copy), number):
+        if not killed(partial(draw, copy), number):
             break
         seen["kills"] += 1
         sealed = copy / "checks" / "planted.json"

@@ -13,9 +13,10 @@ from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout import stages
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import validation_groups
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import RECORDS
 from datamarket_gym.payout.stages import utility_oracle
-from datamarket_gym.payout.verify import places_of, verify
+from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
 from datamarket_gym.pipeline import Amounts, CanonicalUnits, Mechanism, Scores, score
 from datamarket_gym.pipeline.records import read_record

@@ -17,9 +17,9 @@ from datamarket_gym.payout.checks.contents import curve, visible_text
 from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
 from datamarket_gym.payout.checks.page import letter, write_checks_page
 from datamarket_gym.payout.checks.record import read_outcomes
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.verify import places_of
 from datamarket_gym.payout.what_if import finished_results
 
 SCRIPT = "<script>document.title='owned'</script>"

@@ -21,9 +21,9 @@ from datamarket_gym.payout.checks.page import write_checks_page
 from datamarket_gym.payout.checks.plant import measured_power, mixed, planted, planted_before
 from datamarket_gym.payout.checks.record import CheckAnswer, keep_outcomes
 from datamarket_gym.payout.checks.sealed import read_plants, require_sealed, seal
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.verify import places_of
 from datamarket_gym.payout.what_if import finished_results
 
 

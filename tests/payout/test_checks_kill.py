@@ -16,7 +16,9 @@ def test_killed_before_and_after_every_rename_and_commit(tmp_path):
         text=True,
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+            ),
             "OPENBLAS_NUM_THREADS": "1",
         },
     )

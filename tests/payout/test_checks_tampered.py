@@ -155,5 +155,5 @@ def test_a_run_of_the_version_that_kept_a_ledger_in_each_run_says_pay_again(tmp_
     (folder / "book.json").unlink()
     (folder / "ledger.sqlite").write_bytes(b"SQLite format 3")
     for work in (verify, lambda run: make_plan(run, Wishes()), lambda run: mark_paid(run, "transfer 1")):
-        with pytest.raises(DataMarketError, match=r"version 0\.1, which kept no book; pay again"):
+        with pytest.raises(DataMarketError, match="before there was a book; pay again"):
             work(folder)

@@ -9,7 +9,6 @@ from datamarket_gym.payout.book.disputes import (
     DisputeError,
     fitting,
     open_disputes,
-    standing_overrides,
 )
 from datamarket_gym.payout.book.disputing import (
     Effects,
@@ -100,7 +99,7 @@ def test_a_decision_that_is_newer_than_a_draft_stands_before_it(book):
         "dispute 1 of “alice” was upheld after this run was worked out (split of u7)",
     )
     with book.page() as page:
-        plain = [o.model_dump(mode="json") for o in standing_overrides(page.accounts)]
+        plain = [o.model_dump(mode="json") for o in page.accounts.disputes.overrides]
         add_draft(page.add, "e" * 64, "EUR", {"alice": (1, 0)}, period="July 2026", standing=plain)
     assert open_disputes(book.accounts(), "e" * 64) == []
     revoke_dispute(book, 1, "wrong")
@@ -117,7 +116,7 @@ def test_a_decision_that_is_newer_than_a_draft_stands_before_it(book):
 def test_a_draft_takes_nothing_that_no_dispute_decided(book, forged):
     open_dispute(book, APPROVED, "alice", "u7 is mine")
     resolve_dispute(book, 1, "upheld", "so", Effects(separate_units=("u7", "u9")), units=UNITS)
-    plain = standing_overrides(book.accounts())[0].model_dump(mode="json")
+    plain = book.accounts().disputes.overrides[0].model_dump(mode="json")
     with pytest.raises(BookError, match="does not stand there"), book.page() as page:
         add_draft(page.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=[{**plain, **forged}])
     with book.page() as page:  # what a run has of it
@@ -287,12 +286,12 @@ def test_overrides_stand_until_they_are_revoked(book):
     open_dispute(book, DRAFT, "alice", "u7 is mine", units=["u7"])
     effects = Effects(separate_units=("u7", "u9"), join_payees=("bob", "carol"))
     resolve_dispute(book, 1, "upheld", "two photographs", effects, units=UNITS, by="R. Okafor")
-    split, join = standing_overrides(book.accounts())
+    split, join = book.accounts().disputes.overrides
     assert (split.action, split.units, split.by) == ("split", ["u7", "u9"], "R. Okafor")
     assert split.reason == "dispute 1 of alice, upheld: two photographs"
     assert (join.action, join.identities) == ("join", ["bob", "carol"])
     revoke_dispute(book, 1, "the second photograph was withdrawn", by="desk")
-    assert standing_overrides(book.accounts()) == []
+    assert book.accounts().disputes.overrides == []
     with pytest.raises(DisputeError, match="revoked by desk"):
         revoke_dispute(book, 1, "again")
     open_dispute(book, DRAFT, "bob", "no")
@@ -305,7 +304,7 @@ def test_units_are_looked_up_or_are_those_of_the_dispute(book):
     with pytest.raises(DisputeError, match="give the folder of the run"):
         resolve_dispute(book, 1, "upheld", "so", Effects(separate_units=("u7", "u9")))
     resolve_dispute(book, 1, "upheld", "so", Effects(separate_units=("u7",)))
-    assert standing_overrides(book.accounts())[0].units == ["u7"]
+    assert book.accounts().disputes.overrides[0].units == ["u7"]
 
 
 def test_a_run_takes_what_it_has_of_standing_overrides():

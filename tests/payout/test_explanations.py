@@ -23,11 +23,11 @@ from datamarket_gym.payout.book.runs import approve
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under
 from datamarket_gym.payout.outputs import describe, leaked_units
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.statements.record import Explanation
-from datamarket_gym.payout.verify import places_of
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 
 HELD = validation()

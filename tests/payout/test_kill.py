@@ -18,7 +18,9 @@ def disturbed(folder, audit, seed):
         text=True,
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+            ),
             "OPENBLAS_NUM_THREADS": "1",
         },
     )

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.payout.money import Currency, divide, largest_remainder
+from datamarket_gym.payout.money import Currency, divide, largest_remainder, thousands
 
 weights = st.lists(st.integers(-(2**48), 2**48), min_size=1, max_size=12)
 
@@ -118,3 +118,20 @@ def test_impossible_amounts_are_refused(amount):
 def test_impossible_currencies_are_refused(code):
     with pytest.raises(ParameterError, match="currency"):
         Currency(code)
+
+
+def test_changes_may_be_below_zero_and_limits_zero():
+    euro = Currency("EUR")
+    assert (euro.change("-0.05"), euro.change("12.5"), euro.minor("0.0", at_least=0)) == (-5, 1250, 0)
+    for refused in ("--5", "0.001", "-0.001", "1e20", "nan"):
+        with pytest.raises(ParameterError, match="amount"):
+            euro.change(refused)
+    with pytest.raises(ParameterError, match="or zero"):
+        euro.minor("-1", at_least=0)
+
+
+@pytest.mark.parametrize("code", ["EUR", "JPY", "KWD"])
+@given(minor=st.integers(-(10**15), 10**15))
+def test_amounts_for_people_say_what_amounts_say(code, minor):
+    text = Currency(code).text(minor)
+    assert thousands(text).replace(",", "") == text

@@ -8,6 +8,7 @@ from payout_files import run, units, validation
 from datamarket_gym.judge.guarantees import Checks
 from datamarket_gym.judge.redteam.findings import Loss
 from datamarket_gym.judge.redteam.grid import family
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.cheats import red_team_section
@@ -15,7 +16,6 @@ from datamarket_gym.payout.report.glossary import plain_attack
 from datamarket_gym.payout.report.page import write_report
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import FinishedRun, Payday, Work
-from datamarket_gym.payout.verify import places_of
 
 AIMED = {"bridge", "leak_stuffing", "own_source", "squat"}
 

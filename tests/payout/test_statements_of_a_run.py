@@ -200,10 +200,15 @@ def test_the_state_is_that_of_the_book(tmp_path):
     assert "disputed" not in held
     book_money.bounced(book, "thief", "account closed")
     assert "came back from the bank" in of(folder, out, "thief")
-    payment = next(e for e in run_of(folder).history if e.kind == "payment" and e.payee == "seller 1")
+    payment, other = (
+        next(e for e in run_of(folder).history if e.kind == "payment" and e.payee == name)
+        for name in ("seller 1", "seller 2")
+    )
     book_money.correct(book, "seller 1", -500, payment.number, "counted twice")
     corrected = of(folder, out, "seller 1")
     assert "corrected later by EUR -5.00" in corrected
+    book_money.correct(book, "seller 2", -50, other.number, "rounded")
+    assert "corrected later by EUR -0.50" in of(folder, out, "seller 2")
     after = payment.amount - 500
     assert f"after the correction EUR {after // 100}.{after % 100:02d}" in corrected
 

@@ -10,7 +10,8 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.core.files import read_json
 from datamarket_gym.payout.checks.fakes import make_fakes
 from datamarket_gym.payout.checks.page import checks_page
-from datamarket_gym.payout.verify import places_of, verify
+from datamarket_gym.payout.kept import places_of
+from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
 
 IN_UNITS = np.array([1.0, 0.1, 5.0, 0.01, 2.0, 700.0])

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from datamarket_gym.cli.book import book_at
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.bank.export import BankExport, debtor_account, export_payments
 from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.place import write_receipt
+from datamarket_gym.payout.book.place import book_at, run_folder, write_receipt
+from datamarket_gym.payout.book.store import is_address
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
 
@@ -39,7 +39,7 @@ def export_and_show(
     done = export_payments(
         book, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
     )
-    place = where if "://" not in where else book.where  # an address may hold a password
+    place = book.where if is_address(where) else where  # an address may hold a password
     confirm = f"datamarket book sent {place} --batch {done.batch.id}"
     if folder:
         after = book.accounts()
@@ -51,14 +51,12 @@ def export_and_show(
 
 def _folder(where: str, run: str | None) -> Path | None:
     """The folder of the run whose payees are asked for; None where none is named, or one by its id."""
-    named = [
-        Path(text) for text in (where, run or "") if text and "://" not in text and Path(text).is_dir()
-    ]
-    if len(named) > 1 or (named and run and not Path(run).is_dir()):
+    named = run_folder(where)
+    if named and run:
         raise DataMarketError(
             f"{where!r} is the folder of a run already; leave --run out, or name the book itself"
         )
-    return named[0] if named else None
+    return named or (run_folder(run) if run else None)
 
 
 def _run_id(accounts: Accounts, run: str) -> str:

@@ -11,23 +11,15 @@ from rich.table import Table
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book import batches, money
 from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.anchor import add_anchor
+from datamarket_gym.payout.book.anchor import add_anchor, anchor_of
+from datamarket_gym.payout.book.batches import currency_of_runs
 from datamarket_gym.payout.book.entry import BookEntry
-from datamarket_gym.payout.book.place import book_of
-from datamarket_gym.payout.book.store import NAME, Book, open_book
+from datamarket_gym.payout.book.place import book_at
 from datamarket_gym.payout.book.words import detail_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
 _SHOWN = 50
-
-
-def book_at(where: str) -> Book:
-    """The book of a path, an address, or the folder of a run."""
-    if "://" in where or not Path(where).is_dir():
-        return open_book(where)
-    beside = Path(where) / NAME  # a folder of runs
-    return open_book(beside) if beside.is_file() else book_of(Path(where))
 
 
 def show_book(where: str, last: int) -> None:
@@ -73,8 +65,8 @@ def set_rules(
         if approvals is not None:
             page.add("rule", content={"approvals": approvals}, by=by)
         if least is not None:
-            code = currency or _only_currency(page.accounts)
-            amount = 0 if least.strip() in ("0", "0.00") else Currency(code).minor(least)
+            code = currency or currency_of_runs(page.accounts)
+            amount = Currency(code).minor(least, at_least=0)
             page.add("rule", currency=code, amount=amount, content={"least": True}, by=by)
         accounts = page.accounts
     _print_rules(Console(), accounts)
@@ -91,26 +83,26 @@ def add_correction(where: str, payee: str, amount: str, of: int, why: str, by: s
         raise DataMarketError(
             f"entry {of} is about no money; name the payment (datamarket statement shows it)"
         )
-    _told(book, money.correct(book, payee, signed(code, amount), of, why, by))
+    _told(money.correct(book, payee, Currency(code).change(amount), of, why, by))
 
 
 def add_fee(where: str, payee: str, amount: str, currency: str, why: str, by: str | None) -> None:
     """Enter a fee."""
     book = book_at(where)
-    code = currency or _only_currency(book.accounts())
-    _told(book, money.charge(book, payee, Currency(code).minor(amount), code, why, by))
+    code = currency or currency_of_runs(book.accounts())
+    _told(money.charge(book, payee, Currency(code).minor(amount), code, why, by))
 
 
 def add_hold(where: str, payee: str, why: str, by: str | None) -> None:
     """Hold a payee."""
     book = book_at(where)
-    _told(book, money.hold(book, payee, why, by))
+    _told(money.hold(book, payee, why, by))
 
 
 def end_hold(where: str, payee: str, why: str, by: str | None) -> None:
     """Release a payee."""
     book = book_at(where)
-    _told(book, money.release(book, payee, why, by))
+    _told(money.release(book, payee, why, by))
 
 
 def confirm_batch(where: str, batch: str, reference: str, by: str | None) -> None:
@@ -131,7 +123,7 @@ def cancel_batch(where: str, batch: str, why: str, by: str | None) -> None:
 def add_bounce(where: str, payee: str, why: str, of: int | None, by: str | None) -> None:
     """A payment came back."""
     book = book_at(where)
-    _told(book, money.bounced(book, payee, why, of, by))
+    _told(money.bounced(book, payee, why, of, by))
 
 
 def end_credit(
@@ -139,34 +131,19 @@ def end_credit(
 ) -> None:
     """A balance ends, or part of it."""
     book = book_at(where)
-    code = currency or _only_currency(book.accounts())
-    part = None if amount is None else signed(code, amount)
-    _told(book, money.end_balance(book, kind, payee, code, why, part, by))
+    code = currency or currency_of_runs(book.accounts())
+    part = None if amount is None else Currency(code).change(amount)
+    _told(money.end_balance(book, kind, payee, code, why, part, by))
 
 
 def give_anchor(where: str, to: Path | None) -> None:
     """Print the head of the chain, and add it to a file of anchors."""
     accounts = book_at(where).accounts()
-    line = f"{accounts.number} {accounts.head} {accounts.at}" if to is None else add_anchor(to, accounts)
+    line = anchor_of(accounts) if to is None else add_anchor(to, accounts)
     Console(soft_wrap=True).print(line, highlight=False, markup=False)
 
 
-def signed(code: str, amount: str) -> int:
-    """An amount that may be below zero, in minor units."""
-    money_, text = Currency(code), amount.strip()
-    return -money_.minor(text[1:]) if text.startswith("-") else money_.minor(text)
-
-
-def _only_currency(accounts: Accounts) -> str:
-    found = sorted({record.currency for record in accounts.runs.values()})
-    if len(found) != 1:
-        raise DataMarketError(
-            f"the book has runs in {', '.join(found) or 'no currency'}; say which with --currency"
-        )
-    return found[0]
-
-
-def _told(book: Book, entry: BookEntry) -> None:
+def _told(entry: BookEntry) -> None:
     amount = f" {entry.currency} {Currency(entry.currency).text(entry.amount)}" if entry.currency else ""
     Console().print(
         f"entry {entry.number}: {entry.kind}{amount}, {visible(entry.payee)}",

@@ -20,11 +20,11 @@ from datamarket_gym.payout.checks.draw import DrawnChecks, draw_checks
 from datamarket_gym.payout.checks.page import NAME as PAGE
 from datamarket_gym.payout.checks.plan import PlanSummary, Wishes, make_plan, read_plan
 from datamarket_gym.payout.checks.settle import SettledChecks, settle
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.verify import places_of
 from datamarket_gym.units.sql import as_files
 
 _SHOWN = 20

@@ -9,18 +9,16 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from datamarket_gym.cli.book import book_at
-from datamarket_gym.core.errors import RunError
+from datamarket_gym.core.errors import RunError, require_known
 from datamarket_gym.payout.book.disputes import Dispute
 from datamarket_gym.payout.book.disputing import (
     Effects,
     open_dispute,
-    require_among,
     resolve_dispute,
     revoke_dispute,
 )
 from datamarket_gym.payout.book.entry import BookEntry
-from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
+from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.money import Currency
@@ -43,7 +41,7 @@ def open_and_show(
     book = book_of(run)
     record = run_of(run)
     if units:
-        require_among("unit of this run", units, units_of(run))
+        require_known("unit of this run", units, units_of(run))
     dispute = open_dispute(
         book, record.run, payee, about, units=units, against=against, hold=hold, hold_against=hold_against, by=by
     )  # fmt: skip
@@ -70,7 +68,7 @@ def resolve_and_show(
     where: str, number: int, outcome: str, why: str, effects: Effects, by: str | None
 ) -> None:
     """Decide a dispute; units are looked up in the run's folder, where that is named."""
-    book, folder = book_at(where), _folder(where)
+    book, folder = book_at(where), run_folder(where)
     disputed = book.accounts().disputes.numbered(number)
     same = folder is not None and run_of(folder).run == disputed.run
     units = units_of(folder) if folder is not None and same else None
@@ -83,7 +81,7 @@ def resolve_and_show(
 
 def revoke_and_show(where: str, number: int, why: str, by: str | None) -> None:
     """End what a dispute changes in later runs."""
-    book, folder = book_at(where), _folder(where)
+    book, folder = book_at(where), run_folder(where)
     revoke_dispute(book, number, why, by=by)
     _noted(book, folder)
     _say(f"what dispute {number} changes ends with the next run; corrections stay")
@@ -150,10 +148,6 @@ def _follows(dispute: Dispute, entries: Sequence[BookEntry]) -> list[str]:
         ended = ", ended" if dispute.revoked else ", in every run to come"
         lines.append(f"{each.action} {kind} {names}{ended}")
     return lines
-
-
-def _folder(where: str) -> Path | None:
-    return Path(where) if "://" not in where and Path(where).is_dir() else None
 
 
 def _noted(book: Book, folder: Path | None) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
@@ -98,24 +99,23 @@ def _print(found: Explanation, console: Console) -> None:
 def _print_leaks(found: Explanation, say: Callable[[str], None]) -> None:
     if not found.leaked:
         return
-    rows = ", ".join(
-        f"{visible(leak['unit'])} is row {leak['row']} ({leak['by']}, {leak['likeness']:.3f})"
-        for leak in found.leaked[:_SHOWN]
+    rows = listed(
+        (
+            f"{visible(leak['unit'])} is row {leak['row']} ({leak['by']}, {leak['likeness']:.3f})"
+            for leak in found.leaked
+        ),
+        _SHOWN,
     )
-    more = f" and {len(found.leaked) - _SHOWN:,} more" if len(found.leaked) > _SHOWN else ""
-    say(
-        f"{len(found.leaked):,} of its units are validation rows, or nearly, and earn nothing: {rows}{more}."
-    )
+    say(f"{len(found.leaked):,} of its units are validation rows, or nearly, and earn nothing: {rows}.")
 
 
 def _print_unusable(found: Explanation, say: Callable[[str], None]) -> None:
     if not found.unusable:
         return
-    rows = "; ".join(
-        f"row {bad['row']} ({visible(bad['wrong'], 200)})" for bad in found.unusable[:_SHOWN]
+    rows = listed(
+        (f"row {bad['row']} ({visible(bad['wrong'], 200)})" for bad in found.unusable), _SHOWN, "; "
     )
-    more = f" and {len(found.unusable) - _SHOWN:,} more" if len(found.unusable) > _SHOWN else ""
-    say(f"{len(found.unusable):,} of its rows could not be used and were set aside: {rows}{more}.")
+    say(f"{len(found.unusable):,} of its rows could not be used and were set aside: {rows}.")
 
 
 def _print_checks(found: Explanation, say: Callable[[str], None]) -> None:
@@ -185,8 +185,7 @@ def _earlier(tie: OwnTie) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(visible(name) for name in names[:_SHOWN])
-    return shown + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+    return listed(map(visible, names), _SHOWN)
 
 
 def show_statements(

@@ -24,6 +24,15 @@ Load = Annotated[
 Config = Annotated[
     Path | None, typer.Option(help="TOML file with any settings of `pay`; flags come on top.")
 ]
+# What is done to a run or to a book: to which, by whom, why, and where the inputs are by now.
+RunFolder = Annotated[Path, typer.Argument(help="Folder of a payout run.")]
+By = Annotated[str | None, typer.Option(help="Who does it; the user's name if left out.")]
+Why = Annotated[str, typer.Option(help="The reason, for whoever asks later.")]
+MovedSubmissions = Annotated[
+    Path | None, typer.Option(help="Where the submissions are now, if they were moved.")
+]
+MovedValidation = Annotated[Path | None, typer.Option(help="The same for the validation rows.")]
+MovedReference = Annotated[Path | None, typer.Option(help="The same for the reference rows.")]
 _Text = str | None
 # Which columns of a table are what, and what lies beside it: the same for all commands that read units.
 Id = Annotated[_Text, typer.Option("--id", help="Column with unit ids.")]

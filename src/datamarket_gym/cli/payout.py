@@ -16,10 +16,10 @@ from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
+from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.runs import approve, require_answers
-from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.book.store import is_address
 from datamarket_gym.payout.book.words import detail_of
 from datamarket_gym.payout.kept import fetched
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -28,7 +28,8 @@ from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
-from datamarket_gym.payout.verify import Check, verify, verify_book
+from datamarket_gym.payout.verdicts import Check
+from datamarket_gym.payout.verify import verify, verify_book
 from datamarket_gym.payout.warnings import StandingWarning, read_warnings
 
 _SHOWN = 20
@@ -118,15 +119,16 @@ def show_checks(
     anchor: Path | None,
 ) -> bool:
     """Verify a run, or a book, and print what was found; whether all of it is good."""
-    if "://" in str(run) or not Path(run).is_dir():
+    folder = run_folder(run)
+    if folder is None:
         try:
-            return _print_checks(verify_book(open_book(run), anchor))
+            return _print_checks(verify_book(book_at(run), anchor))
         except BookError as error:
-            if "://" in str(run) or not Path(run).is_file():
+            if is_address(run) or not Path(run).exists():
                 raise  # there is nothing that could be verified
             return _print_checks([Check("book", False, str(error))])
     with shown_on_stderr(in_logs=False) as progress:
-        checks = verify(Path(run), recompute, submissions, validation, progress, reference, anchor)
+        checks = verify(folder, recompute, submissions, validation, progress, reference, anchor)
     return _print_checks(checks)
 
 

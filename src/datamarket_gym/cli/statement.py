@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from datamarket_gym.cli.book import book_at
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.files import write_text
+from datamarket_gym.payout.book.anchor import anchor_of
+from datamarket_gym.payout.book.place import book_at
 from datamarket_gym.payout.book.statement import (
     AccountStatement,
     CurrencyAccount,
@@ -93,10 +94,7 @@ def print_statement(statement: AccountStatement, console: Console) -> None:
             table.add_row(str(event.entry.number), event.entry.at[:10], escape(event.words))
         console.print(table)
     say("As of this entry of the book; keep the line, verify --anchor takes it:")
-    console.print(
-        f"{statement.number} {statement.head} {statement.at}",
-        highlight=False, markup=False, soft_wrap=True,
-    )  # fmt: skip
+    console.print(anchor_of(statement), highlight=False, markup=False, soft_wrap=True)
 
 
 def _runs(account: CurrencyAccount, across: int) -> Table:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from typing import Any
+
+from datamarket_gym.core.screen import listed
+
+_NAMED = 50  # names in an error: a book may know of many
 
 
 class DataMarketError(Exception):
@@ -42,12 +46,12 @@ class ParameterError(DataMarketError):
 
 
 class UnknownNameError(DataMarketError):
-    """A name that is not registered, with the names that come close, and what may be why it is missing."""
+    """A name that is not known, with those that come close or the first that are, and what may be why it is missing."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *why: str) -> None:
         known = sorted(known)
         close = get_close_matches(name, known, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
+        hint = f"did you mean {' or '.join(close)}?" if close else f"known: {listed(known, _NAMED)}"
         super().__init__("; ".join([f"unknown {kind} {name!r}", hint, *why]))
 
 
@@ -131,3 +135,10 @@ def require_choice(parameter: str, value: str, choices: Iterable[str]) -> None:
     choices = list(choices)
     if value not in choices:
         raise ParameterError(parameter, value, f"choose one of {', '.join(choices)}")
+
+
+def require_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a name that is not among those that are known, and say which come close."""
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)

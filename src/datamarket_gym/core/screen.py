@@ -94,8 +94,15 @@ class Shown(ABC):
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """``1 unit``, ``2 units``, ``3 identities``."""
-    return f"{number} {one if number == 1 else several or one + 's'}"
+    """``1 unit``, ``2,000 units``, ``3 identities``."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def listed(items: Iterable[str], most: int, between: str = ", ") -> str:
+    """``a, b and 3 more``: the first items, and how many there are besides."""
+    items = list(items)
+    more = len(items) - most
+    return between.join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _cell(value: object) -> str:

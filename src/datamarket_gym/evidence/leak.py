@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.screen import counted
+from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.evidence.layers.content import ExactHash
 from datamarket_gym.evidence.layers.minhash import ngrams
 from datamarket_gym.evidence.threshold.choice import LabelledVectors
@@ -87,14 +87,16 @@ class Leaks:
         rows, times = np.unique(self.row, return_counts=True)
         most = int(times.argmax())
         common = f", row {rows[most]} {times[most]:,} times" if times[most] > 1 else ""
-        some = ", ".join(
-            f"{shown(name)} of {shown(who)} is row {row} ({by}, {likeness:.3f})"
-            for name, who, row, by, likeness in self.listed()[:_TOLD]
+        some = listed(
+            (
+                f"{shown(name)} of {shown(who)} is row {row} ({by}, {likeness:.3f})"
+                for name, who, row, by, likeness in self.listed()
+            ),
+            _TOLD,
         )
-        more = f" and {len(self) - _TOLD:,} more" if len(self) > _TOLD else ""
         return (
             f"{counted(len(self), 'unit')} of {names} equal validation rows or nearly "
-            f"({counted(len(rows), 'different row')}{common}): {some}{more}"
+            f"({counted(len(rows), 'different row')}{common}): {some}"
         )
 
     def listed(self) -> list[tuple[str, str, int, str, float]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.screen import listed
 from datamarket_gym.evidence.graph import Edges, components
 from datamarket_gym.evidence.layers.linkage import (
     Pair,
@@ -37,13 +38,9 @@ class PayeeClaim:
 
     def words(self, names: Sequence[str]) -> str:
         """The claim in a sentence; ``names`` are those of all identities."""
-        shown = ", ".join(f"“{visible(names[i], 32)}”" for i in self.identities[:_SHOWN])
-        more = len(self.identities) - _SHOWN
+        shown = listed((f"“{visible(names[i], 32)}”" for i in self.identities), _SHOWN)
         value = f" = “{visible(self.value)}”" if self.value else ""
-        return (
-            f"A claim that ties nobody ({self.reason}{value}), because not all confirm it: {shown}"
-            + (f" and {more:,} more." if more > 0 else ".")
-        )
+        return f"A claim that ties nobody ({self.reason}{value}), because not all confirm it: {shown}."
 
 
 @dataclass(frozen=True, eq=False)

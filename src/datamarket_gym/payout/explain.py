@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
-from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.core.errors import require_known
 from datamarket_gym.payout.statements.record import MOST_TIES, Explanation, explained
 from datamarket_gym.payout.statements.tables import RunTables
 
@@ -19,7 +18,4 @@ def explain(folder: Path, identity: str, most_ties: int = MOST_TIES) -> Explanat
 
 def require_payee(tables: RunTables, name: str) -> None:
     """Refuse a name that the run does not know, with those that it could have been meant to be."""
-    if name not in tables.number:
-        raise UnknownNameError(
-            "identity", name, get_close_matches(name, tables.names, n=3) or tables.names[:10]
-        )
+    require_known("identity", [name], tables.number)

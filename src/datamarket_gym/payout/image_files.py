@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.core.screen import listed
 from datamarket_gym.units.loose import Faults
 from datamarket_gym.world.data.corpus import IMAGES
 from datamarket_gym.world.encoders import ContentError
@@ -69,11 +70,10 @@ def image_tree(folder: Path, levels: int) -> tuple[list[tuple[str, ...]], Skippe
         else:
             found.append(("/".join(parts), *parts[:levels]))
     if not found:
-        listed = "; ".join(f"{name} ({why})" for name, why in skipped[:_FEW])
-        more = f" and {len(skipped) - _FEW:,} more" if len(skipped) > _FEW else ""
+        told = listed((f"{name} ({why})" for name, why in skipped), _FEW, "; ")
         raise DataMarketError(
             f"{str(folder)!r} holds no images laid out as {shape}"
-            + (f"; not read: {listed}{more}" if listed else ", nor any other file; check the path")
+            + (f"; not read: {told}" if told else ", nor any other file; check the path")
         )
     return found, skipped
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.files import replacing, sha256
+from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.verdicts import Check
 from datamarket_gym.units.answers import ENDING
 from datamarket_gym.units.sql import as_files, is_query, queries_of
 
@@ -55,14 +57,18 @@ def path_of(folder: Path, role: str) -> Path:
     return folder / FOLDER / f"{role}{ENDING}"
 
 
-def places_in(
+def places_of(
     folder: Path,
-    record: RunRecord,
     submissions: Path | None = None,
     validation: Path | None = None,
     reference: Path | None = None,
+    record: RunRecord | None = None,
 ) -> Places:
-    """Where a run's inputs are: as named, else in its folder if they are answers, else where they were."""
+    """Where a run's inputs are: as named, else in its folder if they are answers, else where they were.
+
+    ``record`` is the run as its book has it, where that is at hand.
+    """
+    record = record or run_of(folder)
     asked = {role: said for role, said in record.places.items() if is_query(said)}
     known = {role: Path(said) for role, said in record.places.items()}
     known |= {role: path_of(folder, role) for role in asked}
@@ -72,11 +78,11 @@ def places_in(
     )  # fmt: skip
 
 
-def kept_checks(folder: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, bool, str]]:
+def kept_checks(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """Whether the answers in a run's folder are those that it was made of."""
     for role, said in manifest["inputs"].items():
         if is_query(str(said["name"])):
             path = path_of(folder, role)
             good = path.is_file() and sha256(path) == said["sha256"]
             changed = "changed since it was read" if path.is_file() else "missing"
-            yield f"{FOLDER}/{path.name}", good, "as read" if good else changed
+            yield Check(f"{FOLDER}/{path.name}", good, "as read" if good else changed)

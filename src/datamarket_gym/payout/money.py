@@ -51,19 +51,22 @@ class Currency:
         """Digits after the point."""
         return _DIGITS.get(self.code, 2)
 
-    def minor(self, amount: str) -> int:
-        """An amount in minor units, exactly; an amount with too many digits is refused."""
+    def minor(self, amount: str, at_least: int = 1) -> int:
+        """An amount in minor units, exactly; too many digits, too much and less than ``at_least`` is refused."""
         try:
             value = Decimal(amount) * 10**self.digits
         except InvalidOperation as error:
             raise ParameterError("amount", amount, "write it as a number such as 10000.00") from error
-        if not value.is_finite() or value != value.to_integral_value() or not 0 < value <= _MOST:
+        if not value.is_finite() or value != value.to_integral_value() or not at_least <= value <= _MOST:
+            which = {1: "a positive amount", 0: "an amount, or zero,"}.get(at_least, "an amount")
             raise ParameterError(
-                "amount",
-                amount,
-                f"give a positive amount with at most {self.digits} digits after the point",
+                "amount", amount, f"give {which} with at most {self.digits} digits after the point"
             )
         return int(value)
+
+    def change(self, amount: str) -> int:
+        """The same of an amount that may be below zero."""
+        return self.minor(amount, -_MOST)
 
     def signed(self, text: str) -> int:
         """Minor units of an amount as `text` writes it."""
@@ -73,6 +76,13 @@ class Currency:
         """Minor units as an amount, without the code."""
         sign, whole = ("-" if minor < 0 else ""), f"{abs(minor):0{self.digits + 1}d}"
         return sign + (f"{whole[: -self.digits]}.{whole[-self.digits :]}" if self.digits else whole)
+
+
+def thousands(amount: str) -> str:
+    """An amount as `Currency.text` writes it, for people: thousands set apart."""
+    sign = "-" if amount.startswith("-") else ""
+    whole, point, rest = amount.removeprefix("-").partition(".")
+    return f"{sign}{int(whole):,}{point}{rest}"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.files import replacing, write_text
+from datamarket_gym.core.screen import listed
 from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.lots import drawn_clusters
@@ -122,9 +123,7 @@ def _row(
 
 
 def _listed(names: list[str]) -> str:
-    distinct = list(dict.fromkeys(names))
-    more = f" and {len(distinct) - 3} more" if len(distinct) > 3 else ""
-    return ", ".join(visible(name) for name in distinct[:3]) + more
+    return listed(map(visible, dict.fromkeys(names)), 3)
 
 
 def _worth(results: Results, cluster: int) -> str:

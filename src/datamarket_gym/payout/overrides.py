@@ -1,4 +1,4 @@
-"""Overrides: splits and joins that an operator signs off, listed in the report and the ledger.
+"""Overrides: splits and joins that an operator signs off, listed in the report and the book.
 
 A TOML file::
 

@@ -13,7 +13,6 @@ import csv
 import hashlib
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,12 @@ from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.anchor import anchored
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import FILE as RECEIPT
-from datamarket_gym.payout.book.place import book_of, holds, read_receipt, run_of
+from datamarket_gym.payout.book.place import book_of, holds, read_receipt
 from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.runs import taken_of
 from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.checks.agreement import agreements
-from datamarket_gym.payout.kept import kept_checks, places_in
+from datamarket_gym.payout.kept import kept_checks, places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     OUTPUTS,
@@ -47,27 +46,19 @@ from datamarket_gym.payout.report.state import NAME as REPORT
 from datamarket_gym.payout.report.state import drafted, read_report
 from datamarket_gym.payout.run import work_out
 from datamarket_gym.payout.stages import Payday, Places
+from datamarket_gym.payout.verdicts import Check
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import StandingWarning, read_warnings
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at."""
-
-    what: str
-    good: bool
-    detail: str
-
-
 def verify_book(book: Book, anchor: Path | None = None) -> list[Check]:
     """All checks of a book, and of the files of its runs, where they still lie where they were made."""
-    checks = [Check(*found) for found in book.examined()]
+    checks = book.examined()
     if not all(check.good for check in checks):
         return checks
     accounts = book.accounts()
     if anchor is not None:
-        checks.append(Check(*anchored(accounts.entries, anchor)))
+        checks.append(anchored(accounts.entries, anchor))
     for record in accounts.runs.values():
         folder = Path(record.places.get("run", ""))
         if not (folder / MANIFEST).is_file():
@@ -95,17 +86,17 @@ def verify(
     accounts = None
     try:
         book = book_of(folder)
-        checks = [Check(*found) for found in book.examined()]
+        checks = book.examined()
     except BookError as error:  # its files are looked at all the same
         checks = [Check("book", False, str(error))]
     if all(check.good for check in checks):
         accounts = book.accounts()
         if anchor is not None:
-            checks.append(Check(*anchored(accounts.entries, anchor)))
+            checks.append(anchored(accounts.entries, anchor))
     checks += _of_run(folder, accounts)
     if recompute and accounts is not None and manifest["run"] in accounts.runs:
         record = accounts.runs[manifest["run"]]
-        places = places_in(folder, record, submissions, validation, reference)
+        places = places_of(folder, submissions, validation, reference, record)
         checks += _recomputed(folder, manifest, places, progress or SILENT)
     return checks
 
@@ -114,7 +105,7 @@ def _of_run(folder: Path, accounts: Accounts | None) -> list[Check]:
     """The files of a run against each other and against the book; against themselves where the book cannot be read."""
     manifest = read_manifest(folder)
     checks = [_output(folder, name, manifest["outputs"].get(name)) for name in OUTPUTS]
-    checks += [Check(*found) for found in kept_checks(folder, manifest)]
+    checks += kept_checks(folder, manifest)
     checks.append(_itself(manifest))
     if accounts is None:
         return checks
@@ -131,8 +122,8 @@ def _of_run(folder: Path, accounts: Accounts | None) -> list[Check]:
     checks.append(Check("manifest and book", not wrong, wrong or f"state {record.state}"))
     if all(check.good for check in checks):
         checks += _sums(folder, manifest, record)
-        checks.append(Check(*stated(folder, record.history)))
-        checks += [Check(*found) for found in agreements(folder)]
+        checks.append(stated(folder, record.history))
+        checks += agreements(folder)
     return checks
 
 
@@ -219,16 +210,6 @@ def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Che
             f"{len(entered)} identities",
         ),
     ]
-
-
-def places_of(
-    folder: Path,
-    submissions: Path | None = None,
-    validation: Path | None = None,
-    reference: Path | None = None,
-) -> Places:
-    """Where a run's inputs are."""
-    return places_in(folder, run_of(folder), submissions, validation, reference)
 
 
 def _recomputed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from datamarket_gym.core.screen import counted
+from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.payout.clock import time_warnings
@@ -268,8 +268,7 @@ def _look_alikes(results: Results) -> StandingWarning | None:
 
 
 def _alike(group: list[str]) -> str:
-    more = f" and {len(group) - 3} more" if len(group) > 3 else ""
-    return ", ".join(spelled(name) for name in group[:3]) + more
+    return listed(map(spelled, group), 3)
 
 
 def _odd(results: Results) -> StandingWarning | None:

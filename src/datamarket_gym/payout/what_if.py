@@ -15,10 +15,10 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
 from datamarket_gym.payout.book.runs import taken_of
 from datamarket_gym.payout.inputs import utility_oracle
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.results import Results, in_cents
 from datamarket_gym.payout.stages import FinishedRun, Payday, Places, Work
-from datamarket_gym.payout.verify import places_of
 from datamarket_gym.pipeline.payments import among
 
 

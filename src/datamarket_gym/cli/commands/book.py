@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym.cli import options
+
 group = typer.Typer(
     no_args_is_help=True,
     help="The market's book: every run, payment, balance and correction, as one chain of entries.",
@@ -18,9 +20,7 @@ Where = Annotated[
         metavar="BOOK", help="The book: its file, its address, or the folder of a run in it."
     ),
 ]
-By = Annotated[str | None, typer.Option(help="Who does it; the user's name if left out.")]
 Payee = Annotated[str, typer.Option(help="The payee, as runs call it.")]
-Why = Annotated[str, typer.Option(help="The reason, for whoever asks later.")]
 Money = Annotated[str, typer.Option(help="Three letters; needed where there are several.")]
 
 
@@ -44,7 +44,7 @@ def rules(
         typer.Option(help="The least amount that is sent to anybody; less waits, and adds up."),
     ] = None,
     currency: Money = "",
-    by: By = None,
+    by: options.By = None,
 ) -> None:
     """Set how many people approve a run, and the least amount that is sent; without options, show both.
 
@@ -63,8 +63,8 @@ def correct(
     of: Annotated[
         int, typer.Option(help="Number of the entry that is corrected (see: datamarket statement).")
     ],
-    why: Why,
-    by: By = None,
+    why: options.Why,
+    by: options.By = None,
 ) -> None:
     """A late correction: a new entry that names the old one, which stays. An approved run is never rewritten."""
     from datamarket_gym.cli.book import add_correction
@@ -73,8 +73,8 @@ def correct(
 
 
 @group.command("fee")
-def fee(book: Where, payee: Payee, amount: str = typer.Option(...), why: str = typer.Option(...),
-        currency: Money = "", by: By = None) -> None:  # fmt: skip
+def fee(book: Where, payee: Payee, amount: Annotated[str, typer.Option(help="How much is taken.")],
+        why: options.Why, currency: Money = "", by: options.By = None) -> None:  # fmt: skip
     """Take a fee from what a payee is owed."""
     from datamarket_gym.cli.book import add_fee
 
@@ -82,7 +82,7 @@ def fee(book: Where, payee: Payee, amount: str = typer.Option(...), why: str = t
 
 
 @group.command("hold")
-def hold(book: Where, payee: Payee, why: Why, by: By = None) -> None:
+def hold(book: Where, payee: Payee, why: options.Why, by: options.By = None) -> None:
     """Send a payee nothing until it is released; what it is owed stays owed."""
     from datamarket_gym.cli.book import add_hold
 
@@ -90,7 +90,7 @@ def hold(book: Where, payee: Payee, why: Why, by: By = None) -> None:
 
 
 @group.command("release")
-def release(book: Where, payee: Payee, why: Why, by: By = None) -> None:
+def release(book: Where, payee: Payee, why: options.Why, by: options.By = None) -> None:
     """End a hold."""
     from datamarket_gym.cli.book import end_hold
 
@@ -102,7 +102,7 @@ def sent(
     book: Where,
     batch: Annotated[str, typer.Option(help="The batch, as datamarket export and book show name it.")],
     reference: Annotated[str, typer.Option(help="What the payment is known by.")],
-    by: By = None,
+    by: options.By = None,
 ) -> None:
     """The bank has sent a batch; the runs whose payments it holds are paid."""
     from datamarket_gym.cli.book import confirm_batch
@@ -114,8 +114,8 @@ def sent(
 def cancel(
     book: Where,
     batch: Annotated[str, typer.Option(help="The batch, as datamarket export and book show name it.")],
-    why: Why,
-    by: By = None,
+    why: options.Why,
+    by: options.By = None,
 ) -> None:
     """The bank will not send a batch: all of it is owed again, and can be ordered anew."""
     from datamarket_gym.cli.book import cancel_batch
@@ -127,12 +127,12 @@ def cancel(
 def bounced(
     book: Where,
     payee: Payee,
-    why: Why,
+    why: options.Why,
     of: Annotated[
         int | None,
         typer.Option(help="Number of the entry that sent it; the payee's last one if left out."),
     ] = None,
-    by: By = None,
+    by: options.By = None,
 ) -> None:
     """What was sent to a payee has come back: it is owed again."""
     from datamarket_gym.cli.book import add_bounce
@@ -141,8 +141,8 @@ def bounced(
 
 
 @group.command("fund")
-def fund(book: Where, payee: Payee, why: Why, amount: str | None = typer.Option(None),
-         currency: Money = "", by: By = None) -> None:  # fmt: skip
+def fund(book: Where, payee: Payee, why: options.Why, amount: str | None = typer.Option(None),
+         currency: Money = "", by: options.By = None) -> None:  # fmt: skip
     """Pay a credit that runs carry, or part of it, yourself: its debtor will not."""
     from datamarket_gym.cli.book import end_credit
 
@@ -150,8 +150,8 @@ def fund(book: Where, payee: Payee, why: Why, amount: str | None = typer.Option(
 
 
 @group.command("write-off")
-def write_off(book: Where, payee: Payee, why: Why, amount: str | None = typer.Option(None),
-              currency: Money = "", by: By = None) -> None:  # fmt: skip
+def write_off(book: Where, payee: Payee, why: options.Why, amount: str | None = typer.Option(None),
+              currency: Money = "", by: options.By = None) -> None:  # fmt: skip
     """End a balance that runs carry, or part of it: a debt (an amount below zero) or a credit."""
     from datamarket_gym.cli.book import end_credit
 
@@ -174,7 +174,7 @@ def anchor(
 
 @group.command("attach")
 def attach(
-    run: Annotated[Path, typer.Argument(help="Folder of a payout run.")],
+    run: options.RunFolder,
     book: Annotated[str, typer.Argument(help="Where its book is now.")],
 ) -> None:
     """Tell a run's folder where its book is, after either was moved."""

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym.cli import options
+
 group = typer.Typer(
     no_args_is_help=True, help="Look at a few units of every payee before a payout run is approved."
 )
-
-Run = Annotated[Path, typer.Argument(help="Folder of a payout run.")]
-By = Annotated[str | None, typer.Option(help="Who does it; the user's name if left out.")]
 
 
 class Unanswered(StrEnum):
@@ -32,7 +31,7 @@ class Forfeited(StrEnum):
 
 @group.command("plan")
 def plan(
-    run: Run,
+    run: options.RunFolder,
     checks: Annotated[
         int | None,
         typer.Option(help="Checks of each payee; those the run asks for, if left out.", min=1),
@@ -66,7 +65,7 @@ def plan(
     announce: Annotated[
         str, typer.Option(help='What the beacon will be, such as "the hash of Bitcoin block 900000".')
     ] = "",
-    by: By = None,
+    by: options.By = None,
 ) -> None:
     """How many units are looked at, what that costs, and what it leaves to gain. May be repeated until the draw."""
     from datamarket_gym.cli.checks import plan_and_show
@@ -78,16 +77,14 @@ def plan(
 
 @group.command("draw")
 def draw(
-    run: Run,
+    run: options.RunFolder,
     beacon: Annotated[
         str, typer.Option(help="The value that was announced when the checks were planned.")
     ],
-    submissions: Annotated[
-        Path | None, typer.Option(help="Where the submissions are now, if they were moved.")
-    ] = None,
-    validation: Annotated[Path | None, typer.Option(help="The same for the validation rows.")] = None,
-    reference: Annotated[Path | None, typer.Option(help="The same for the reference rows.")] = None,
-    by: By = None,
+    submissions: options.MovedSubmissions = None,
+    validation: options.MovedValidation = None,
+    reference: options.MovedReference = None,
+    by: options.By = None,
 ) -> None:
     """Draw the units to look at, once: checks.csv, and checks.html to read. The same beacon again changes nothing."""
     from datamarket_gym.cli.checks import draw_and_show
@@ -97,7 +94,7 @@ def draw(
 
 @group.command("record")
 def record(
-    run: Run,
+    run: options.RunFolder,
     outcomes: Annotated[
         str,
         typer.Argument(
@@ -114,7 +111,7 @@ def record(
             help="A unit that was drawn twice is looked at once; the certificate says so, and leaves more to gain.",
         ),
     ] = False,
-    by: By = None,
+    by: options.By = None,
 ) -> None:
     """Keep what the checks found. May be repeated until all are answered; every answer stays in the history."""
     from datamarket_gym.cli.checks import record_and_show
@@ -124,7 +121,7 @@ def record(
 
 @group.command("settle")
 def settle(
-    run: Run,
+    run: options.RunFolder,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the new draft, where somebody failed or was not checked."),
@@ -140,7 +137,7 @@ def settle(
             "that was made to fail, or divide it among the others."
         ),
     ] = Forfeited.keep,
-    by: By = None,
+    by: options.By = None,
 ) -> None:
     """Everybody passed: the run can be approved. Else pay again without what was found, and without who failed."""
     from datamarket_gym.cli.checks import settle_and_show

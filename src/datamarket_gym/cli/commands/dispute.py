@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym.cli import options
+
 group = typer.Typer(
     no_args_is_help=True, help="A payee says that a run is wrong: enter it, decide it, and what follows."
 )
@@ -15,9 +17,7 @@ group = typer.Typer(
 Where = Annotated[
     str, typer.Argument(metavar="BOOK|RUN", help="The folder of a run, or its book (file or postgresql://...).")
 ]  # fmt: skip
-By = Annotated[str | None, typer.Option(help="Who does it; the user's name if left out.")]
 Number = Annotated[int, typer.Option(help="The number of the dispute.", min=1)]
-Why = Annotated[str, typer.Option(help="The reason, for whoever asks later.")]
 
 
 class DisputeOutcome(StrEnum):
@@ -43,7 +43,7 @@ def open_(
     hold_against: Annotated[
         bool, typer.Option("--hold-against", help="Send the other payee nothing until it is decided.")
     ] = False,
-    by: By = None,
+    by: options.By = None,
 ) -> None:
     """Enter a dispute. A draft that is disputed is approved only with --despite disputes."""
     from datamarket_gym.cli.dispute import open_and_show
@@ -56,7 +56,7 @@ def resolve(
     where: Where,
     number: Number,
     outcome: Annotated[DisputeOutcome, typer.Option(help="What was decided.")],
-    why: Why,
+    why: options.Why,
     correction: Annotated[
         str, typer.Option(metavar="AMOUNT", help="Owe the payee so much more, in the run's currency.")
     ] = "",
@@ -84,7 +84,7 @@ def resolve(
             metavar="NAME", help="Later runs pay these names as one payee; repeat it for each."
         ),
     ] = None,
-    by: By = None,
+    by: options.By = None,
 ) -> None:
     """Decide a dispute, once. One that is upheld can move money, and change what later runs tie together.
 
@@ -102,7 +102,7 @@ def resolve(
 
 
 @group.command("revoke")
-def revoke(where: Where, number: Number, why: Why, by: By = None) -> None:
+def revoke(where: Where, number: Number, why: options.Why, by: options.By = None) -> None:
     """End what an upheld dispute changes in later runs. Corrections stay: enter another one instead."""
     from datamarket_gym.cli.dispute import revoke_and_show
 

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym.cli import options
+
 
 def command(
-    run: Annotated[Path, typer.Argument(help="Folder of a payout run.")],
+    run: options.RunFolder,
     identity: Annotated[str, typer.Option(help="Whose payment to explain.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     what_if: Annotated[
@@ -23,8 +25,8 @@ def command(
         Path | None,
         typer.Option(help="For --what-if: where the submissions are now, if they were moved."),
     ] = None,
-    validation: Annotated[Path | None, typer.Option(help="The same for the validation rows.")] = None,
-    reference: Annotated[Path | None, typer.Option(help="The same for the reference rows.")] = None,
+    validation: options.MovedValidation = None,
+    reference: options.MovedReference = None,
 ) -> None:
     """Why did I get this? What a payee's units were matched with, by which evidence, and who is paid for them."""
     from datamarket_gym.cli.explain import show_explanation

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym.cli import options
+
 
 def command(
     book: Annotated[
@@ -53,7 +55,7 @@ def command(
     form: Annotated[
         str, typer.Option("--format", help="pain.001 (ISO 20022 XML, pain.001.001.09) or csv.")
     ] = "pain.001",
-    by: Annotated[str | None, typer.Option(help="Who does it; the user's name if left out.")] = None,
+    by: options.By = None,
 ) -> None:
     """Order what is owed, and write it as a file for the bank.
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-group = typer.Typer(no_args_is_help=True, help="Approve a payout run, mark it as paid, see its history.")
+from datamarket_gym.cli import options
 
-Run = Annotated[Path, typer.Argument(help="Folder of a payout run.")]
-By = Annotated[str | None, typer.Option(help="Who does it; the user's name if left out.")]
+group = typer.Typer(no_args_is_help=True, help="Approve a payout run, mark it as paid, see its history.")
 
 
 @group.command("show")
-def show(run: Run) -> None:
+def show(run: options.RunFolder) -> None:
     """The state of a run and its history."""
     from datamarket_gym.cli.payout import show_ledger
 
@@ -23,8 +21,8 @@ def show(run: Run) -> None:
 
 @group.command("approve")
 def approve(
-    run: Run,
-    by: By = None,
+    run: options.RunFolder,
+    by: options.By = None,
     despite: Annotated[
         list[str] | None,
         typer.Option(
@@ -33,11 +31,9 @@ def approve(
             "Without them all, the run is not approved and the missing ones are listed.",
         ),
     ] = None,
-    submissions: Annotated[
-        Path | None, typer.Option(help="Where the submissions are now, if they were moved.")
-    ] = None,
-    validation: Annotated[Path | None, typer.Option(help="The same for the validation rows.")] = None,
-    reference: Annotated[Path | None, typer.Option(help="The same for the reference rows.")] = None,
+    submissions: options.MovedSubmissions = None,
+    validation: options.MovedValidation = None,
+    reference: options.MovedReference = None,
 ) -> None:
     """Work a run out again from its inputs, compare every byte, and approve it; its payments stand from then on.
 
@@ -53,11 +49,11 @@ def approve(
 
 @group.command("paid")
 def paid(
-    run: Run,
+    run: options.RunFolder,
     reference: Annotated[
         str, typer.Option(help="What the payment is known by, such as a transfer number.")
     ],
-    by: By = None,
+    by: options.By = None,
 ) -> None:
     """Mark an approved run as paid: what its payees are owed is sent, unless they are held or owed too little.
 

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym.cli import options
+
 
 def command(
-    run: Annotated[Path, typer.Argument(help="Folder of a payout run.")],
+    run: options.RunFolder,
     out: Annotated[
         Path | None, typer.Option(help="Where the pages go; RUN/statements if left out.")
     ] = None,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym.cli import options
+
 
 def command(
     run: Annotated[
@@ -16,11 +18,9 @@ def command(
     recompute: Annotated[
         bool, typer.Option("--recompute", help="Work everything out again and compare every byte.")
     ] = False,
-    submissions: Annotated[
-        Path | None, typer.Option(help="Where the submissions are now, if they were moved.")
-    ] = None,
-    validation: Annotated[Path | None, typer.Option(help="The same for the validation rows.")] = None,
-    reference: Annotated[Path | None, typer.Option(help="The same for the reference rows.")] = None,
+    submissions: options.MovedSubmissions = None,
+    validation: options.MovedValidation = None,
+    reference: options.MovedReference = None,
     anchor: Annotated[
         Path | None,
         typer.Option(help="File of anchors that the book must hold (see: datamarket book anchor)."),

@@ -8,10 +8,10 @@ escape stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.bank.account import BankAccount
 from datamarket_gym.payout.bank.numbers import plain
 from datamarket_gym.payout.names import csv_safe, from_csv, look_alikes, spelled, visible
@@ -119,12 +119,8 @@ def _with_hint(missing: list[str], accounts: Mapping[str, BankAccount]) -> Itera
 
 
 def _group(group: list[str]) -> str:
-    shown = ", ".join(repr(visible(name)) for name in group[:_NAMED])
-    return shown if len(group) <= _NAMED else f"{shown} and {len(group) - _NAMED:,} more"
+    return listed((repr(visible(name)) for name in group), _NAMED)
 
 
 def _listed(items: Iterable[str]) -> str:
-    items = iter(items)
-    shown = list(islice(items, _NAMED))
-    more = sum(1 for _ in items)
-    return "; ".join(shown) + (f"; and {more:,} more" if more else "")
+    return listed(items, _NAMED, "; ")

@@ -121,6 +121,11 @@ class Accounts:
             who: left for (who, code), left in sorted(self.balance.items()) if code == currency and left
         }
 
+    @property
+    def currencies(self) -> list[str]:
+        """The currencies of the runs."""
+        return sorted({record.currency for record in self.runs.values()})
+
     def required(self, run: str) -> RunRecord:
         """A run of the book."""
         if run not in self.runs:

@@ -14,11 +14,18 @@ from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import holds
 from datamarket_gym.payout.book.seal import Head
+from datamarket_gym.payout.book.statement import AccountStatement
+from datamarket_gym.payout.verdicts import Check
+
+
+def anchor_of(known: Accounts | AccountStatement) -> str:
+    """The line that says how far a book, or a statement from it, goes."""
+    return f"{known.number} {known.head} {known.at}"
 
 
 def add_anchor(path: Path, accounts: Accounts) -> str:
     """Add the head of the book to a file of anchors; the line."""
-    line = f"{accounts.number} {accounts.head} {accounts.at}"
+    line = anchor_of(accounts)
     heads = read_anchors(path) if path.exists() else []
     if Head(accounts.number, accounts.head) not in heads:
         with path.open("a", encoding="ascii") as file:
@@ -47,11 +54,11 @@ def read_anchors(path: Path) -> list[Head]:
     return heads
 
 
-def anchored(entries: list[BookEntry], path: Path) -> tuple[str, bool, str]:
+def anchored(entries: list[BookEntry], path: Path) -> Check:
     """Whether the chain holds every anchor of a file."""
     heads = read_anchors(path)
     lost = [head for head in heads if not holds(entries, head)]
     said = f"{len(heads)} anchors, the last at entry {max(head.number for head in heads)}"
     if lost:
         said = f"the book does not hold entry {lost[0].number} as it was anchored: it was written anew, or cut short"
-    return f"anchors {path.name}", not lost, said
+    return Check(f"anchors {path.name}", not lost, said)

@@ -101,6 +101,16 @@ def only_currency(accounts: Accounts, run: str | None = None) -> str:
     return found[0] if found else "EUR"
 
 
+def currency_of_runs(accounts: Accounts) -> str:
+    """The currency of all runs of the book; an error where there are several, or none."""
+    found = accounts.currencies
+    if len(found) != 1:
+        raise BookError(
+            f"the book has runs in {', '.join(found) or 'no currency'}; say which with --currency"
+        )
+    return found[0]
+
+
 def confirm(book: Book, batch: str, reference: str, by: str | None = None) -> Batch:
     """The bank has sent a batch; a second time with the same reference does nothing."""
     with book.page() as page:

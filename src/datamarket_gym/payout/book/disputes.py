@@ -7,7 +7,7 @@ All of it is read from entries of the book, from the first to the last:
 ``revoked``   {"number", "why"}: the overrides of an upheld dispute end; corrections stay, for money has moved.
 
 While a dispute is open, its run is approved only despite it (`open_disputes`, a warning). What an upheld one unties or
-ties stands in all later runs until it is revoked (`standing_overrides`).
+ties stands in all later runs until it is revoked (`Disputes.overrides`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from datamarket_gym.core.screen import counted
+from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
 from datamarket_gym.payout.names import visible
@@ -161,7 +161,7 @@ class Disputes:
 
     @property
     def overrides(self) -> list[Override]:
-        """What upheld disputes untie and tie in every run from now on, in the order of the disputes."""
+        """What upheld disputes untie and tie in every run from now on that has the units and identities (`fitting`)."""
         return [
             override
             for dispute in self.by_number.values()
@@ -265,11 +265,7 @@ def _unheeded(run: RunRecord, dispute: Dispute, *, concerned: bool) -> str:
 
 def _effect(dispute: Dispute) -> str:
     decided = dispute.resolution.overrides if dispute.resolution is not None else ()
-    told = [
-        f"{o.action} of {', '.join(visible(name) for name in (o.units or o.identities)[:_FEW])}"
-        + ("" if len(o.units or o.identities) <= _FEW else " and more")
-        for o in decided
-    ]
+    told = [f"{o.action} of {listed(map(visible, o.units or o.identities), _FEW)}" for o in decided]
     return f" ({'; '.join(told)})" if told else ""
 
 
@@ -293,11 +289,6 @@ def override_of(
     )
 
 
-def standing_overrides(accounts: Accounts) -> list[Override]:
-    """What the next run takes from the book, as far as it has the units and identities (`fitting`)."""
-    return accounts.disputes.overrides
-
-
 def fitting(
     overrides: Iterable[Override], units: Collection[str], identities: Collection[str]
 ) -> tuple[list[Override], list[str]]:
@@ -315,11 +306,9 @@ def fitting(
         names: list[str] = getattr(each, kind)
         present = [name for name in names if name in there[kind]]
         if missing := [name for name in names if name not in there[kind]]:
-            few, more = ", ".join(visible(name) for name in missing[:_FEW]), len(missing) - _FEW
+            few = listed(map(visible, missing), _FEW)
             told.append(
-                f"dispute {each.dispute}: the {each.action} of {kind} leaves out {few}"
-                + (f" and {more:,} more" if more > 0 else "")
-                + ", not in this run"
+                f"dispute {each.dispute}: the {each.action} of {kind} leaves out {few}, not in this run"
             )
         if len(present) >= (2 if each.action == "join" else 1):
             kept.append(each.model_copy(update={kind: present}))

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import datetime
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from pydantic import ValidationError
 
-from datamarket_gym.core.errors import ParameterError, UnknownNameError, require_choice
+from datamarket_gym.core.errors import ParameterError, require_choice, require_known
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.disputes import OUTCOMES, Dispute, DisputeError, override_of
 from datamarket_gym.payout.book.entry import BookEntry
+from datamarket_gym.payout.book.money import known_payees
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord, named
 from datamarket_gym.payout.book.store import Book, Page, user
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
 
-_NAMED = 10  # names in an error
 _LONGEST = 4000  # characters of a text
 
 
@@ -169,13 +168,12 @@ def _overrides(
     units: Collection[str] | None,
 ) -> list[Override]:
     day = datetime.datetime.now(datetime.UTC).date()
-    known = {line.identity for record in accounts.runs.values() for line in record.lines}
     made = []
     for action, kind, names in effects.named:
         if kind == "identities":
-            require_among("payee", names, known)
+            require_known("payee", names, known_payees(accounts))
         elif units is not None:
-            require_among("unit", names, units)
+            require_known("unit", names, units)
         elif strange := [name for name in names if name not in dispute.units]:
             raise DisputeError(
                 f"dispute {dispute.number} does not name the unit {visible(strange[0])!r}; give the folder of the run "
@@ -290,12 +288,4 @@ def _written(parameter: str, text: str) -> str:
 
 
 def _require_payee(record: RunRecord, name: str) -> None:
-    require_among("payee of this run", [name], {line.identity for line in record.lines})
-
-
-def require_among(what: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a name that is not among those that are known, and say which come close."""
-    for name in names:
-        if name not in known:
-            near = get_close_matches(name, sorted(known), n=3)
-            raise UnknownNameError(what, name, near or sorted(known)[:_NAMED])
+    require_known("payee of this run", [name], {line.identity for line in record.lines})

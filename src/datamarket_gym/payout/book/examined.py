@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.seal import Head
 from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.verdicts import Check
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.book.store import Book
 
-Finding = tuple[str, bool, str]
-"""What was looked at, whether it is good, and a word on it."""
 
-
-def examined(book: Book) -> list[Finding]:
+def examined(book: Book) -> list[Check]:
     """All of it; what comes after something that cannot be read is left out."""
-    found: list[Finding] = []
+    found: list[Check] = []
     try:
         with book.locked() as seal:
             if seal is not None:
@@ -31,23 +30,21 @@ def examined(book: Book) -> list[Finding]:
                 if pending:
                     seal.close(head)
                 said = "sealed again after a writer was killed" if pending else "as it was sealed"
-                found.append(("file of the book", True, said))
+                found.append(Check("file of the book", True, said))
         changed = book.changed_rules()
-        found.append(
-            ("tables and triggers", not changed, "; ".join(changed) or "as this version makes them")
-        )
-        found.append(("chain", True, f"{len(entries):,} entries, head {entries[-1].hash[:16]}"))
+        said = "; ".join(changed) or "as this version makes them"
+        found.append(Check("tables and triggers", not changed, said))
+        found.append(Check("chain", True, f"{len(entries):,} entries, head {entries[-1].hash[:16]}"))
         accounts = Accounts.of(entries)
     except BookError as error:
-        return [*found, ("book", False, str(error))]
+        return [*found, Check("book", False, str(error))]
     return [*found, *_sums(accounts), _clock(entries)]
 
 
-def _sums(accounts: Accounts) -> list[Finding]:
+def _sums(accounts: Accounts) -> list[Check]:
     """Per currency: what came in is owed, on its way, sent or charged; balances are what was carried and not ended."""
     found = []
-    currencies = sorted({run.currency for run in accounts.runs.values()})
-    for code in currencies:
+    for code in accounts.currencies:
         total = {kind: amount for (kind, c), amount in accounts.totals.items() if c == code}
         owed, going, sent, left = (
             sum(amount for (_, c), amount in place.items() if c == code)
@@ -55,9 +52,7 @@ def _sums(accounts: Accounts) -> list[Finding]:
         )
         came = sum(total.get(kind, 0) for kind in ("payment", "correction", "funded"))
         runs = sum(
-            r.amount
-            for r in accounts.runs.values()
-            if r.currency == code and r.state in ("approved", "paid")
+            r.amount for r in accounts.runs.values() if r.currency == code and r.state in APPROVED
         )
         text = Currency(code).text
         good = (
@@ -68,15 +63,15 @@ def _sums(accounts: Accounts) -> list[Finding]:
         )
         fees = text(total.get("fee", 0))
         said = f"{text(came)} came in: {text(sent)} sent, {text(going)} ordered, {text(owed)} owed, {fees} fees"
-        found.append((f"sums in {code}", good, said))
+        found.append(Check(f"sums in {code}", good, said))
     return found
 
 
-def _clock(entries: list[BookEntry]) -> Finding:
+def _clock(entries: list[BookEntry]) -> Check:
     """Times that run backwards: told, and noted when they were entered."""
     back = [e.number for e, before in zip(entries[1:], entries, strict=False) if e.at < before.at]
     unsaid = [n for n in back if "clock" not in entries[n - 1].content]
     if not back:
-        return "times", True, f"{entries[0].at} to {entries[-1].at}"
+        return Check("times", True, f"{entries[0].at} to {entries[-1].at}")
     shown = ", ".join(str(n) for n in back[:5]) + (" and more" if len(back) > 5 else "")
-    return "times", not unsaid, f"the clock ran backwards before entry {shown}"
+    return Check("times", not unsaid, f"the clock ran backwards before entry {shown}")

@@ -5,8 +5,8 @@ Nothing that was entered is changed: each of these is a new entry, with a reason
 
 from __future__ import annotations
 
-from datamarket_gym.core.errors import UnknownNameError
-from datamarket_gym.payout.book.accounts import Accounts, Key
+from datamarket_gym.core.errors import require_known
+from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.money import Currency
@@ -96,21 +96,14 @@ def end_balance(
         )  # fmt: skip
 
 
-def known_payees(accounts: Accounts) -> list[str]:
-    """Everybody whom any run of the book knows."""
-    return sorted({line.identity for run in accounts.runs.values() for line in run.lines})
+def known_payees(accounts: Accounts) -> set[str]:
+    """Everybody whom any run of the book knows; entries name nobody else."""
+    return {line.identity for run in accounts.runs.values() for line in run.lines}
 
 
 def require_payee(accounts: Accounts, payee: str) -> None:
     """Refuse a name that no run knows."""
-    known = known_payees(accounts)
-    if payee not in known:
-        raise UnknownNameError("payee", payee, known)
-
-
-def owed(accounts: Accounts) -> dict[Key, int]:
-    """What is payable, where that is not zero."""
-    return {key: amount for key, amount in sorted(accounts.payable.items()) if amount}
+    require_known("payee", [payee], known_payees(accounts))
 
 
 def _entry(accounts: Accounts, number: int) -> BookEntry:

@@ -7,6 +7,8 @@ head that runs entered later have.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +18,13 @@ from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.seal import Head
-from datamarket_gym.payout.book.store import NAME, Book, open_book
+from datamarket_gym.payout.book.store import NAME, Book, Page, is_address, open_book
+from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.report.of_book import bring_up_to_date
 
 FILE = "book.json"
-_OLD = "ledger.sqlite"  # of version 0.1
+_OLD = "ledger.sqlite"  # of runs made before there was a book
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ def read_receipt(folder: Path) -> Receipt | None:
             f"{str(folder / FILE)!r} does not say which book the run is in; "
             f"run: datamarket book attach {folder} BOOK"
         ) from error
-    where = book if "://" in book else os.path.normpath(folder.resolve() / book)
+    where = book if is_address(book) else os.path.normpath(folder.resolve() / book)
     return Receipt(where, Head(number, head))
 
 
@@ -73,25 +76,40 @@ def write_receipt(folder: Path, book: Book, accounts: Accounts) -> None:
 
 def same_book(one: str, other: str) -> bool:
     """Whether two paths or addresses are of the same book."""
-    if "://" in one or "://" in other:
-        return "://" in one and "://" in other and open_book(one).where == open_book(other).where
+    if is_address(one) or is_address(other):
+        return is_address(one) and is_address(other) and open_book(one).where == open_book(other).where
     return Path(one).resolve() == Path(other).resolve()
 
 
-def book_of(folder: Path, book: str | None = None) -> Book:
+def run_folder(where: str) -> Path | None:
+    """The folder of a run, if it is one that was named; None for a book, and for a folder of runs that holds one."""
+    folder = Path(where)
+    if is_address(where) or not folder.is_dir():
+        return None
+    return folder if (folder / MANIFEST).is_file() or not (folder / NAME).is_file() else None
+
+
+def book_at(where: str) -> Book:
+    """The book of a path or an address, of the folder of a run, or of a folder of runs that holds it."""
+    folder = run_folder(where)
+    if folder is not None:
+        return book_of(folder)
+    inside = not is_address(where) and Path(where).is_dir()
+    return open_book(Path(where) / NAME if inside else where)
+
+
+def book_of(folder: Path) -> Book:
     """The book of a run's folder."""
-    if book is not None:
-        return open_book(book)
     receipt = read_receipt(folder)
     if receipt is None:
         if (folder / _OLD).is_file():
             raise DataMarketError(
-                f"{str(folder)!r} was made by version 0.1, which kept no book; pay again, into another folder"
+                f"{str(folder)!r} was made before there was a book; pay again, into another folder"
             )
         raise DataMarketError(
             f"{str(folder)!r} holds no payout run that is in a book; check the path, or run pay"
         )
-    if "://" not in receipt.book and not Path(receipt.book).is_file():
+    if not is_address(receipt.book) and not Path(receipt.book).is_file():
         raise BookError(
             f"the book {receipt.book!r} of the run in {str(folder)!r} is gone; if it was moved: "
             f"datamarket book attach {folder} BOOK"
@@ -115,6 +133,15 @@ def require_held(folder: Path, entries: list[BookEntry], receipt: Receipt) -> No
             f"the book does not hold entry {receipt.head.number} as it was when the run in {str(folder)!r} was last "
             f"entered: it is another book, was written anew, or cut short; run: datamarket verify {folder}"
         )
+
+
+@contextmanager
+def page_of(folder: Path) -> Iterator[tuple[Page, RunRecord]]:
+    """A page of the book of a run's folder, and the run; the folder notes the head when it is entered."""
+    book = book_of(folder)
+    with book.page() as page:
+        yield page, run_of(folder, page.accounts)
+    write_receipt(folder, book, page.accounts)
 
 
 def attach(folder: Path, where: str) -> None:

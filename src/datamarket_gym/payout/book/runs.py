@@ -13,9 +13,8 @@ from typing import Any
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.batches import batch_of, confirm_on, order_on, to_send
-from datamarket_gym.payout.book.disputes import standing_overrides
 from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
+from datamarket_gym.payout.book.place import book_of, page_of, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named, person
 from datamarket_gym.payout.book.store import Book, Page, user
 from datamarket_gym.payout.book.warned import book_warnings
@@ -66,7 +65,7 @@ class Draft:
 
 def take(accounts: Accounts, currency: str) -> Taken:
     """What a run in a currency takes from the book as it is now."""
-    return Taken(accounts.balances(currency), standing_overrides(accounts))
+    return Taken(accounts.balances(currency), accounts.disputes.overrides)
 
 
 def taken_of(manifest: dict[str, Any]) -> Taken:
@@ -107,9 +106,7 @@ def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequenc
     ``despite`` names every warning of the run, and no other; each is entered. Payments and balances are entered with
     the last approval, in the same transaction.
     """
-    book = book_of(folder)
-    with book.page() as page:
-        record = run_of(folder, page.accounts)
+    with page_of(folder) as (page, record):
         if record.state not in APPROVED:
             _require_approvable(record, folder)
             if record.manifest != manifest:
@@ -126,9 +123,7 @@ def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequenc
                 page.add("approval", run=record.run, content={"manifest": manifest}, by=by)
             if len(page.accounts.runs[record.run].approvals) >= page.accounts.rules.approvals:
                 _pay_out(page, record, by)
-        record = run_of(folder, page.accounts)
-    write_receipt(folder, book, page.accounts)
-    return record.state
+    return page.accounts.runs[record.run].state
 
 
 def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
@@ -138,9 +133,7 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
     says, and where payees are owed other amounts than that (held, corrected, bounced, too little), a batch must be
     ordered first, so that what is recorded is what the bank was told.
     """
-    book = book_of(folder)
-    with book.page() as page:
-        record = run_of(folder, page.accounts)
+    with page_of(folder) as (page, record):
         if record.state == "paid":
             if record.reference != reference:
                 raise BookError(
@@ -157,7 +150,6 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
         if batch is None:
             raise BookError("there is nothing to send")
         confirm_on(page, batch, reference, by)
-    write_receipt(folder, book, page.accounts)
     return True
 
 

@@ -14,18 +14,16 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
-from datamarket_gym.core.errors import ParameterError, UnknownNameError
+from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.payout.book.accounts import EFFECTS, Accounts
 from datamarket_gym.payout.book.disputes import Dispute
 from datamarket_gym.payout.book.entry import BookEntry, BookError
-from datamarket_gym.payout.book.money import known_payees
+from datamarket_gym.payout.book.money import require_payee
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
-_NAMED = 10  # payees in an error
 _LONGEST = 500  # characters of what somebody wrote
 
 
@@ -134,7 +132,7 @@ def account_statement(
     """The statement of a payee over the days from ``since`` to ``until``, both included; of all days if left out."""
     if since is not None and until is not None and since > until:
         raise ParameterError("from", str(since), f"it is later than --to {until}; swap them")
-    _require_known(accounts, payee)
+    require_payee(accounts, payee)
     runs = [record for record in accounts.runs.values() if _paid_to(record, payee)]
     approved = [_run(record, payee) for record in runs if record.state in APPROVED]
     drafts = [
@@ -171,12 +169,6 @@ def account_statement(
 def day_of(entry: BookEntry) -> datetime.date:
     """The day of an entry, in UTC."""
     return datetime.datetime.fromisoformat(entry.at).astimezone(datetime.UTC).date()
-
-
-def _require_known(accounts: Accounts, payee: str) -> None:
-    known = known_payees(accounts)  # entries name nobody else
-    if payee not in known:
-        raise UnknownNameError("payee", payee, get_close_matches(payee, known, n=3) or known[:_NAMED])
 
 
 def _account(

@@ -12,7 +12,7 @@ from datamarket_gym.payout.book.statement import (
     StatementLine,
     StatementRun,
 )
-from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.money import Currency, thousands
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.html import Row, filled, template_text
 
@@ -100,12 +100,7 @@ def run_row(run: StatementRun) -> Row:
 
 def plain(text: str) -> str:
     """An amount for people: thousands set apart, and a minus sign that is one."""
-    whole, point, rest = text.partition(".")
-    return (
-        f"{int(whole):,}{point}{rest}".replace("-", "\N{MINUS SIGN}")
-        if whole != "-0"
-        else f"\N{MINUS SIGN}0.{rest}"
-    )
+    return thousands(text).replace("-", "\N{MINUS SIGN}")
 
 
 def amount_of(line: StatementLine, text: Callable[[int], str]) -> str:

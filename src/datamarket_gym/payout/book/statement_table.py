@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from datamarket_gym.payout.book.statement import AccountStatement, CurrencyAccount, Owed
+from datamarket_gym.payout.book.statement import AccountStatement, CurrencyAccount, Owed, StatementRun
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text
 
@@ -27,11 +27,7 @@ def _rows(statement: AccountStatement) -> Iterator[dict[str, str]]:
     for account in statement.accounts:
         yield from _account(account)
     for draft in statement.drafts:
-        text = Currency(draft.currency).text
-        yield {
-            "row": "draft", "currency": draft.currency, "time": str(draft.day), "kind": draft.state, "run": draft.run,
-            "period": draft.period, "what": "not approved yet", "amount": text(draft.earned),
-        }  # fmt: skip
+        yield _run("draft", draft, "not approved yet")
     for event in statement.events:
         entry = event.entry
         yield {
@@ -40,6 +36,13 @@ def _rows(statement: AccountStatement) -> Iterator[dict[str, str]]:
         }  # fmt: skip
     yield {
         "row": "head", "entry": str(statement.number), "time": statement.at, "kind": "sha256", "what": statement.head,
+    }  # fmt: skip
+
+
+def _run(row: str, run: StatementRun, what: str) -> dict[str, str]:
+    return {
+        "row": row, "currency": run.currency, "time": str(run.day), "kind": run.state, "run": run.run,
+        "period": run.period, "what": what, "amount": Currency(run.currency).text(run.earned),
     }  # fmt: skip
 
 
@@ -55,10 +58,7 @@ def _account(account: CurrencyAccount) -> Iterator[dict[str, str]]:
 
     yield {"row": "opening", "currency": account.currency, **places(account.opening)}
     for run in account.runs:
-        yield {
-            "row": "run", "currency": account.currency, "time": str(run.day), "kind": run.state, "run": run.run,
-            "period": run.period, "what": "earned", "amount": text(run.earned),
-        }  # fmt: skip
+        yield _run("run", run, "earned")
     for line in account.lines:
         entry = line.entry
         yield {

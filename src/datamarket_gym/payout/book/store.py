@@ -27,6 +27,7 @@ from datamarket_gym.payout.book.accounts import FORMAT, Accounts
 from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
 from datamarket_gym.payout.book.run_record import person
 from datamarket_gym.payout.book.seal import Head, Seal
+from datamarket_gym.payout.verdicts import Check
 
 NAME = "book.sqlite"
 _WAIT = 30.0  # seconds another process may hold the book
@@ -101,8 +102,9 @@ class Book:
                 connection.execute(sa.update(tables.HEAD).values(number=after.number, hash=after.hash))
                 connection.commit()
 
-    def examined(self) -> list[tuple[str, bool, str]]:
-        """What was looked at (file, rules, chain, sums), whether it is good, and a word on it."""
+    def examined(self) -> list[Check]:
+        """Its file, rules, chain and sums, looked at."""
+        # Here, for it works on books: a cycle otherwise.
         from datamarket_gym.payout.book.examined import examined
 
         return examined(self)
@@ -175,7 +177,7 @@ class Book:
 def open_book(where: str | Path, *, new: bool = False) -> Book:
     """A book by its path or address (``postgresql://...``); made where it is not there yet and ``new`` says so."""
     text = str(where)
-    if "://" in text:
+    if is_address(text):
         book = _of_server(text)
         there = _has_tables(book)
     else:
@@ -191,9 +193,14 @@ def open_book(where: str | Path, *, new: bool = False) -> Book:
     return book
 
 
+def is_address(where: str) -> bool:
+    """Whether a book is named by an address, not by a path."""
+    return "://" in where
+
+
 def begun(where: str) -> bool:
     """Whether there is a book, or something that is left of one; whoever opens that finds out."""
-    return "://" in where or Path(where).exists() or Seal(Path(where)).path.exists()
+    return is_address(where) or Path(where).exists() or Seal(Path(where)).path.exists()
 
 
 def without_password(url: URL) -> str:

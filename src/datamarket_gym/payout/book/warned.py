@@ -13,7 +13,7 @@ def book_warnings(accounts: Accounts, record: RunRecord) -> list[StandingWarning
     """Warnings that stand before the approval of a run, from what is in the book now."""
     return [
         *_same_submissions(accounts, record),
-        *_left_behind(accounts, record),
+        *_left_behind(record),
         *open_disputes(accounts, record.run),
     ]
 
@@ -41,7 +41,7 @@ def _same_submissions(accounts: Accounts, record: RunRecord) -> list[StandingWar
     ]
 
 
-def _left_behind(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
+def _left_behind(record: RunRecord) -> list[StandingWarning]:
     """Debts of those who submit nothing any more: the credits that stand against them are funded by nobody."""
     money = Currency(record.currency)
     entitled = {line.identity: line.entitled for line in record.lines}

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import claimed, remove_leftovers
-from datamarket_gym.payout.book.place import book_of, run_of, write_receipt
-from datamarket_gym.payout.book.run_record import APPROVED, DrawRecord, RunRecord, require_draft
-from datamarket_gym.payout.book.store import Page
+from datamarket_gym.payout.book.place import page_of, run_of
+from datamarket_gym.payout.book.run_record import APPROVED, DrawRecord, require_draft
 
 
 @contextmanager
@@ -24,18 +23,9 @@ def working_in(folder: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _page_of(folder: Path) -> Iterator[tuple[Page, RunRecord]]:
-    """A page of the run's book, and the run; the folder notes the head when it is entered."""
-    book = book_of(folder)
-    with book.page() as page:
-        yield page, run_of(folder, page.accounts)
-    write_receipt(folder, book, page.accounts)
-
-
 def enter_plan(folder: Path, plan: str, announced: str, by: str | None = None) -> None:
     """Enter how checks will be drawn; it takes the place of an earlier plan, unless that was drawn by."""
-    with _page_of(folder) as (page, record):
+    with page_of(folder) as (page, record):
         if record.draw is not None:
             raise DataMarketError(
                 f"checks of this run were drawn already (beacon {record.draw.beacon!r}); a plan cannot change after "
@@ -52,7 +42,7 @@ def enter_plan(folder: Path, plan: str, announced: str, by: str | None = None) -
 
 def enter_beacon(folder: Path, beacon: str, by: str | None = None) -> DrawRecord:
     """Enter the beacon under which checks are drawn, once; another is refused. Returns what they are drawn by."""
-    with _page_of(folder) as (page, record):
+    with page_of(folder) as (page, record):
         if record.draw is not None:
             if record.draw.beacon != beacon:
                 raise DataMarketError(
@@ -72,7 +62,7 @@ def enter_beacon(folder: Path, beacon: str, by: str | None = None) -> DrawRecord
 
 def enter_seal(folder: Path, seal: str, by: str | None = None) -> None:
     """Enter the hash of the list of planted fakes, once; another is refused."""
-    with _page_of(folder) as (page, record):
+    with page_of(folder) as (page, record):
         if record.seal not in (None, seal):
             raise DataMarketError(
                 "the list of planted fakes is not the one that was sealed when the checks were drawn; restore it"
@@ -89,7 +79,7 @@ def require_open(folder: Path) -> None:
 
 def enter_answers(folder: Path, digest: str, new: int, by: str | None = None) -> None:
     """Enter that answers were recorded: how many, and the hash of the file that holds all of them."""
-    with _page_of(folder) as (page, record):
+    with page_of(folder) as (page, record):
         require_draft(record, "answered")
         told = [e.content["outcomes"] for e in record.history if e.kind == "answers"]
         if new or told[-1:] != [digest]:
@@ -98,7 +88,7 @@ def enter_answers(folder: Path, digest: str, new: int, by: str | None = None) ->
 
 def mark_checked(folder: Path, detail: str, answers: str, by: str | None = None) -> bool:
     """A draft whose checks everybody passed is checked; False where it was so before."""
-    with _page_of(folder) as (page, record):
+    with page_of(folder) as (page, record):
         if record.state in ("checked", *APPROVED):
             return False
         require_draft(record, "checked")
@@ -121,7 +111,7 @@ def supersede(
 
     ``forfeited`` are the identities that failed, ``unchecked`` those that would earn less than their checks cost.
     """
-    with _page_of(folder) as (page, record):
+    with page_of(folder) as (page, record):
         if record.state == "superseded":
             return False
         require_draft(record, "superseded")

@@ -23,11 +23,11 @@ from datamarket_gym.payout.checks.draw import ASKED, Draw, DrawnChecks
 from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_others
 from datamarket_gym.payout.checks.sealed import PlantedFake, read_plants
 from datamarket_gym.payout.inputs import utility_oracle
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.html import Row, embedded, filled, template_text
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.verify import places_of
 from datamarket_gym.payout.what_if import finished_results
 from datamarket_gym.pipeline.compare import compared
 

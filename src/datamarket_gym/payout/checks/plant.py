@@ -27,9 +27,9 @@ from datamarket_gym.payout.checks.made_up import made_up_name, made_up_unit, nam
 from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_others
 from datamarket_gym.payout.checks.record import NOT_MADE, answers_of, ever_answered, outcome_of
 from datamarket_gym.payout.checks.sealed import PlantedFake, SealedPlants, read_plants, write_plants
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.verify import places_of
 from datamarket_gym.payout.what_if import finished_results
 
 _NOTHING = 1e-9  # of a payee's pay: its units are all drawn

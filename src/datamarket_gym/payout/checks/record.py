@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from datamarket_gym.core.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
 from datamarket_gym.core.files import claimed, read_json, remove_leftovers, write_json
+from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
 from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.units.tables import Table
@@ -273,6 +274,4 @@ def _history(run: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
 
 
 def _listed(numbers: set[int] | Sequence[int]) -> str:
-    shown = sorted(numbers)
-    more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
-    return ", ".join(map(str, shown[:_NAMED])) + more
+    return listed(map(str, sorted(numbers)), _NAMED)

@@ -21,6 +21,7 @@ from typing import Any
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256, write_text
 from datamarket_gym.core.progress import Progress
+from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.book.place import book_of
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.carried import write_carried
@@ -32,12 +33,13 @@ from datamarket_gym.payout.checks.plan import CheckPlan, read_plan
 from datamarket_gym.payout.checks.record import FILE as OUTCOMES
 from datamarket_gym.payout.checks.record import FOLDER, CheckAnswer, answers_of, examined, outcome_of
 from datamarket_gym.payout.checks.standing import before_bytes, digest_of, write_before
+from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settles import FoundUnit, MadeLook, Settles, StandingDraw
-from datamarket_gym.payout.verify import places_of, verify
+from datamarket_gym.payout.verify import verify
 
 _NAMED = 5
 
@@ -111,10 +113,9 @@ def found_units(
     """The units that were found to be false; an error where answers are missing. Planted fakes are nobody's."""
     open_ = [d for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
     if open_ and not unanswered_false:
-        shown = ", ".join(str(d.number) for d in open_[:_NAMED])
-        more = f" and {len(open_) - _NAMED} more" if len(open_) > _NAMED else ""
+        shown = listed((str(d.number) for d in open_), _NAMED)
         raise DataMarketError(
-            f"{len(open_)} of {len(drawn.draws)} checks are not answered (number {shown}{more}); record what was "
+            f"{len(open_)} of {len(drawn.draws)} checks are not answered (number {shown}); record what was "
             "found, or say --unanswered false, if the payees had their time: who does not answer then fails"
         )
     found: dict[str, FoundUnit] = {}
@@ -220,5 +221,4 @@ def _who(failed: Sequence[str], carried: Sequence[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(visible(name)) for name in names[:_NAMED])
-    return shown + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return listed((repr(visible(name)) for name in names), _NAMED)

@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
 
 from datamarket_gym.core.registry import components
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report import words
 from datamarket_gym.payout.report.attack_words import ATTACKS, PARAMETERS
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 _KINDS = ("semivalue", "learner", "similarity", "mechanism", "evidence", "attack")
 _CODE = re.compile(r"(\w+)=")
@@ -97,8 +95,6 @@ class PageGlossary:
 
     def mark(self, text: str) -> Markup:
         """A text, escaped, in which the first mention of each term is linked."""
-        from markupsafe import Markup, escape
-
         out, at = Markup(""), 0
         told: set[str] = set()
         for match in self._pattern.finditer(text):
@@ -112,8 +108,6 @@ class PageGlossary:
 
     def term(self, key: str, shown: str | None = None) -> Markup:
         """A link to a term, under its title or other words."""
-        from markupsafe import Markup
-
         term = self._known[key]
         self._used[key] = term
         return Markup('<a class="term" href="#{}">{}</a>').format(_anchor(key), shown or term.title)
@@ -143,8 +137,6 @@ class PageGlossary:
 
     def reason(self, text: str) -> Markup:
         """Why two are tied; a reason that the operator's own words give stands as it is."""
-        from markupsafe import Markup, escape
-
         for key in (f"tie-{text}", f"evidence-{text}", f"component-{text}"):
             if key in self._known:
                 return self.term(key)
@@ -154,8 +146,6 @@ class PageGlossary:
 
     def reasons(self, text: str) -> Markup:
         """Several reasons, separated by commas."""
-        from markupsafe import Markup
-
         return Markup(", ").join(self.reason(each) for each in text.split(", "))
 
     @property

@@ -104,6 +104,7 @@ def _template(name: str) -> Template:
     return environment.get_template(name)
 
 
+@lru_cache
 def template_text(name: str) -> str:
     """A style sheet or script that pages carry."""
     return (files("datamarket_gym.payout.report") / "templates" / name).read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.run_record import STATES
 from datamarket_gym.payout.report.state import NAME, ReportState, read_report, restate, restated
+from datamarket_gym.payout.verdicts import Check
 
 _SHOWN = (*STATES, "approval")
 
@@ -49,14 +50,16 @@ def holds_state(folder: Path) -> bool:
     return True
 
 
-def stated(folder: Path, history: Sequence[BookEntry]) -> tuple[str, bool, str]:
+def stated(folder: Path, history: Sequence[BookEntry]) -> Check:
     """Whether the state on a report is the run's, or was so once; and a word on it."""
     page, what = read_report(folder), f"{NAME}, state"
     ends = [n for n, entry in enumerate(history, 1) if entry.kind in _SHOWN]
     said = [n for n in ends if restated(page, report_state(history[:n])) == page]
     if not said:
-        return what, False, "the page says otherwise than the book"
+        return Check(what, False, "the page says otherwise than the book")
     if said[-1] != ends[-1]:
         now = [entry.kind for entry in history if entry.kind in STATES][-1]
-        return what, True, f"behind: the run is {now}; datamarket ledger show brings it up to date"
-    return what, True, "as the book has it"
+        return Check(
+            what, True, f"behind: the run is {now}; datamarket ledger show brings it up to date"
+        )
+    return Check(what, True, "as the book has it")

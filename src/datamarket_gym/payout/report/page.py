@@ -16,6 +16,7 @@ from datamarket_gym.evidence.threshold.price import LIMIT
 from datamarket_gym.payout.asked import check_words
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
+from datamarket_gym.payout.money import thousands
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
 from datamarket_gym.payout.red_team import read_red_team
@@ -51,7 +52,7 @@ def payout_page(
     spec, threshold = results.spec, results.threshold
     audit, why = read_red_team(folder / "audit.json")
     shown, left_out = clusters_to_show(results)
-    amount = f"{spec.currency} {_thousands(spec.money.text(spec.minor))}"
+    amount = f"{spec.currency} {thousands(spec.money.text(spec.minor))}"
     charts: dict[str, Any] = {"chart-payments": payment_chart(results)}
     if threshold.price is not None:
         charts["chart-threshold"] = threshold_chart(threshold)
@@ -122,7 +123,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     some = sum(each > 0 for each in paid)
     facts = [
         ("identities paid", f"{some:,} of {len(paid):,}"),
-        ("largest payment", f"{_thousands(spec.money.text(max(paid)))} ({max(paid) / spec.minor:.0%})"),
+        ("largest payment", f"{thousands(spec.money.text(max(paid)))} ({max(paid) / spec.minor:.0%})"),
         ("units", f"{len(results.inputs.ids) + len(results.leaks):,}"),
         ("distinct units", f"{results.payments.clusters.n_clusters:,}"),
         ("merged groups", f"{int(several.sum()):,}"),
@@ -131,7 +132,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("checks asked for", f"{spec.checks} of each payee" if spec.checks else "none"),
     ]
     if owed := sum(b for b in results.division.balance if b > 0):
-        facts.append(("carried", _thousands(spec.money.text(owed))))
+        facts.append(("carried", thousands(spec.money.text(owed))))
     return facts
 
 
@@ -160,7 +161,7 @@ def _notes(results: Results) -> list[str]:
     owed = sum(b for b in results.division.balance if b > 0)
     if owed * 10 > spec.minor:
         notes.append(
-            f"{spec.currency} {_thousands(spec.money.text(owed))} are carried to the next run because scores "
+            f"{spec.currency} {thousands(spec.money.text(owed))} are carried to the next run because scores "
             "below zero are large; more validation rows would make scores steadier."
         )
     return notes
@@ -190,10 +191,10 @@ def _payments(results: Results) -> list[Row]:
     carry = has_balances(results.spec, results.division.balance)
     return [
         {
-            "identity": visible(row["identity"]), "payment": _thousands(row["payment"]),
-            "low": _thousands(row["low"]), "high": _thousands(row["high"]),
-            "without": _thousands(row["without_evidence"]),
-            "balance": _thousands(row["balance"]) if carry else None, "units": f"{row['units']:,}",
+            "identity": visible(row["identity"]), "payment": thousands(row["payment"]),
+            "low": thousands(row["low"]), "high": thousands(row["high"]),
+            "without": thousands(row["without_evidence"]),
+            "balance": thousands(row["balance"]) if carry else None, "units": f"{row['units']:,}",
             "clusters": f"{row['clusters']:,}", "score": f"{row['score']:.4f}",
             "with": visible(row["paid_together_with"], 24),
         }
@@ -271,9 +272,3 @@ def _valued(results: Results) -> str:
     if found is None:
         return f"{spec.utility.learner} accuracy over chance"
     return f"{spec.learner} by the similarity {found.similarity}; strangers are alike by {found.strangers:.3f}"
-
-
-def _thousands(text: str) -> str:
-    sign = "-" if text.startswith("-") else ""
-    units, point, rest = text.removeprefix("-").partition(".")
-    return f"{sign}{int(units):,}{point}{rest}"

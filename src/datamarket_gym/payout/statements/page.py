@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
-from typing import TYPE_CHECKING
 
-from datamarket_gym.payout.money import Currency
+from datamarket_gym.core.screen import counted, listed
+from datamarket_gym.payout.money import Currency, thousands
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.report.html import filled, template_text
 from datamarket_gym.payout.statements import words
 from datamarket_gym.payout.statements.record import Explanation
 from datamarket_gym.payout.statements.state import RunState
 from datamarket_gym.payout.statements.words import Others, ToldMatch
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-_PACKAGE = "datamarket_gym.payout.statements"
 _CONTACT = "Answer whoever sent you this page, and do so soon: what is approved is corrected only by a later entry."
 _NAMES = 10
 _KEPT, _OWED = "kept for you until the next payout", "not asked of you now; it counts in the next payout"
@@ -55,11 +50,8 @@ def statement_page(
     money, others = Currency(found.currency), Others(pseudonyms)
 
     def text(minor: int) -> str:
-        return f"{money.code} {_thousands(money.text(minor))}"
+        return f"{money.code} {thousands(money.text(minor))}"
 
-    names = [others.name(name) for name in found.together[:_NAMES]]
-    if (more := len(found.together) - _NAMES) > 0:
-        names.append(f"{more:,} more")
     matches = words.matches(found, others)
     return StatementPage(
         title=f"Statement for {visible(found.identity)}",
@@ -68,14 +60,14 @@ def statement_page(
         period=visible(state.period, 200),
         state=state.words(found.identity, found.paid),
         paid=text(found.paid),
-        units=words.many(found.units, "unit"),
+        units=counted(found.units, "unit"),
         sent=words.sent(found),
         matches=matches,
         besides=words.merged_besides(found, others),
         repeated=found.repeated,
-        together=", ".join(names),
+        together=listed(map(others.name, found.together), _NAMES),
         money=[(what, text(minor)) for what, minor in _money(found, state.corrected(found.identity))],
-        divided=f"{text(amount)} were divided among {words.many(payees, 'payee')} by {found.divided}.",
+        divided=f"{text(amount)} were divided among {counted(payees, 'payee')} by {found.divided}.",
         interval=words.interval(found, text(found.low), text(found.high)),
         without=""
         if found.checks.outcome in ("failed", "not checked")  # not paid either way
@@ -103,29 +95,4 @@ def _money(found: Explanation, corrected: int) -> list[tuple[str, int]]:
 
 def rendered(page: StatementPage) -> str:
     """The page as HTML."""
-    return _template().render(page=page, style=style())
-
-
-@lru_cache
-def style() -> str:
-    """The style sheet of pages for payees."""
-    return (files(_PACKAGE) / "style.css").read_text(encoding="utf-8")
-
-
-@lru_cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader(_PACKAGE, ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("statement.html.j2")
-
-
-def _thousands(amount: str) -> str:
-    whole, point, cents = amount.partition(".")
-    return f"{int(whole):,}{point}{cents}" if whole.lstrip("-") else amount
+    return filled("statement.html.j2", page, template_text("statement.css"), [])

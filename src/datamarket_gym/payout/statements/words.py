@@ -10,6 +10,7 @@ from __future__ import annotations
 import string
 from dataclasses import dataclass, field
 
+from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements.record import Explanation, MatchedPayee, OwnTie
 
@@ -23,11 +24,6 @@ _REASONS = {
     "trusted source": "one names the other as its source",
     "override": "the same, as a person decided after looking",
 }
-
-
-def many(number: int, one: str) -> str:
-    """``1 unit``, ``2,000 units``."""
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
 
 
 def reason_words(reason: str) -> str:
@@ -117,7 +113,7 @@ def _match(each: MatchedPayee, others: Others) -> ToldMatch:
     examples = list(dict.fromkeys(examples))  # under pseudonyms, one may say what another does
     return ToldMatch(
         name,
-        f"{many(each.units, 'unit')} of yours ({why}). {whose}",
+        f"{counted(each.units, 'unit')} of yours ({why}). {whose}",
         examples,
         each.pairs - len(examples),
     )
@@ -143,27 +139,27 @@ def merged_besides(found: Explanation, others: Others) -> list[str]:
     told = []
     shown = {each.name for each in found.matched[:_NAMES]}
     if (names := found.matched_in_all - len(shown)) > 0:
-        told.append(f"Units of {many(names, 'further payee')} matched yours, too.")
+        told.append(f"Units of {counted(names, 'further payee')} matched yours, too.")
     if rest := [each for each in found.counted_for if not shown.issuperset(each.names)]:
-        listed = [
-            f"{' and '.join(others.name(name) for name in each.names[:3])} ({many(each.units, 'unit')})"
+        for_them = [
+            f"{' and '.join(others.name(name) for name in each.names[:3])} ({counted(each.units, 'unit')})"
             for each in rest[:_NAMES]
         ]
         more = " and others" if len(rest) > _NAMES else ""
-        told.append(f"Further units of yours are counted for {', '.join(listed)}{more}.")
+        told.append(f"Further units of yours are counted for {', '.join(for_them)}{more}.")
     if found.indirect:
         told.append(
-            f"{many(found.indirect, 'unit')} of these match no unit of another payee directly, but a unit that "
+            f"{counted(found.indirect, 'unit')} of these match no unit of another payee directly, but a unit that "
             "in turn matches an earlier one."
         )
     if found.shared:
         told.append(
-            f"{many(found.shared, 'unit')} of yours came at the same time as the same units of others, and are shared "
-            "with them."
+            f"{counted(found.shared, 'unit')} of yours came at the same time as the same units of others, and are "
+            "shared with them."
         )
     if found.by_lot:
         told.append(
-            f"{many(found.by_lot, 'time')} units of several payees carried the same time, and a lot decided who was "
+            f"{counted(found.by_lot, 'time')} units of several payees carried the same time, and a lot decided who was "
             f"first, drawn under {found.drawn_under}."
         )
     return told
@@ -203,7 +199,7 @@ def checks(found: Explanation) -> str:
             return f"You passed those of the draft before this one. Looked at: {_units(said.drawn)}."
         case _ if said.asked:
             return (
-                f"{many(said.asked, 'unit')} of each payee are drawn by chance, by what they earn, and looked at "
+                f"{counted(said.asked, 'unit')} of each payee are drawn by chance, by what they earn, and looked at "
                 "before anybody is paid. You may be asked for the original, its source, or a consent."
             )
         case _:
@@ -211,5 +207,4 @@ def checks(found: Explanation) -> str:
 
 
 def _units(names: list[str]) -> str:
-    shown = ", ".join(visible(name) for name in names[:_UNITS])
-    return shown + (f" and {len(names) - _UNITS:,} more" if len(names) > _UNITS else "")
+    return listed(map(visible, names), _UNITS)

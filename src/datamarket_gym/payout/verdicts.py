@@ -1,0 +1,13 @@
+"""What `verify` says: one line for each thing that was looked at, in the book, in a run's folder or between the two."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Check(NamedTuple):
+    """One thing that was looked at, whether it is good, and a word on it."""
+
+    what: str
+    good: bool
+    detail: str

@@ -1,0 +1,43 @@
+"""From what people type to a book: its file, a folder of runs that holds it, the folder of a run in it."""
+
+import pytest
+from book_files import HandBook, file_book
+from typer.testing import CliRunner
+
+from datamarket_gym.cli.app import app
+from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.payout.book import money
+from datamarket_gym.payout.book.place import book_at, run_folder
+
+
+def test_a_folder_that_holds_a_book_is_the_book(tmp_path):
+    book = file_book(tmp_path)
+    assert run_folder(str(tmp_path)) is None
+    assert book_at(str(tmp_path)).accounts().head == book.accounts().head
+
+
+@pytest.mark.parametrize(
+    "words", [["verify"], ["dispute", "list"], ["book", "show"], ["statement", "--payee", "alice"]]
+)
+def test_every_command_takes_a_folder_of_runs_for_its_book(tmp_path, words):
+    file_book(tmp_path)
+    named, inside = (
+        CliRunner().invoke(app, [*words, str(where)]) for where in (tmp_path / "book.sqlite", tmp_path)
+    )
+    assert named.exit_code == inside.exit_code == 0
+    assert inside.output.replace(str(tmp_path), "") == named.output.replace(str(tmp_path), "")
+
+
+def test_a_folder_without_book_or_run_is_none(tmp_path):
+    said = CliRunner().invoke(app, ["book", "show", str(tmp_path)])
+    assert said.exit_code != 0
+
+
+def test_a_name_nobody_knows_is_refused_with_a_few_that_are_known():
+    known = HandBook()
+    known.draft("r" * 64, "EUR", {f"payee {n:05d}": (100, 0) for n in range(2000)})
+    with pytest.raises(UnknownNameError, match="and 1,950 more") as refused:
+        money.require_payee(known.accounts, "zzz")
+    assert len(str(refused.value)) < 1000
+    with pytest.raises(UnknownNameError, match="did you mean payee 01999"):
+        money.require_payee(known.accounts, "payee 019999")
