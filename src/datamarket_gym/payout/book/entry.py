@@ -100,9 +100,8 @@ def _parsed(number: int, body: str, previous: str, said: str) -> BookEntry:
     except ValueError as error:
         raise BookError(f"entry {number} of the book cannot be read: {error}") from error
     good = isinstance(fields, dict) and fields.keys() == _FIELDS.keys()
-    values = _VALUES(fields) if good else ()
-    if tuple(map(type, values)) != _KINDS:
+    if not good or tuple(map(type, _VALUES(fields))) != _KINDS:
         raise BookError(f"entry {number} of the book is none that this version has written")
     if fields["number"] != number:
         raise BookError(f"entry {number} of the book says that it is entry {fields['number']}")
-    return BookEntry(*values, previous, said)
+    return BookEntry(**fields, previous=previous, hash=said)
