@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ from datamarket_gym.payout.stages import Places
 from payout_scale import DIMENSIONS, TOPICS, draw, lists, spectrum
 
 _COMMAND = "from datamarket_gym.cli import main; main()"
-_TIMES = 5
+_TIMES = 20
 
 
 def write(folder: Path, n: int, payees: int, validation: int) -> Places:
@@ -97,9 +98,12 @@ def main() -> None:
         }
         seconds["statements"] = [timed("statements", str(run), "--out", str(Path(base) / "statements"))]
         for what, each in seconds.items():
-            clock, processor = (max(values) for values in zip(*each, strict=True))
+            (best, middle), (least, half) = (
+                (min(values), round(median(values), 2)) for values in zip(*each, strict=True)
+            )
             sys.stdout.write(
-                f"{what}: at most {clock} s by the clock, {processor} s of processors, of {len(each)}\n"
+                f"{what}: {best} s by the clock at best, {middle} in the middle of {len(each)}; {least} and {half} of "
+                "processors\n"
             )
         size = clusters["units_in_cluster"][largest].as_py()
         told = {name: manifest[name] for name in ("units", "identities", "clusters", "ties")}

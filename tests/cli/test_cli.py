@@ -28,6 +28,12 @@ def test_help_and_version():
     assert datamarket("--version").stdout.startswith("datamarket-gym ")
 
 
+def test_a_command_that_is_none_is_told_which_may_be_meant():
+    done = datamarket("verfy")
+    assert done.returncode == 2
+    assert "Did you mean 'verify'?" in done.stderr
+
+
 def test_list_names_every_plug_point():
     from datamarket_gym.core.registry import HOMES, components
 

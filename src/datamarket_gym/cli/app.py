@@ -1,7 +1,8 @@
 """The application: every module of `datamarket_gym.cli.commands` is a command, found by name.
 
 A command module has a function ``command`` whose signature and docstring are its options and help;
-its heavy imports happen inside.
+its heavy imports happen inside. It is imported when it is asked for: a question is answered within a second, the
+start of the process included.
 """
 
 from __future__ import annotations
@@ -10,15 +11,54 @@ import errno
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from datamarket_gym import __version__
 from datamarket_gym.cli import commands
 from datamarket_gym.core.errors import DataMarketError
 
+HEADINGS = {
+    "Pay, and defend what was paid": (
+        "theta", "pay", "check", "explain", "statements", "verify", "ledger", "book", "statement", "dispute", "export",
+        "audit",
+    ),
+    "Compare mechanisms under attack": ("demo", "list", "run", "suite", "results", "figures", "embed", "bench"),
+}  # fmt: skip
+_HEADING = {name: heading for heading, names in HEADINGS.items() for name in names}
+_MODULES = {m.name.rstrip("_").replace("_", "-"): m.name for m in iter_modules(commands.__path__)}
+
+
+class Commands(TyperGroup):
+    """The commands, each imported when it is asked for; all of them, where somebody asks which there are."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names."""
+        return list(_MODULES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command; for a name that is none all are read, so that the error can name those it may have meant."""
+        for name in [cmd_name] if cmd_name in _MODULES else _MODULES:
+            if name not in self.commands:
+                self.add_command(_command(name), name)
+        return super().get_command(ctx, cmd_name)
+
+
+def _command(name: str) -> Any:
+    found = import_module(f"{commands.__name__}.{_MODULES[name]}")
+    alone = typer.Typer()
+    if hasattr(found, "group"):  # a command with sub-commands
+        alone.add_typer(found.group, name=name, rich_help_panel=_HEADING[name])
+    else:
+        alone.command(name, rich_help_panel=_HEADING[name])(found.command)
+    return get_group(alone).commands[name]
+
+
 app = typer.Typer(
+    cls=Commands,
     name="datamarket",
     no_args_is_help=True,
     add_completion=False,
@@ -57,21 +97,3 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-HEADINGS = {
-    "Pay, and defend what was paid": (
-        "theta", "pay", "check", "explain", "statements", "verify", "ledger", "book", "statement", "dispute", "export",
-        "audit",
-    ),
-    "Compare mechanisms under attack": ("demo", "list", "run", "suite", "results", "figures", "embed", "bench"),
-}  # fmt: skip
-_HEADING = {name: heading for heading, names in HEADINGS.items() for name in names}
-
-for _module in iter_modules(commands.__path__):
-    _found = import_module(f"{commands.__name__}.{_module.name}")
-    _name = _module.name.rstrip("_").replace("_", "-")
-    if hasattr(_found, "group"):  # a command with sub-commands
-        app.add_typer(_found.group, name=_name, rich_help_panel=_HEADING[_name])
-    else:
-        app.command(_name, rich_help_panel=_HEADING[_name])(_found.command)

@@ -13,12 +13,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
-from datamarket_gym.units.columns import Column
-from datamarket_gym.units.loose import Faults
+
+if TYPE_CHECKING:  # the list of a finished run is read where nothing of the readers of tables is wanted
+    from datamarket_gym.units.columns import Column
+    from datamarket_gym.units.loose import Faults
 
 FILE = "quarantine.csv"
 COLUMNS = ("row", "unit", "identity", "wrong")

@@ -148,10 +148,15 @@ class Accounts:
 
     def _move(self, entry: BookEntry) -> None:
         key = (entry.payee, entry.currency)
-        places = (self.payable, self.outgoing, self.sent, self.balance)
-        for sign, place in zip(EFFECTS[entry.kind], places, strict=True):
-            if sign:
-                place[key] += sign * entry.amount
+        payable, outgoing, sent, balance = EFFECTS[entry.kind]
+        if payable:
+            self.payable[key] += payable * entry.amount
+        if outgoing:
+            self.outgoing[key] += outgoing * entry.amount
+        if sent:
+            self.sent[key] += sent * entry.amount
+        if balance:
+            self.balance[key] += balance * entry.amount
         self.totals[entry.kind, entry.currency] += entry.amount
 
     def _opened(self, entry: BookEntry) -> None:

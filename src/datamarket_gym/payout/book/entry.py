@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
@@ -23,13 +24,15 @@ _FIELDS = {
     "number": int, "at": str, "by": str, "kind": str, "run": str, "payee": str, "currency": str, "amount": int,
     "content": dict,
 }  # fmt: skip
+_VALUES, _KINDS = itemgetter(*_FIELDS), tuple(_FIELDS.values())
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
 class BookError(DataMarketError):
     """The book refuses: it was changed by hand, cannot be reached, or what is asked does not go with what is in it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BookEntry:
     """One line of the book; amounts are in minor units of the currency."""
 
@@ -48,10 +51,7 @@ class BookEntry:
     @property
     def body(self) -> str:
         """The line that is hashed and kept."""
-        return json.dumps(
-            {name: getattr(self, name) for name in _FIELDS},
-            sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False,
-        )  # fmt: skip
+        return _ENCODER.encode({name: getattr(self, name) for name in _FIELDS})
 
 
 def chained(
@@ -100,7 +100,7 @@ def _parsed(number: int, body: str, previous: str, said: str) -> BookEntry:
     except ValueError as error:
         raise BookError(f"entry {number} of the book cannot be read: {error}") from error
     good = isinstance(fields, dict) and fields.keys() == _FIELDS.keys()
-    if not good or not all(type(fields[name]) is kind for name, kind in _FIELDS.items()):
+    if not good or tuple(map(type, _VALUES(fields))) != _KINDS:
         raise BookError(f"entry {number} of the book is none that this version has written")
     if fields["number"] != number:
         raise BookError(f"entry {number} of the book says that it is entry {fields['number']}")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from datamarket_gym.payout.book.seal import Head, Seal
 from datamarket_gym.payout.verdicts import Check
 
 NAME = "book.sqlite"
+BookRow = tuple[int, str, str]  # number, body, hash
+BookRows = tuple[BookRow, ...]
 _WAIT = 30.0  # seconds another process may hold the book
 
 
@@ -38,7 +41,7 @@ class Page:
 
     def __init__(self, accounts: Accounts, now: datetime | None = None) -> None:
         self.accounts = accounts
-        self.new: list[BookEntry] = []
+        self.new: list[BookRow] = []
         self._user = user()
         self._at = (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
 
@@ -64,7 +67,7 @@ class Page:
             currency=currency, amount=amount, content=said,
         )  # fmt: skip
         last.after(entry)
-        self.new.append(entry)
+        self.new.append((entry.number, entry.body, entry.hash))
         return entry
 
 
@@ -78,27 +81,27 @@ class Book:
 
     def read(self) -> list[BookEntry]:
         """All entries; an error at the first that is not as it was entered."""
-        return self._read()[0]
+        return list(_chain(self._rows()))
 
     def accounts(self) -> Accounts:
-        """What the entries come to."""
-        return Accounts.of(self.read())
+        """What the entries come to, to be looked at: what is added is added on a page, which has its own."""
+        return _accounts(self._rows())
 
     @contextmanager
     def page(self) -> Iterator[Page]:
         """Add entries in one transaction; nobody else writes meanwhile."""
-        with self._writing() as (connection, entries, seal):
-            page = Page(Accounts.of(entries))
+        with self._writing() as (connection, rows, seal):
+            page = Page(Accounts.of(_chain(rows)))
             yield page
             if not page.new:
                 return
             page.accounts.require_whole()
             after = Head(page.accounts.number, page.accounts.head)
             if seal is not None:
-                seal.announce(_head(entries), after)
+                seal.announce(_head(rows), after)
             with self._refusing():
-                rows = [{"number": e.number, "body": e.body, "hash": e.hash} for e in page.new]
-                connection.execute(sa.insert(tables.ENTRIES), rows)
+                new = [{"number": n, "body": body, "hash": said} for n, body, said in page.new]
+                connection.execute(sa.insert(tables.ENTRIES), new)
                 connection.execute(sa.update(tables.HEAD).values(number=after.number, hash=after.hash))
                 connection.commit()
 
@@ -131,7 +134,7 @@ class Book:
             connection.rollback()
 
     @contextmanager
-    def _writing(self) -> Iterator[tuple[Connection, list[BookEntry], Seal | None]]:
+    def _writing(self) -> Iterator[tuple[Connection, BookRows, Seal | None]]:
         with self.locked() as seal:
             if seal is not None:
                 seal.require()
@@ -141,19 +144,26 @@ class Book:
                 with connection:
                     with self._refusing():
                         tables.begin(connection)
-                        entries = _entries(connection)
+                        rows = _checked_rows(connection)
                     if seal is not None:
-                        seal.require_head(_head(entries))
-                    yield connection, entries, seal
+                        seal.require_head(_head(rows))
+                    yield connection, rows, seal
             finally:
                 if seal is not None and seal.pending:
-                    seal.close(_head(self._read()[0]))
+                    seal.close(self._last())
 
-    def _read(self) -> tuple[list[BookEntry], Head]:
+    def _rows(self) -> BookRows:
         with self._refusing(), self.engine.connect() as connection:
             tables.begin_reading(connection)
-            entries = _entries(connection)
-            return entries, _head(entries)
+            return _checked_rows(connection)
+
+    def _last(self) -> Head:
+        """The head after a page: what it follows was checked before it was entered, and is again by whoever reads."""
+        columns = tables.ENTRIES.c
+        last = sa.select(columns.number, columns.hash).order_by(columns.number.desc()).limit(1)
+        with self._refusing(), self.engine.connect() as connection:
+            number, said = connection.execute(last).one()
+            return Head(int(number), str(said))
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -275,24 +285,37 @@ def _make(book: Book) -> None:
             seal.close(Head(1, first.hash))
 
 
-def _entries(connection: Connection) -> list[BookEntry]:
-    """The entries and, at their end, the head: chain checked."""
+def _checked_rows(connection: Connection) -> BookRows:
+    """The rows of the entries, chain and head checked."""
     columns = tables.ENTRIES.c
-    rows = connection.execute(
+    found = connection.execute(
         sa.select(columns.number, columns.body, columns.hash).order_by(columns.number)
     )
-    entries = list(entries_of((int(n), str(body), str(said)) for n, body, said in rows))
-    if not entries:
+    rows = tuple([(int(n), str(body), str(said)) for n, body, said in found.all()])
+    if not _chain(rows):
         raise BookError("the book is empty: all of its entries were taken out")
     heads = [tuple(row) for row in connection.execute(sa.select(tables.HEAD))]
-    head = _head(entries)
+    head = _head(rows)
     if heads != [(1, head.number, head.hash)]:
         raise BookError(
             f"the book ends with entry {head.number}, and its head says otherwise: entries were taken out, or added by "
             "hand"
         )
-    return entries
+    return rows
 
 
-def _head(entries: list[BookEntry]) -> Head:
-    return Head(entries[-1].number, entries[-1].hash) if entries else Head(0, START)
+# One command reads its book many times. The rows are read anew each time and held against those of the last time, to
+# the byte; only if they are the same is what they came to taken over.
+@lru_cache(maxsize=1)
+def _chain(rows: BookRows) -> tuple[BookEntry, ...]:
+    """The entries of rows; an error at the first that is not in its place."""
+    return tuple(entries_of(rows))
+
+
+@lru_cache(maxsize=1)
+def _accounts(rows: BookRows) -> Accounts:
+    return Accounts.of(_chain(rows))
+
+
+def _head(rows: BookRows) -> Head:
+    return Head(rows[-1][0], rows[-1][2]) if rows else Head(0, START)

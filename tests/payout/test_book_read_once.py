@@ -1,0 +1,98 @@
+"""A command reads its book many times and goes through it once; a change between two readings is seen all the same."""
+
+import sqlite3
+
+import pytest
+from book_files import file_book
+from payout_files import run
+
+from datamarket_gym.payout.book import entry, store
+from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.place import book_of
+from datamarket_gym.payout.verify import verify
+
+
+@pytest.fixture
+def linked(monkeypatch):
+    """How often an entry was held against the one before."""
+    store._chain.cache_clear()
+    store._accounts.cache_clear()
+    counted = []
+
+    def link(previous, body):
+        counted.append(body)
+        return true_link(previous, body)
+
+    true_link = entry.link
+    monkeypatch.setattr(entry, "link", link)
+    return counted
+
+
+def test_verify_goes_through_the_chain_once(tmp_path, linked):
+    folder = run(tmp_path)
+    store._chain.cache_clear()
+    linked.clear()
+    assert all(check.good for check in verify(folder))
+    assert len(linked) == book_of(folder).accounts().number
+
+
+def test_a_page_goes_through_the_chain_once(tmp_path, linked):
+    book = file_book(tmp_path)
+    before = book.accounts().number
+    store._chain.cache_clear()
+    linked.clear()
+    with book.page() as page:
+        page.add("hold", payee="alice", content={"why": "account unclear"})
+    assert len(linked) == before + 1  # and the one that is new
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE book_entries SET body = replace(body, 'alice', 'alicf') WHERE number = 5",
+        "UPDATE book_entries SET hash = replace(hash, substr(hash, 1, 1), 'x') WHERE number = 2",
+        "DELETE FROM book_entries WHERE number = 4",
+        "UPDATE book_head SET number = number - 1",
+    ],
+)
+def test_a_change_after_a_first_reading_is_found_by_the_next(tmp_path, change):
+    book = file_book(tmp_path)
+    book.accounts()
+    with sqlite3.connect(book.path) as connection:
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        assert connection.execute(change).rowcount == 1
+    connection.close()
+    for reading in (book.read, book.accounts, book.page().__enter__):
+        with pytest.raises(BookError):
+            reading()
+
+
+def test_a_page_that_fails_leaves_what_was_read_as_it_was(tmp_path):
+    book = file_book(tmp_path)
+    before = book.accounts()
+    number, owed, states = (
+        before.number,
+        dict(before.payable),
+        {r: x.state for r, x in before.runs.items()},
+    )
+    with book.page() as page:
+        with pytest.raises(BookError, match="'bob' is not held"):
+            page.add("release", payee="bob", content={"why": "account known"})
+        page.add("fee", payee="alice", currency="EUR", amount=100, content={"why": "transfer"})
+        page.add("hold", payee="bob", content={"why": "account unclear"})
+        page.new.clear()  # so nothing is entered
+    after = book.accounts()
+    assert (after.number, dict(after.payable), after.holds) == (number, owed, {})
+    assert {r: x.state for r, x in after.runs.items()} == states
+
+
+def test_what_a_page_adds_is_seen_by_the_next_reading(tmp_path):
+    book = file_book(tmp_path)
+    owed = book.accounts().payable["alice", "EUR"]
+    with book.page() as page:
+        page.add("fee", payee="alice", currency="EUR", amount=100, content={"why": "transfer"})
+    assert book.accounts().payable["alice", "EUR"] == owed - 100
+    assert book.accounts().number == len(book.read())
