@@ -58,7 +58,7 @@ def test_verify_and_ledger(folder):
     assert "with the reference 'transfer 7'" in str(second.exception)
     shown = typed("ledger", "show", folder).output
     assert "transfer 8" not in shown
-    assert "paid, CHF 1000.00" in shown
+    assert "paid, CHF 1,000.00" in shown
     assert "transfer 7" in shown
     table = folder / "payments.csv"
     table.write_text(table.read_text() + "\n")

@@ -11,7 +11,7 @@ from report_files import hostile_run, thousand_run
 from datamarket_gym.payout.checks.page import ChecksPage
 from datamarket_gym.payout.report.charts import MOST_SHOWN
 from datamarket_gym.payout.report.glossary import PageGlossary, all_terms
-from datamarket_gym.payout.report.html import embedded, filled, template_text
+from datamarket_gym.payout.report.html import embedded, filled, style_sheet, template_text
 
 JARGON = (
     "jackknife", "theta", "Shapley", "kappa", "cosine", "lineage", "closed form", "largest remainder", "sha256",
@@ -89,8 +89,8 @@ def body(folder):
 def test_sections_come_in_the_order_of_whoever_approves(hostile):
     page = body(hostile)
     marks = (
-        "<h1>", "Period: <bdi>&lt;b&gt;June&lt;/b&gt; 2026</bdi>", "<!-- state -->", '<dl class="facts">',
-        'id="warnings"',
+        "<h1>", "Period: <bdi>&lt;b&gt;June&lt;/b&gt; 2026</bdi>", "<!-- state -->", 'id="warnings"',
+        '<dl class="facts">',
         'id="payments"', 'id="evidence"', 'id="red-team"', 'id="checks"', 'id="how"', 'id="threshold"', 'id="glossary"',
     )  # fmt: skip
     places = [page.index(mark) for mark in marks]
@@ -117,7 +117,7 @@ def test_a_page_of_a_few_says_that_it_shows_all(hostile):
 
 
 def test_nothing_has_a_fixed_width():
-    for name in ("payout.css", "checks.css"):
+    for name in ("base.css", "payout.css", "checks.css", "account.css", "statement.css"):
         style = template_text(name)
         screen = style.partition("@media print")[0]
         assert not re.search(r"(?<![-\w])(?:min-)?width:\s*(?:[3-9]\d\d|\d{4,})px", screen)
@@ -139,7 +139,7 @@ def test_each_cell_of_a_narrow_row_bears_its_heading(hostile):
 
 
 def test_print_rules_are_there():
-    style = template_text("payout.css").partition("@media print")[2]
+    style = style_sheet("payout.css").partition("@media print")[2]
     for rule in (
         "size: A4",
         "break-after: avoid",
@@ -286,7 +286,7 @@ def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
         "letter": "- " + "u" * 64 + "\nline" * 80,
     }
     page = ChecksPage("2 checks", "0" * 64, "b" * 200, ["the original"], [payee], unfolded=True)
-    style = template_text("payout.css") + template_text("checks.css")
+    style = style_sheet("checks.css")
     text = filled("checks.html.j2", page, style, [template_text("checks.js")], embedded({"key": "k"}))
     (tmp_path / "checks.html").write_text(text, encoding="utf-8")
     browser.open(tmp_path / "checks.html", 400)

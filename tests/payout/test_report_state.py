@@ -30,7 +30,16 @@ APPROVED = ReportState(
 PAID = ReportState(
     "paid", ENTERED, APPROVED.approved, ("R. Okafor", "2026-07-03T12:00:00+00:00", "SEPA 4711"), None, ""
 )
-REPLACED = ReportState("superseded", ENTERED, [], None, "ab" * 32, "2 of 27 checks failed")
+REPLACED = ReportState(
+    "superseded",
+    ENTERED,
+    [],
+    None,
+    "ab" * 32,
+    "2 of 27 checks failed",
+    ENTERED,
+    "2026-07-04T07:00:00+00:00",
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +74,13 @@ def test_who_approved_and_when_stands_on_the_first_page(page):
     shown = said(restated(page, APPROVED))
     assert shown == (
         "Approved. Not yet paid. Entered 2026-07-01 10:15 UTC Checks 27 of 27 checks passed Approved by R. Okafor , "
-        "2026-07-02 06:00 UTC Approved by M. Iyer , 2026-07-02 09:30 UTC"
+        "2026-07-02 06:00 UTC Approved by M. Iyer , 2026-07-02 09:30 UTC What came after the approval (corrections, "
+        "holds, payments that came back, disputes) is not on this page: datamarket book show ."
     )
     assert "Paid by R. Okafor , 2026-07-03 12:00 UTC, reference SEPA 4711" in said(restated(page, PAID))
     assert "Not to be paid" in said(restated(page, REPLACED))
-    assert "ab" * 32 in said(restated(page, REPLACED))
+    assert f"Replaced by run {'ab' * 32} , 2026-07-04 07:00 UTC" in said(restated(page, REPLACED))
+    assert "2 of 27 checks failed , 2026-07-01 10:15 UTC" in said(restated(page, REPLACED))
     assert said(restated(page, DRAFT)) == "Draft. Not approved. Entered 2026-07-01 10:15 UTC"
 
 

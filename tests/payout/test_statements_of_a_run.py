@@ -96,7 +96,7 @@ def test_the_pages_add_up_to_the_amount(folder, pages):
     shown = {}
     for row in index(pages):
         name = from_csv(row["payee"])
-        [amount] = re.findall(r'class="sum">EUR ([0-9,]+\.\d\d)<', (pages / row["file"]).read_text())
+        [amount] = re.findall(r'class="sum">EUR\s([0-9,]+\.\d\d)<', (pages / row["file"]).read_text())
         shown[name] = round(float(amount.replace(",", "")) * 100)
         assert round(float(row["amount"]) * 100) == shown[name]
     assert shown == due
@@ -129,11 +129,11 @@ def test_a_page_says_what_matched_and_who_is_paid(tmp_path):
     assert "6 units. Of these," in said
     assert "3 sent earlier by others, and counted for them" in said
     assert (
-        "seller 3 : 2 units of yours (the same, number for number). They count for seller 3, who sent"
+        "seller 3 : 2 units of yours (the same, number for number). They count for them, who sent"
         in said
     )
     assert "u60 came later than u23" in said
-    assert "A draft: nobody has approved it yet" in said
+    assert "A draft: it is not approved yet" in said
     victim = of(folder, tmp_path / "out", "seller 3")
     assert (
         "thief : 2 units of yours (the same, number for number). They count for you, who sent" in victim
@@ -206,9 +206,9 @@ def test_the_state_is_that_of_the_book(tmp_path):
     )
     book_money.correct(book, "seller 1", -500, payment.number, "counted twice")
     corrected = of(folder, out, "seller 1")
-    assert "corrected later by EUR -5.00" in corrected
+    assert "corrected later by EUR \N{MINUS SIGN}5.00" in corrected
     book_money.correct(book, "seller 2", -50, other.number, "rounded")
-    assert "corrected later by EUR -0.50" in of(folder, out, "seller 2")
+    assert "corrected later by EUR \N{MINUS SIGN}0.50" in of(folder, out, "seller 2")
     after = payment.amount - 500
     assert f"after the correction EUR {after // 100}.{after % 100:02d}" in corrected
 
@@ -220,8 +220,12 @@ def test_balances_add_up(tmp_path):
     name, row = next((n, r) for n, r in payments(folder).items() if float(r["balance"]) > 0)
     said = of(folder, tmp_path / "out", name)
     part, kept, got = (
-        float(re.search(rf"{words} EUR (-?[0-9.]+)", said).group(1))
-        for words in ("your part of this payout", "kept for you until the next payout", "paid to you")
+        float(re.search(rf"{words} EUR ([-+]?[0-9.,]+)", said.replace("\N{MINUS SIGN}", "-")).group(1))
+        for words in (
+            "your part of this payout",
+            "kept for you until the next payout",
+            "this payout pays you",
+        )
     )
     assert part + kept == pytest.approx(got)
     assert got == float(row["payment"])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book import batches, money
@@ -15,7 +18,7 @@ from datamarket_gym.payout.book.anchor import add_anchor, anchor_of
 from datamarket_gym.payout.book.batches import currency_of_runs
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_at
-from datamarket_gym.payout.book.words import detail_of
+from datamarket_gym.payout.book.words import detail_of, moment_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
@@ -30,15 +33,11 @@ def show_book(where: str, last: int) -> None:
         f"{book.where}: {accounts.number:,} entries, head {accounts.head}", highlight=False, markup=False
     )
     _print_rules(console, accounts)
-    runs = Table(title="Runs", title_justify="left")
-    for name in ("run", "period", "state", "amount", "payees", "reference"):
-        runs.add_column(
-            name, overflow="fold", justify="right" if name in ("amount", "payees") else "left"
-        )
+    runs = _table("Runs", "run", "period", "state", "amount", "payees", "reference")
     for record in accounts.runs.values():
         cells = (
             record.run[:16], record.period, record.state,
-            f"{record.currency} {Currency(record.currency).text(record.amount)}", f"{len(record.lines):,}",
+            f"{record.currency} {Currency(record.currency).shown(record.amount)}", f"{len(record.lines):,}",
             record.reference or "",
         )  # fmt: skip
         runs.add_row(*(escape(visible(cell)) for cell in cells))
@@ -46,10 +45,10 @@ def show_book(where: str, last: int) -> None:
     _print_payees(console, accounts)
     for batch in accounts.batches.values():
         if batch.state == "ordered":
-            text = Currency(batch.currency).text
+            amount = Currency(batch.currency).shown(sum(batch.lines.values()))
             console.print(
-                f"Batch {batch.id}: {batch.currency} {text(sum(batch.lines.values()))} to {len(batch.lines):,} payees, "
-                "ordered and not confirmed (datamarket book sent, or cancel).",
+                f"Batch {batch.id}: {batch.currency} {amount} to {_payees(len(batch.lines))}, ordered and not "
+                "confirmed (datamarket book sent, or cancel).",
                 highlight=False, markup=False,
             )  # fmt: skip
     if last:
@@ -108,9 +107,10 @@ def end_hold(where: str, payee: str, why: str, by: str | None) -> None:
 def confirm_batch(where: str, batch: str, reference: str, by: str | None) -> None:
     """A batch was sent."""
     found = batches.confirm(book_at(where), batch, reference, by)
-    text = Currency(found.currency).text(sum(found.lines.values()))
+    amount = Currency(found.currency).shown(sum(found.lines.values()))
     Console().print(
-        f"batch {found.id}: {found.currency} {text} sent to {len(found.lines):,} payees", highlight=False
+        f"batch {found.id}: {found.currency} {amount} sent to {_payees(len(found.lines))}",
+        highlight=False,
     )
 
 
@@ -172,31 +172,59 @@ def _print_rules(console: Console, accounts: Accounts) -> None:
 
 
 def _print_payees(console: Console, accounts: Accounts) -> None:
-    places = (accounts.balance, accounts.payable, accounts.outgoing, accounts.sent)
-    keys = sorted({key for place in places for key, amount in place.items() if amount})
-    table = Table(title="Payees", title_justify="left")
-    for name in ("payee", "currency", "carried", "owed", "ordered", "sent", "held"):
-        table.add_column(name, overflow="fold", justify="left" if name in ("payee", "held") else "right")
+    """Where the money of each payee is; places where there is nothing of anybody's are left out, owed never."""
+    places = {
+        "carried": accounts.balance, "owed": accounts.payable, "ordered": accounts.outgoing, "sent": accounts.sent,
+    }  # fmt: skip
+    places = {name: place for name, place in places.items() if name == "owed" or any(place.values())}
+    keys = sorted({key for place in places.values() for key, amount in place.items() if amount})
+    table = _table("Payees", "payee", "", *places)
     for payee, code in keys[:_SHOWN]:
-        text = Currency(code).text
-        amounts = [text(place.get((payee, code), 0)) for place in places]
-        table.add_row(
-            escape(visible(payee)), code, *amounts, escape(visible(accounts.holds.get(payee, ""), 60))
-        )
+        shown = Currency(code).shown
+        amounts = [shown(place.get((payee, code), 0)) for place in places.values()]
+        table.add_row(escape(visible(payee)), code, *amounts)
     console.print(table)
     if len(keys) > _SHOWN:
         console.print(f"… {_SHOWN} of {len(keys):,}; the others: datamarket statement BOOK --payee NAME")
+    for payee, why in list(accounts.holds.items())[:_SHOWN]:
+        console.print(f"Held: {visible(payee)}: {visible(why, 200)}", highlight=False, markup=False)
+    if len(accounts.holds) > _SHOWN:
+        console.print(f"… {_SHOWN} of {len(accounts.holds):,} who are held")
 
 
 def _print_entries(console: Console, entries: list[BookEntry]) -> None:
-    table = Table(title="Entries", title_justify="left", box=None, pad_edge=False)
-    for name in ("entry", "time", "by", "what", "payee", "amount", "detail"):
-        table.add_column(name, overflow="fold", justify="right" if name == "amount" else "left")
+    """A line for each entry, and under it whom it is about and what it says."""
+    console.print("Entries, times in UTC", style="italic")
     for entry in entries:
         code = entry.currency
-        amount = f"{code} {Currency(code).text(entry.amount)}" if code and entry.amount else ""
-        cells = (
-            str(entry.number), entry.at, entry.by, entry.kind, entry.payee, amount, detail_of(entry),
+        amount = f", {code} {Currency(code).shown(entry.amount)}" if code and entry.amount else ""
+        console.print(
+            f"{entry.number:>6}  {moment_of(entry)}  {entry.kind}{amount}, by {visible(entry.by)}",
+            highlight=False, markup=False,
         )  # fmt: skip
-        table.add_row(*(escape(visible(cell, 90)) for cell in cells))
-    console.print(table)
+        about = "; ".join(filter(None, (visible(entry.payee), visible(detail_of(entry), 120))))
+        if about:
+            console.print(Padding(Text(about, overflow="fold"), (0, 0, 0, 8)))
+
+
+def _payees(number: int) -> str:
+    return "1 payee" if number == 1 else f"{number:,} payees"
+
+
+_WORDS = ("period", "reference", "payee")  # what may be broken into lines
+_FIGURES = ("amount", "payees", "carried", "owed", "ordered", "sent")
+
+
+def _table(title: str, *heads: str) -> Table:
+    """A table for 80 columns: amounts, ids and times are never broken."""
+    table = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
+    for head in heads:
+        table.add_column(
+            head,
+            overflow="fold",
+            justify="right" if head in _FIGURES else "left",
+            no_wrap=head not in _WORDS,
+        )
+    return table

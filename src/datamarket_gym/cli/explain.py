@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.padding import Padding
+from rich.text import Text
 
 from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.explain import explain
@@ -52,7 +52,7 @@ def _print(found: Explanation, console: Console) -> None:
         console.print(words, highlight=False, markup=False)
 
     money = Currency(found.currency)
-    text = money.text
+    text = money.shown
     error = f" ± {found.score_error:.4f}" if found.score_error >= 0.00005 else ""  # not ± 0.0000
     console.print(f"[bold]{escape(visible(found.identity))}[/] is paid {money.code} {text(found.paid)} "
                   f"({text(found.low)} to {text(found.high)} at {found.level:.0%}).", highlight=False)  # fmt: skip
@@ -75,7 +75,7 @@ def _print(found: Explanation, console: Console) -> None:
     if not found.ties:
         say("None of its units was matched with another.")
     else:
-        console.print(_ties(found))
+        _print_ties(found, console)
     if found.ties_in_all > _SHOWN:
         rest = "all of them" if found.ties_in_all <= MOST_TIES else f"{MOST_TIES:,}"
         say(
@@ -106,7 +106,12 @@ def _print_leaks(found: Explanation, say: Callable[[str], None]) -> None:
         ),
         _SHOWN,
     )
-    say(f"{len(found.leaked):,} of its units are validation rows, or nearly, and earn nothing: {rows}.")
+    number = len(found.leaked)
+    say(
+        f"1 of its units is a validation row, or nearly, and earns nothing: {rows}."
+        if number == 1
+        else f"{number:,} of its units are validation rows, or nearly, and earn nothing: {rows}."
+    )
 
 
 def _print_unusable(found: Explanation, say: Callable[[str], None]) -> None:
@@ -158,25 +163,16 @@ def _print_others(found: Explanation, say: Callable[[str], None]) -> None:
         say(f"{_SHOWN} of {len(found.claims):,} claims are shown.")
 
 
-def _ties(found: Explanation) -> Table:
-    """One line per pair of units, of which one is the payee's."""
-    table = Table(title="What matched what", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("unit", "matched with", "of", "why", "score", "earlier", "paid to"):
-        table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
+def _print_ties(found: Explanation, console: Console) -> None:
+    """Two lines for each pair of units of which one is the payee's: names of any length stay whole."""
+    console.print("What matched what", style="italic")
     for tie in found.ties:
         paid = [visible(name) for name in tie.paid_to]
         more = f" and {tie.paid_names - len(paid)} more" if tie.paid_names > len(paid) else ""
-        cells = (
-            visible(tie.unit),
-            visible(tie.other),
-            visible(tie.of),
-            ", ".join(tie.reasons),
-            f"{tie.score:.4f}",
-            _earlier(tie),
-            ", ".join(paid) + more,
-        )
-        table.add_row(*(escape(cell) for cell in cells))
-    return table
+        matched = f"{visible(tie.unit)} and {visible(tie.other)} of {visible(tie.of)}"
+        why = f"{', '.join(tie.reasons)} {tie.score:.4f}; earlier: {_earlier(tie)}; paid to {', '.join(paid)}{more}"
+        for indent, words in ((2, matched), (4, why)):
+            console.print(Padding(Text(words, overflow="fold"), (0, 0, 0, indent)))
 
 
 def _earlier(tie: OwnTie) -> str:

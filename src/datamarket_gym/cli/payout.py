@@ -20,7 +20,7 @@ from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_o
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.runs import approve, require_answers
 from datamarket_gym.payout.book.store import is_address
-from datamarket_gym.payout.book.words import detail_of
+from datamarket_gym.payout.book.words import detail_of, moment_of
 from datamarket_gym.payout.kept import fetched
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.money import Currency
@@ -174,17 +174,17 @@ def show_ledger(run: Path) -> None:
     money = Currency(record.currency)
     console = Console()
     console.print(
-        f"run {record.run[:16]}: {record.state}, {record.currency} {money.text(record.amount)} "
+        f"run {record.run[:16]}: {record.state}, {record.currency} {money.shown(record.amount)} "
         f"to {sum(x.paid > 0 for x in record.lines):,} of {len(record.lines):,} identities; book {book.where}",
         highlight=False, markup=False,
     )  # fmt: skip
     table = Table(box=None, pad_edge=False)
-    for name in ("entry", "time", "event", "by", "detail"):
-        table.add_column(name, overflow="fold")
+    for name in ("entry", "time (UTC)", "event", "by", "detail"):
+        table.add_column(name, overflow="fold", no_wrap=name in ("entry", "time (UTC)", "event"))
     for entry in record.history:
         if entry.kind in ("payment", "carried"):
             continue
-        cells = (str(entry.number), entry.at, entry.kind, entry.by, detail_of(entry))
+        cells = (str(entry.number), moment_of(entry), entry.kind, entry.by, detail_of(entry))
         table.add_row(*(escape(visible(cell, 90)) for cell in cells))
     console.print(table)
 

@@ -25,7 +25,6 @@ from datamarket_gym.payout.book.statement import (
 from datamarket_gym.payout.book.statement_page import (
     amount_of,
     days_of,
-    plain,
     run_row,
     shown_places,
     statement_html,
@@ -98,11 +97,10 @@ def print_statement(statement: AccountStatement, console: Console) -> None:
 
 
 def _runs(account: CurrencyAccount, across: int) -> Table:
-    text = Currency(account.currency).text
     carries = any(run.carried for run in account.runs)
     more = ("paid now", "to carried") if carries else ()
     table = _table(
-        f"{account.currency} {plain(text(account.earned))} earned",
+        f"{account.currency} {Currency(account.currency).shown(account.earned)} earned",
         *("for", "approved on", "run", "state", "earned"),
         *more,
     )
@@ -116,16 +114,16 @@ def _runs(account: CurrencyAccount, across: int) -> Table:
 
 def _lines(account: CurrencyAccount, across: int) -> list[Table]:
     """Every movement and where the money is after it: one table, or two where one is too wide."""
-    text, places = Currency(account.currency).text, shown_places(account)
+    money, places = Currency(account.currency), shown_places(account)
 
     def cells(owed: Owed) -> list[str]:
-        return [plain(text(getattr(owed, name))) for name in places]
+        return [money.shown(getattr(owed, name)) for name in places]
 
     moved, after = ["entry", "day", "what", "amount"], list(places.values())
     rows = [("", "", "before", "", *cells(account.opening))]
     for line in account.lines:
         what = f"{line.words} ({line.period})" if line.period else line.words
-        began = (str(line.entry.number), line.entry.at[:10], what, amount_of(line, text))
+        began = (str(line.entry.number), line.entry.at[:10], what, amount_of(line, money))
         rows.append((*began, *cells(line.after)))
     rows.append(("", "", "after", "", *cells(account.closing)))
     title = f"{account.currency}: every movement (without a sign: from one column to another)"

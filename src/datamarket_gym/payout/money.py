@@ -77,6 +77,10 @@ class Currency:
         sign, whole = ("-" if minor < 0 else ""), f"{abs(minor):0{self.digits + 1}d}"
         return sign + (f"{whole[: -self.digits]}.{whole[-self.digits :]}" if self.digits else whole)
 
+    def shown(self, minor: int) -> str:
+        """Minor units as people read them: thousands set apart, and a minus sign that is one."""
+        return thousands(self.text(minor)).replace("-", "\N{MINUS SIGN}")
+
 
 def thousands(amount: str) -> str:
     """An amount as `Currency.text` writes it, for people: thousands set apart."""

@@ -35,8 +35,8 @@ _ACCURACY = Worth(
 )
 _COVERED = Worth(
     total="validation rows covered",
-    divided="how much of the validation rows their units cover: a row counts as far as the unit of its label that is "
-    "most like it is more like it than strangers are, and is shared by all whose units are near it",
+    divided="how much of the validation rows their units cover: a row counts by how much closer the nearest unit "
+    "of its label is to it than strangers are, and is shared by all whose units are near it",
     plain="how well their units match examples of what is wanted, which are kept secret: the closer a unit comes to "
     "one, the more it counts, and an example that units of several payees come close to is shared among them",
     score=": so much of the validation rows is covered by its units; where others' units are near a row, it is shared",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from datamarket_gym.payout.book.statement import (
@@ -12,9 +11,9 @@ from datamarket_gym.payout.book.statement import (
     StatementLine,
     StatementRun,
 )
-from datamarket_gym.payout.money import Currency, thousands
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.html import Row, filled, template_text
+from datamarket_gym.payout.report.html import Row, filled, style_sheet
 
 STATES = {
     "draft": "draft",
@@ -42,8 +41,7 @@ class AccountPage:
 
 def statement_html(statement: AccountStatement) -> str:
     """The statement as a page."""
-    style = template_text("payout.css") + template_text("account.css")
-    return filled("account.html.j2", account_page(statement), style, [])
+    return filled("account.html.j2", account_page(statement), style_sheet("account.css"), [])
 
 
 def account_page(statement: AccountStatement) -> AccountPage:
@@ -79,12 +77,18 @@ def days_of(statement: AccountStatement) -> str:
 def told(statement: AccountStatement) -> list[str]:
     """What is to be read before the figures."""
     held = [f"Payments are held: {visible(statement.held, 500)}"] if statement.held else []
-    return [*held, *statement.notes]
+    over = [
+        f"{account.currency} {Currency(account.currency).shown(-account.closing.payable)} were paid too much by now; "
+        "they are set off against what is paid later."
+        for account in statement.accounts
+        if account.closing.payable < 0
+    ]
+    return [*held, *over, *statement.notes]
 
 
 def run_row(run: StatementRun) -> Row:
     """A run as texts."""
-    text = Currency(run.currency).text
+    shown = Currency(run.currency).shown
     return {
         "day": str(run.day),
         "period": visible(run.period, 200),
@@ -92,21 +96,16 @@ def run_row(run: StatementRun) -> Row:
         "state": STATES[run.state],
         "beside": "another run for this period is approved" if run.overtaken else "",
         "currency": run.currency,
-        "earned": plain(text(run.earned)),
-        "paid": plain(text(run.paid)),
-        "carried": ("+" if run.carried > 0 else "") + plain(text(run.carried)),
+        "earned": shown(run.earned),
+        "paid": shown(run.paid),
+        "carried": ("+" if run.carried > 0 else "") + shown(run.carried),
     }
 
 
-def plain(text: str) -> str:
-    """An amount for people: thousands set apart, and a minus sign that is one."""
-    return thousands(text).replace("-", "\N{MINUS SIGN}")
-
-
-def amount_of(line: StatementLine, text: Callable[[int], str]) -> str:
+def amount_of(line: StatementLine, money: Currency) -> str:
     """The amount of a line: with its sign, or without where it moves from one place to another."""
     whole = line.change.all
-    return ("+" if whole > 0 else "") + plain(text(whole or line.entry.amount))
+    return ("+" if whole > 0 else "") + money.shown(whole or line.entry.amount)
 
 
 def shown_places(account: CurrencyAccount) -> dict[str, str]:
@@ -121,11 +120,11 @@ def shown_places(account: CurrencyAccount) -> dict[str, str]:
 
 
 def _account(account: CurrencyAccount) -> Row:
-    text = Currency(account.currency).text
+    money = Currency(account.currency)
     places = shown_places(account)
 
     def cells(owed: Owed) -> list[str]:
-        return [plain(text(getattr(owed, name))) for name in places]
+        return [money.shown(getattr(owed, name)) for name in places]
 
     return {
         "currency": account.currency,
@@ -134,7 +133,7 @@ def _account(account: CurrencyAccount) -> Row:
         "opening": cells(account.opening),
         "closing": cells(account.closing),
         "carries": any(run.carried for run in account.runs),
-        "earned": plain(text(account.earned)),
+        "earned": money.shown(account.earned),
         "runs": [run_row(run) for run in account.runs],
         "lines": [
             {
@@ -143,7 +142,7 @@ def _account(account: CurrencyAccount) -> Row:
                 "words": line.words,
                 "period": visible(line.period, 200),
                 "run": line.entry.run[:16],
-                "amount": amount_of(line, text),
+                "amount": amount_of(line, money),
                 "moves": not line.change.all,
                 "after": cells(line.after),
                 "changed": [bool(getattr(line.change, name)) for name in places],

@@ -7,6 +7,11 @@ from datamarket_gym.payout.book.entry import BookEntry
 _SAID = ("detail", "title", "why", "reference", "beacon", "seal", "manifest", "outcomes")
 
 
+def moment_of(entry: BookEntry) -> str:
+    """When an entry was made, to the second; the book keeps UTC."""
+    return entry.at[:19].replace("T", " ")
+
+
 def detail_of(entry: BookEntry) -> str:
     """What an entry says beyond its kind, in a line."""
     said = entry.content
@@ -21,7 +26,7 @@ def detail_of(entry: BookEntry) -> str:
     if entry.kind == "superseded":
         return f"{said['detail']}; by run {said['by_run']}"
     found = [
-        f"{name} {said[name]}" if name in _SAID[5:] else str(said[name])
+        f"{name} {str(said[name])[:16]}" if name in _SAID[5:] else str(said[name])
         for name in _SAID
         if name in said
     ]

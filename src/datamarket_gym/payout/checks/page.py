@@ -25,7 +25,7 @@ from datamarket_gym.payout.checks.sealed import PlantedFake, read_plants
 from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.html import Row, embedded, filled, template_text
+from datamarket_gym.payout.report.html import Row, embedded, filled, style_sheet, template_text
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.what_if import finished_results
@@ -59,7 +59,7 @@ def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = Non
     _, results = finished_results(run, places)
     page = checks_page(results, places, drawn, _fakes(run))
     scripts = [template_text("checks.js")]
-    style = template_text("payout.css") + template_text("checks.css")
+    style = style_sheet("checks.css")
     key = embedded({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
     write_text(run / NAME, filled("checks.html.j2", page, style, scripts, key))
 

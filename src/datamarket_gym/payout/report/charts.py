@@ -50,7 +50,7 @@ def payment_chart(results: Results) -> dict[str, Any]:
         "xaxis": {"title": {"text": results.spec.currency, "standoff": 8}, "rangemode": "tozero", "domain": [0, 0.56],
                   "tickformat": ",~f", "nticks": 5},
         "xaxis2": {"title": {"text": "interval, %", "standoff": 8}, "domain": [0.64, 1], "nticks": 5,
-                   "range": [-widest, widest], "tickformat": "+.0%" if widest > 0.05 else "+.1%"},
+                   "range": [-widest, widest], "tickformat": ".0%" if widest > 0.05 else ".1%"},
         "yaxis": {
             "tickvals": rows, "ticktext": [_plain(visible(results.names[i], 22).partition(" (")[0]) for i in top],
             "automargin": True, "range": [-0.7, len(top) - 0.3], "zeroline": False,

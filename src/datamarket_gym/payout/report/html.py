@@ -65,7 +65,7 @@ def render(page: PayoutPage) -> str:
     from plotly.offline import get_plotlyjs
 
     scripts = [get_plotlyjs() if page.charts else "", template_text("payout.js")]
-    style = template_text("payout.css") + _FOOT.format(run=page.run[:16])
+    style = style_sheet("payout.css") + _FOOT.format(run=page.run[:16])
     return filled("payout.html.j2", page, style, scripts, embedded(page.charts), PageGlossary())
 
 
@@ -108,6 +108,12 @@ def _template(name: str) -> Template:
 def template_text(name: str) -> str:
     """A style sheet or script that pages carry."""
     return (files("datamarket_gym.payout.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+@lru_cache
+def style_sheet(name: str) -> str:
+    """The style of a page: what all pages share, then its own sheet."""
+    return template_text("base.css") + template_text(name)
 
 
 def embedded(data: Any) -> str:

@@ -32,6 +32,8 @@ def report_state(history: Sequence[BookEntry]) -> ReportState | None:
         paid=None if paid is None else (paid.by, paid.at, str(paid.content["reference"])),
         superseded=None if gone is None else str(gone.content["by_run"]),
         checks="" if checked is None else str(checked.content["detail"]),
+        checked_at="" if checked is None else checked.at,
+        superseded_at="" if gone is None else gone.at,
     )
 
 

@@ -38,6 +38,7 @@ _POLICY = {
     "carry": "Scores below zero are not paid but carried: what someone is owed or owes beyond this payment "
     "goes to the next run, and all balances add up to zero.",
 }
+_NO_FILE = {"quarantine": "the rows that were set aside", "images": "the images that no row names"}
 
 
 def write_report(results: Results, warnings: Sequence[StandingWarning], run: str, folder: Path) -> None:
@@ -52,7 +53,7 @@ def payout_page(
     spec, threshold = results.spec, results.threshold
     audit, why = read_red_team(folder / "audit.json")
     shown, left_out = clusters_to_show(results)
-    amount = f"{spec.currency} {thousands(spec.money.text(spec.minor))}"
+    amount = f"{spec.currency} {spec.money.shown(spec.minor)}"
     charts: dict[str, Any] = {"chart-payments": payment_chart(results)}
     if threshold.price is not None:
         charts["chart-threshold"] = threshold_chart(threshold)
@@ -87,8 +88,8 @@ def payout_page(
         inputs=[
             {
                 "role": role,
-                "name": visible(str(f["name"])),
-                "bytes": f"{f['bytes']:,}",
+                "name": visible(str(f["name"])) or _NO_FILE.get(role, ""),
+                "bytes": f"{f['bytes']:,}" if f["name"] else "",
                 "sha256": f["sha256"],
             }
             for role, f in results.inputs.files.items()
@@ -123,7 +124,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     some = sum(each > 0 for each in paid)
     facts = [
         ("identities paid", f"{some:,} of {len(paid):,}"),
-        ("largest payment", f"{thousands(spec.money.text(max(paid)))} ({max(paid) / spec.minor:.0%})"),
+        ("largest payment", f"{spec.money.shown(max(paid))} ({max(paid) / spec.minor:.0%})"),
         ("units", f"{len(results.inputs.ids) + len(results.leaks):,}"),
         ("distinct units", f"{results.payments.clusters.n_clusters:,}"),
         ("merged groups", f"{int(several.sum()):,}"),
@@ -132,7 +133,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("checks asked for", f"{spec.checks} of each payee" if spec.checks else "none"),
     ]
     if owed := sum(b for b in results.division.balance if b > 0):
-        facts.append(("carried", thousands(spec.money.text(owed))))
+        facts.append(("carried", spec.money.shown(owed)))
     return facts
 
 
@@ -161,7 +162,7 @@ def _notes(results: Results) -> list[str]:
     owed = sum(b for b in results.division.balance if b > 0)
     if owed * 10 > spec.minor:
         notes.append(
-            f"{spec.currency} {thousands(spec.money.text(owed))} are carried to the next run because scores "
+            f"{spec.currency} {spec.money.shown(owed)} are carried to the next run because scores "
             "below zero are large; more validation rows would make scores steadier."
         )
     return notes
@@ -194,7 +195,8 @@ def _payments(results: Results) -> list[Row]:
             "identity": visible(row["identity"]), "payment": thousands(row["payment"]),
             "low": thousands(row["low"]), "high": thousands(row["high"]),
             "without": thousands(row["without_evidence"]),
-            "balance": thousands(row["balance"]) if carry else None, "units": f"{row['units']:,}",
+            "balance": thousands(row["balance"]).replace("-", "\N{MINUS SIGN}") if carry else None,
+            "units": f"{row['units']:,}",
             "clusters": f"{row['clusters']:,}", "score": f"{row['score']:.4f}",
             "with": visible(row["paid_together_with"], 24),
         }

@@ -26,6 +26,11 @@ _SAID = {
     "superseded": "Not to be paid: another run took its place.",
 }
 
+_LATER = (
+    "What came after the approval (corrections, holds, payments that came back, disputes) is not on this page: "
+    "<code>datamarket book show</code>."
+)
+
 
 @dataclass(frozen=True)
 class ReportState:
@@ -37,6 +42,8 @@ class ReportState:
     paid: tuple[str, str, str] | None = None  # by whom, when, reference
     superseded: str | None = None  # by which run
     checks: str = ""  # what came of the checks
+    checked_at: str = ""
+    superseded_at: str = ""
 
 
 def restated(page: str, state: ReportState | None) -> str:
@@ -85,23 +92,34 @@ def section(state: ReportState | None) -> str:
     ]
     if state is not None:
         rows = [("Entered", _moment(state.entered))]
-        rows += [("Checks", _text(state.checks))] if state.checks else []
+        rows += [("Checks", f"{_text(state.checks)}{_since(state.checked_at)}")] if state.checks else []
         rows += [("Approved", f"by {_text(by)}, {_moment(at)}") for by, at in state.approved]
         if state.paid is not None:
             by, at, reference = state.paid
             rows.append(("Paid", f"by {_text(by)}, {_moment(at)}, reference {_text(reference)}"))
         if state.superseded is not None:
-            rows.append(("Replaced by", f"run <code>{_text(state.superseded)}</code>"))
+            rows.append(
+                (
+                    "Replaced by",
+                    f"run <code>{_text(state.superseded)}</code>{_since(state.superseded_at)}",
+                )
+            )
         lines += [
             "<dl>",
             *(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in rows),
             "</dl>",
         ]
+    if name in ("approved", "paid"):
+        lines.append(f'<p class="soft">{_LATER}</p>')
     return "\n".join([*lines, "</section>", ENDS])
 
 
 def _text(text: str) -> str:
     return f"<bdi>{html.escape(visible(text, 200))}</bdi>"
+
+
+def _since(at: str) -> str:
+    return f", {_moment(at)}" if at else ""
 
 
 def _moment(text: str) -> str:

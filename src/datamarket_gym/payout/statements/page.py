@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from datamarket_gym.core.screen import counted, listed
-from datamarket_gym.payout.money import Currency, thousands
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.html import filled, template_text
+from datamarket_gym.payout.report.html import filled, style_sheet
 from datamarket_gym.payout.statements import words
 from datamarket_gym.payout.statements.record import Explanation
 from datamarket_gym.payout.statements.state import RunState
@@ -16,6 +16,8 @@ from datamarket_gym.payout.statements.words import Others, ToldMatch
 _CONTACT = "Answer whoever sent you this page, and do so soon: what is approved is corrected only by a later entry."
 _NAMES = 10
 _KEPT, _OWED = "kept for you until the next payout", "not asked of you now; it counts in the next payout"
+_BEFORE, _CORRECTED = "carried over from earlier payouts", "corrected later by"
+_CHANGES = (_KEPT, _OWED, _BEFORE, _CORRECTED)  # what is added or taken, and shown with its sign
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,14 @@ class StatementPage:
     name: str
     run: str
     period: str
+    kind: str
     state: str
     paid: str
+    corrected: str
     units: str
     sent: list[tuple[str, int]]
+    unusable: list[tuple[str, str]]
+    unusable_more: int
     matches: list[ToldMatch]
     besides: list[str]
     repeated: int
@@ -41,6 +47,7 @@ class StatementPage:
     checks: str
     failed: bool
     contact: str
+    as_of: str
 
 
 def statement_page(
@@ -50,8 +57,12 @@ def statement_page(
     money, others = Currency(found.currency), Others(pseudonyms)
 
     def text(minor: int) -> str:
-        return f"{money.code} {thousands(money.text(minor))}"
+        return f"{money.code}\N{NO-BREAK SPACE}{money.shown(minor)}"
 
+    def added(minor: int) -> str:
+        return f"{money.code}\N{NO-BREAK SPACE}{'+' if minor > 0 else ''}{money.shown(minor)}"
+
+    change = state.corrected(found.identity)
     matches = words.matches(found, others)
     return StatementPage(
         title=f"Statement for {visible(found.identity)}",
@@ -59,14 +70,22 @@ def statement_page(
         run=found.run,
         period=visible(state.period, 200),
         state=state.words(found.identity, found.paid),
+        kind="waiting" if state.waiting(found.identity) else state.record.state,
         paid=text(found.paid),
+        corrected=f"Corrected since by {added(change)}: {text(found.paid + change)} in all."
+        if change
+        else "",
         units=counted(found.units, "unit"),
         sent=words.sent(found),
+        unusable=words.unusable(found),
+        unusable_more=max(0, len(found.unusable) - words.MOST_UNITS),
         matches=matches,
         besides=words.merged_besides(found, others),
         repeated=found.repeated,
         together=listed(map(others.name, found.together), _NAMES),
-        money=[(what, text(minor)) for what, minor in _money(found, state.corrected(found.identity))],
+        money=[
+            (what, (added if what in _CHANGES else text)(minor)) for what, minor in _money(found, change)
+        ],
         divided=f"{text(amount)} were divided among {counted(payees, 'payee')} by {found.divided}.",
         interval=words.interval(found, text(found.low), text(found.high)),
         without=""
@@ -75,6 +94,7 @@ def statement_page(
         checks=words.checks(found),
         failed=found.checks.outcome == "failed",
         contact=contact or _CONTACT,
+        as_of=state.as_of,
     )
 
 
@@ -84,15 +104,15 @@ def _money(found: Explanation, corrected: int) -> list[tuple[str, int]]:
         return []
     rows = [("your part of this payout", found.entitled - found.opening)]
     if found.opening:
-        rows.append(("carried over from earlier payouts", found.opening))
+        rows.append((_BEFORE, found.opening))
     if found.balance:
         rows.append((_KEPT if found.balance > 0 else _OWED, -found.balance))
-    rows.append(("paid to you", found.paid))
+    rows.append(("this payout pays you", found.paid))
     if corrected:
-        rows += [("corrected later by", corrected), ("after the correction", found.paid + corrected)]
+        rows += [(_CORRECTED, corrected), ("after the correction", found.paid + corrected)]
     return rows
 
 
 def rendered(page: StatementPage) -> str:
     """The page as HTML."""
-    return filled("statement.html.j2", page, template_text("statement.css"), [])
+    return filled("statement.html.j2", page, style_sheet("statement.css"), [])

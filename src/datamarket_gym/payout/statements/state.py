@@ -12,8 +12,8 @@ from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
 
 _NOT_APPROVED = {
-    "draft": "A draft: nobody has approved it yet, and it may still change.",
-    "checked": "Checked, and not approved yet.",
+    "draft": "A draft: it is not approved yet, and may still change. Nothing is owed to you by it.",
+    "checked": "A draft whose spot checks are done: it is not approved yet. Nothing is owed to you by it.",
     "superseded": "Replaced by a later draft: this one will not be paid.",
 }
 
@@ -30,6 +30,11 @@ class RunState:
         """What the payday is for."""
         return self.record.period
 
+    @property
+    def as_of(self) -> str:
+        """The last entry of the book that this was written from, and its day."""
+        return f"entry {self.accounts.number:,} of {self.accounts.at[:10]}"
+
     def words(self, payee: str, paid: int) -> str:
         """What a payee is told of the state of its payment; ``paid`` is what the run pays it."""
         if self.record.state not in APPROVED:
@@ -38,18 +43,26 @@ class RunState:
         key = (payee, self.record.currency)
         sent = self._sent.get(payee)
         if not paid:
-            return f"{approved}."
+            return f"{approved}; nothing is paid to you."
         if self.accounts.outgoing[key] > 0:
-            return f"{approved}; ordered at the bank."
+            return f"{approved}; ordered at the bank, and on its way to you."
         if self.accounts.payable[key] <= 0 and sent is not None:
             return f"Sent on {sent.at[:10]}."
         if payee in self.accounts.holds:
-            return f"{approved}; held back for now."
+            return f"{approved}; held back for now: ask whoever runs the market why."
         if sent is not None and self.accounts.came_back(sent.number):
             return f"Sent on {sent.at[:10]}, and came back from the bank: check your account details."
         if self.record.state == "paid":
             return f"{approved}; too little to be sent alone, and sent with a later payment."
         return f"{approved}; not sent yet."
+
+    def waiting(self, payee: str) -> bool:
+        """Whether something stands between an approved payment and its payee: a hold, or what came back."""
+        if self.record.state not in APPROVED or self.accounts.payable[payee, self.record.currency] <= 0:
+            return False
+        sent = self._sent.get(payee)
+        came_back = sent is not None and self.accounts.came_back(sent.number)
+        return payee in self.accounts.holds or bool(came_back)
 
     def corrected(self, payee: str) -> int:
         """By how much the payment was corrected after its approval."""

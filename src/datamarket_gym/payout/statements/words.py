@@ -14,7 +14,7 @@ from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements.record import Explanation, MatchedPayee, OwnTie
 
-_NAMES, _UNITS = 5, 10  # in a list
+_NAMES, MOST_UNITS = 5, 10  # in a list
 _REASONS = {
     "exact_hash": "the same, number for number",
     "lineage": "nearly the same",
@@ -75,7 +75,7 @@ def sent(found: Explanation) -> list[tuple[str, int]]:
     """What became of the units that were sent; what did not occur is left out."""
     unpaid = found.checks.outcome in ("failed", "not checked")
     parts = [
-        ("in the game, and not paid" if unpaid else "counted for you", found.counted),
+        ("yours, and not paid" if unpaid else "counted for you", found.counted),
         ("repeated: what you send twice counts once", found.repeated),
         ("sent earlier by others, and counted for them", found.for_others),
         ("set aside: the same, or nearly, as examples that work is measured with", len(found.leaked)),
@@ -84,6 +84,14 @@ def sent(found: Explanation) -> list[tuple[str, int]]:
     ]
     occurred = [part for part in parts if part[1]]
     return parts[:1] + occurred if occurred and not found.counted else occurred
+
+
+def unusable(found: Explanation) -> list[tuple[str, str]]:
+    """The first of the units that were set aside, and what is wrong with each."""
+    return [
+        (visible(bad["unit"] or f"row {bad['row']} of the table"), visible(bad["wrong"], 200))
+        for bad in found.unusable[:MOST_UNITS]
+    ]
 
 
 def matches(found: Explanation, others: Others) -> list[ToldMatch]:
@@ -97,22 +105,21 @@ def _match(each: MatchedPayee, others: Others) -> ToldMatch:
         why = reason_words(reason)
     else:
         why = "; ".join(f"{count:,} {reason_words(reason)}" for reason, count in each.reasons.items())
-    name = others.name(each.name)
     if not each.for_others:
         whose = f"{_they(each.units)} for you, who sent {_them(each.units)} first."
     elif each.for_them == each.units:
-        whose = f"{_they(each.units)} for {name}, who sent {_them(each.units)} first."
+        whose = f"{_they(each.units)} for them, who sent {_them(each.units)} first."
     else:
         parts = [
             ("you", each.units - each.for_others),
-            (name, each.for_them),
+            ("them", each.for_them),
             ("whoever came earlier still", each.for_others - each.for_them),
         ]
         whose = f"Of these, {' and '.join(f'{n:,} count for {who}' for who, n in parts if n)}."
     examples = [(visible(tie.unit), _earlier(tie), others.unit(tie.other)) for tie in each.examples]
     examples = list(dict.fromkeys(examples))  # under pseudonyms, one may say what another does
     return ToldMatch(
-        name,
+        others.name(each.name),
         f"{counted(each.units, 'unit')} of yours ({why}). {whose}",
         examples,
         each.pairs - len(examples),
@@ -207,4 +214,4 @@ def checks(found: Explanation) -> str:
 
 
 def _units(names: list[str]) -> str:
-    return listed(map(visible, names), _UNITS)
+    return listed(map(visible, names), MOST_UNITS)
