@@ -199,6 +199,8 @@ class Accounts:
         if name in self.batches:
             raise BookError(f"there is a batch {name} already")
         runs = [self.required(run).run for run in entry.content["runs"]]
+        if any(self.runs[run].state not in APPROVED for run in runs):
+            raise BookError("a batch holds payments of approved runs alone")
         self.batches[name] = Batch(name, entry.currency, entry.at, entry.run, runs)
 
     def _about_run(self, entry: BookEntry) -> None:

@@ -15,7 +15,7 @@ from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.batches import batch_of, confirm_on, order_on, to_send
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of, page_of, run_of, write_receipt
-from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named, person
+from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named, same_person
 from datamarket_gym.payout.book.store import Book, Page, user
 from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.money import Currency
@@ -115,15 +115,33 @@ def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequenc
                 )
             who = by or user()
             found = [*_warnings(record), *book_warnings(page.accounts, record)]
-            if person(who) not in [person(name) for name, _ in record.approvals]:
+            known = any(same_person(who, name) for name, _ in record.approvals)
+            if not known or not _has_answered(record, who, found):
                 require_answered(found, despite)
                 for warning in found:
                     said = {"warning": warning.name, "title": warning.title}
                     page.add("despite", run=record.run, content=said, by=by)
+            if not known:
                 page.add("approval", run=record.run, content={"manifest": manifest}, by=by)
-            if len(page.accounts.runs[record.run].approvals) >= page.accounts.rules.approvals:
+            if len(standing_approvals(page.accounts, record.run)) >= page.accounts.rules.approvals:
                 _pay_out(page, record, by)
     return page.accounts.runs[record.run].state
+
+
+def standing_approvals(accounts: Accounts, run: str) -> list[str]:
+    """Who has approved a run and answered for every warning that it has now; others must look again."""
+    record = accounts.required(run)
+    found = [*_warnings(record), *book_warnings(accounts, record)]
+    return [name for name, _ in record.approvals if _has_answered(record, name, found)]
+
+
+def _has_answered(record: RunRecord, who: str, found: Sequence[StandingWarning]) -> bool:
+    said = {
+        (entry.content["warning"], entry.content["title"])
+        for entry in record.history
+        if entry.kind == "despite" and same_person(entry.by, who)
+    }
+    return all((warning.name, warning.title) in said for warning in found)
 
 
 def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:

@@ -26,7 +26,7 @@ from datamarket_gym.core.files import waiting_for
 from datamarket_gym.payout.book import tables
 from datamarket_gym.payout.book.accounts import FORMAT, Accounts
 from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
-from datamarket_gym.payout.book.run_record import person
+from datamarket_gym.payout.book.run_record import require_somebody
 from datamarket_gym.payout.book.seal import Head, Seal
 from datamarket_gym.payout.verdicts import Check
 
@@ -58,8 +58,7 @@ class Page:
     ) -> BookEntry:
         """Add an entry; refused where it cannot follow those that are there."""
         last, said, who = self.accounts, dict(content or {}), by or self._user
-        if not person(who):
-            raise BookError("nobody is named; say who does it with --by")
+        require_somebody(who)
         if self._at < last.at:
             said["clock"] = f"the clock ran backwards: the entry before is of {last.at}"
         entry = chained(
