@@ -22,8 +22,9 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.anchor import anchored
 from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import FILE as RECEIPT
-from datamarket_gym.payout.book.place import book_of, holds, read_receipt
+from datamarket_gym.payout.book.place import book_of
+from datamarket_gym.payout.book.receipts import FILE as RECEIPT
+from datamarket_gym.payout.book.receipts import holds, read_receipt
 from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.runs import taken_of
 from datamarket_gym.payout.book.store import Book
