@@ -4,7 +4,8 @@ import pytest
 from clerk import Clerk
 
 from datamarket_gym.payout.bank.export import export_payments
-from datamarket_gym.payout.book.disputing import open_dispute
+from datamarket_gym.payout.book import money
+from datamarket_gym.payout.book.disputing import Effects, open_dispute, resolve_dispute
 from datamarket_gym.payout.book.entry import BookError
 
 
@@ -55,3 +56,54 @@ def test_what_is_left_of_one_run_is_not_ordered_for_a_draft(clerk, tmp_path):
     assert not out.exists()
     with pytest.raises(BookError, match="approved runs alone"), clerk.book.page() as page:
         page.add("batch", run=july, currency="EUR", content={"batch": "b", "runs": [july]})
+
+
+def paid_by_two(clerk):
+    clerk.rule_people(2, "A. Lee")
+    clerk.approve("june", "A. Lee")
+    clerk.approve("june", "R. Okafor")
+    return next(e.number for e in clerk.book.read() if e.kind == "payment" and e.payee == "ed")
+
+
+def owed(clerk):
+    return {who: left for (who, _), left in clerk.book.accounts().payable.items()}
+
+
+def test_one_person_corrects_nothing_where_two_approve(clerk):
+    of = paid_by_two(clerk)
+    for by in ("A. Lee", "R. Okafor"):
+        assert owed(clerk) == {"ann": 600, "ed": 400}
+        entry = money.correct(clerk.book, "ed", 9_000_000, of, "forgotten", by)
+    assert entry.kind == "correction"
+    assert owed(clerk) == {"ann": 600, "ed": 9_000_400}
+    money.correct(clerk.book, "ed", 9_000_000, of, "once more", "A. Lee")
+    with pytest.raises(BookError, match="somebody else must"):
+        money.correct(clerk.book, "ed", 9_000_000, of, "once more", "A. Lee")
+    said = {"of": of, "why": "by hand"}
+    with pytest.raises(BookError, match="2 people decide"), clerk.book.page() as page:
+        page.add("correction", payee="ed", currency="EUR", amount=5, content=said, by="A. Lee")
+    with pytest.raises(BookError, match="is not about 'ann'"):
+        money.correct(clerk.book, "ann", 5, of, "of another's payment", "A. Lee")
+
+
+def test_one_person_ends_no_balance_where_two_approve(clerk):
+    clerk.draft("july", "EUR", 100, {"ann": (50, 40), "ed": (50, -40)}, {})
+    paid_by_two(clerk)
+    clerk.approve("july", "A. Lee")
+    clerk.approve("july", "R. Okafor")
+    for kind, payee in (("funded", "ann"), ("written_off", "ed")):
+        before = dict(clerk.book.accounts().balance)
+        money.end_balance(clerk.book, kind, payee, "EUR", "left", by="A. Lee")
+        assert clerk.book.accounts().balance == before
+        assert money.end_balance(clerk.book, kind, payee, "EUR", "left", by="R. Okafor").kind == kind
+        assert clerk.book.accounts().balance[payee, "EUR"] == 0
+
+
+def test_one_person_upholds_no_dispute_with_money_where_two_approve(clerk):
+    paid_by_two(clerk)
+    open_dispute(clerk.book, clerk.run_id("june"), "ed", "mine")
+    taken = Effects(correction="3.00", taken_from="ann")
+    assert resolve_dispute(clerk.book, 1, "upheld", "it is", taken, by="A. Lee").open
+    assert owed(clerk) == {"ann": 600, "ed": 400}
+    assert not resolve_dispute(clerk.book, 1, "upheld", "it is", taken, by="R. Okafor").open
+    assert owed(clerk) == {"ann": 300, "ed": 700}
