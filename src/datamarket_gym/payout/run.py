@@ -169,5 +169,6 @@ def _enter(book: Book, manifest: dict[str, Any], places: Places, payday: Payday,
         period=payday.spec.period or "",
         submissions=submitted_hash(manifest),
         kept=settles.kept if settles else 0,
+        contents=manifest["contents"],
     )
     enter(book, out, draft)

@@ -7,6 +7,7 @@ from typing import Any
 
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.confusables import cannot_be_seen
+from datamarket_gym.payout.contents import Contents
 from datamarket_gym.payout.names import look_alikes, unwritable
 
 APPROVED = ("approved", "paid")
@@ -56,6 +57,7 @@ class RunRecord:
     period: str = ""
     submissions: str = ""  # sha256 of what was submitted
     kept: int = 0  # of the pot, by checks that were failed
+    contents: Contents = field(default_factory=Contents)  # of what was submitted
     state: str = "draft"
     plan: str | None = None
     beacon: str | None = None
@@ -90,7 +92,7 @@ def entered(entry: BookEntry) -> RunRecord:
         record = RunRecord(
             entry.run, entry.amount, entry.currency, said["manifest"], said["places"], said["checks"], lines,
             said["opening"], said["overrides"], said["standing"], said["warnings"], said["period"],
-            said["submissions"], said["kept"], history=[entry],
+            said["submissions"], said["kept"], Contents.from_plain(said.get("contents", {})), history=[entry],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise BookError(

@@ -49,6 +49,7 @@ class Draft:
     period: str
     submissions: str
     kept: int
+    contents: dict[str, Any] = field(default_factory=dict)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -59,7 +60,7 @@ class Draft:
             "opening": self.taken.opening, "submissions": self.submissions, "kept": self.kept,
             "overrides": [o.model_dump(mode="json") for o in self.overrides],
             "standing": [o.model_dump(mode="json") for o in self.taken.overrides],
-            "warnings": [asdict(w) for w in self.warnings],
+            "warnings": [asdict(w) for w in self.warnings], "contents": self.contents,
         }  # fmt: skip
 
 
