@@ -163,6 +163,12 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
         if record.state != "approved":
             raise DataMarketError(f"the run is {named(record.state)}; approve it before it is paid")
         batch = batch_of(page.accounts, record.run)
+        if batch is not None and batch.runs != [record.run]:
+            raise BookError(
+                f"the open batch {batch.id} holds the payments of {len(batch.runs)} runs, and is sent as a whole or "
+                f"not at all; if the bank has sent it: datamarket book sent {book.where} --batch {batch.id} "
+                f"--reference ...; if it was never handed in, cancel it first: datamarket book cancel"
+            )
         if batch is None:
             _require_as_paid(page.accounts, record, folder)
             batch = order_on(page, run=record.run, currency=record.currency, by=by)
