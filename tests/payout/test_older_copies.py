@@ -1,14 +1,16 @@
-"""An older copy of a book, or a second one: nothing is entered there, since what was sent would be sent again."""
+"""An older copy of a book, a second one, a payments.csv that was edited: nothing is entered by them."""
 
 import shutil
 
 import payout_files as files
 import pytest
 
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book import batches, money
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of
 from datamarket_gym.payout.book.receipts import FILE
+from datamarket_gym.payout.book.runs import mark_paid
 from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.verify import verify_book
 
@@ -63,3 +65,13 @@ def test_a_folder_that_holds_another_run_now_stops_nobody(june, tmp_path):
     shutil.copytree(other, june)
     money.hold(book, "thief", "account unclear")
     assert (june / FILE).read_bytes() == (other / FILE).read_bytes()
+
+
+def test_a_run_is_not_marked_as_paid_by_a_list_that_was_edited(june):
+    path = june / "payments.csv"
+    said = path.read_text(encoding="utf-8")
+    path.write_text(said.replace("thief", "other"), encoding="utf-8")
+    with pytest.raises(DataMarketError, match="not as the run left it"):
+        mark_paid(june, "transfer 1")
+    path.write_text(said, encoding="utf-8")
+    assert mark_paid(june, "transfer 1")

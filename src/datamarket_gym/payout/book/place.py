@@ -10,8 +10,8 @@ from pathlib import Path
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json, write_json
 from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.receipts import FILE, holds, read_receipt
+from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.book.receipts import FILE, Receipt, holds, read_receipt
 from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.store import NAME, Book, Page, is_address, open_book
 from datamarket_gym.payout.manifest import NAME as MANIFEST

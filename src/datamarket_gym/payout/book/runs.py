@@ -18,10 +18,13 @@ from datamarket_gym.payout.book.place import book_of, page_of, run_of, write_rec
 from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named, same_person
 from datamarket_gym.payout.book.store import Book, Page, user
 from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.payout.manifest import read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.warnings import StandingWarning, require_answered
+
+_PAYMENTS = "payments.csv"
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,10 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
 
 
 def _require_as_paid(accounts: Accounts, record: RunRecord, folder: Path) -> None:
-    """Refuse to record as sent what payments.csv does not say."""
+    """Refuse to record as sent what payments.csv does not say, or does not say any more."""
+    outputs = read_manifest(folder)["outputs"]
+    if _PAYMENTS in outputs:
+        require_as_written(folder, outputs, _PAYMENTS)
     said = {line.identity: line.paid for line in record.lines if line.paid}
     owed = to_send(accounts, record.currency, record.run)
     differ = sorted(who for who in said.keys() | owed.keys() if said.get(who) != owed.get(who))
