@@ -82,7 +82,15 @@ class Clerk:
         return money.charge(self.book, payee, amount, currency, "transfer abroad")
 
     def correct(self, number, payee, amount):
-        return money.correct(self.book, payee, amount, number, "counted wrongly")
+        return self.decided(
+            lambda by: money.correct(self.book, payee, amount, number, "counted wrongly", by)
+        )
+
+    def decided(self, asked_by):
+        """What people decide, each under a name of their own, as many as it takes."""
+        for name in ("R. Okafor", "M. Ito", *(f"clerk {n}" for n in range(8))):
+            if (entry := asked_by(name)).kind != "asked":
+                return entry
 
     def hold(self, payee):
         return money.hold(self.book, payee, "account unknown")
@@ -91,11 +99,17 @@ class Clerk:
         return money.release(self.book, payee, "account known")
 
     def fund(self, payee, currency, amount):
-        return money.end_balance(self.book, "funded", payee, currency, "the debtor has left", amount)
+        return self.decided(
+            lambda by: money.end_balance(
+                self.book, "funded", payee, currency, "the debtor has left", amount, by
+            )
+        )
 
     def write_off(self, payee, currency, amount):
-        return money.end_balance(
-            self.book, "written_off", payee, currency, "the debtor has left", amount
+        return self.decided(
+            lambda by: money.end_balance(
+                self.book, "written_off", payee, currency, "the debtor has left", amount, by
+            )
         )
 
     def rule_people(self, people, by):

@@ -68,7 +68,7 @@ class Market:
         self.runs[run]["state"] = "superseded"
 
     def paid(self, run, reference):
-        """Without a batch it is what the run itself pays, where exactly that can be sent."""
+        """Without a batch it is what the run itself pays, where exactly that can be sent; no batch of several runs."""
         known = self.runs[run]
         must(reference.strip(), "no reference")
         if known["state"] == "paid":
@@ -76,6 +76,7 @@ class Market:
             return
         must(known["state"] == "approved", "not approved")
         name = self._holding(run)
+        must(name is None or list(self.batches[name]["runs"]) == [run], "a batch of several runs")
         if name is None:
             pays = {who: paid for who, (paid, _) in known["lines"].items() if paid}
             must(pays == self._sendable(known["currency"], run), "other amounts than the run pays")

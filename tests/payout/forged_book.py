@@ -6,7 +6,8 @@ from contextlib import closing
 
 from datamarket_gym.core.files import read_json, sha256, write_json
 from datamarket_gym.payout.book.entry import START, link
-from datamarket_gym.payout.book.place import FILE, book_of
+from datamarket_gym.payout.book.place import book_of
+from datamarket_gym.payout.book.receipts import FILE
 from datamarket_gym.payout.book.seal import Seal
 
 

@@ -204,8 +204,8 @@ def test_a_name_made_to_fail_gains_nothing_for_another_where_forfeits_are_kept(t
     drawn(folder)
     answered(folder, false=("lost name",))
     copy = copied(folder, tmp_path / "copy")
+    kept = settle(copy, tmp_path / "kept").run  # first: a copy that is behind enters nothing
     divided = settle(folder, tmp_path / "divided", keep_forfeited=False).run
-    kept = settle(copy, tmp_path / "kept").run
     assert cents(divided)["seller 0"] > 1.2 * honest
     assert cents(kept)["seller 0"] <= honest
 

@@ -44,7 +44,7 @@ def export_and_show(
     if folder:
         after = book.accounts()
         write_receipt(folder, book, after)
-        if wanted in done.batch.runs and after.runs[wanted].state == "approved":
+        if wanted and done.batch.runs == [wanted] and after.runs[wanted].state == "approved":
             confirm = f"datamarket ledger paid {folder}"
     _show(done, place, confirm, out)
 

@@ -150,6 +150,11 @@ def _told(entry: BookEntry) -> None:
         highlight=False,
         markup=False,
     )
+    if entry.kind == "asked":
+        Console().print(
+            "The book asks for several people: it moves once others have entered the same, under their names.",
+            highlight=False,
+        )
 
 
 def _print_rules(console: Console, accounts: Accounts) -> None:

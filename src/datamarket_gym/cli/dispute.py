@@ -75,6 +75,10 @@ def resolve_and_show(
     dispute = resolve_dispute(book, number, outcome, why, effects, units=units, by=by)
     _noted(book, folder)
     _say(f"dispute {number} is {dispute.state}")
+    if dispute.open:
+        _say(
+            "the book asks for several people: it is decided when somebody else says the same, correction and all"
+        )
     for line in _follows(dispute, book.read()):
         _say(line)
 

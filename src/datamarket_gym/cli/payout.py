@@ -18,7 +18,7 @@ from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED
-from datamarket_gym.payout.book.runs import approve, require_answers
+from datamarket_gym.payout.book.runs import approve, require_answers, standing_approvals
 from datamarket_gym.payout.book.store import is_address
 from datamarket_gym.payout.book.words import detail_of, moment_of
 from datamarket_gym.payout.kept import fetched
@@ -157,9 +157,13 @@ def approve_and_show(
         console.print("approved")
         return True
     accounts = book_of(run).accounts()
-    names = ", ".join(visible(who) for who, _ in run_of(run, accounts).approvals)
+    record = run_of(run, accounts)
+    standing = standing_approvals(accounts, record.run)
+    older = [visible(who) for who, _ in record.approvals if who not in standing]
     console.print(
-        f"approved by {names}; the book asks for {accounts.rules.approvals} people: somebody else must approve it, too",
+        f"approved by {', '.join(map(visible, standing))}; the book asks for {accounts.rules.approvals} people: "
+        + (f"{', '.join(older)} approved before a warning that it has now, and must look at it and approve again"
+           if older else "somebody else must approve it, too"),
         highlight=False, markup=False,
     )  # fmt: skip
     return True

@@ -94,6 +94,7 @@ def write_manifest(
     folder: Path,
 ) -> None:
     """Write the manifest of a finished run; ``opening`` and ``standing`` are what the book brought."""
+    from datamarket_gym.payout.contents import Contents
     from datamarket_gym.payout.intervals import LEVEL
 
     spec, division = results.spec, results.division
@@ -125,6 +126,7 @@ def write_manifest(
             "balances": sum(division.balance),
             "identities": len(results.names),
             "units": len(results.inputs.ids) + len(results.inputs.aside),
+            "contents": Contents.of(results.inputs.submission.features).plain,
             "removed": sum(results.inputs.removed.values()),
             "leaked": len(results.leaks),
             "quarantined": len(results.inputs.bad),

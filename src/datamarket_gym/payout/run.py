@@ -21,7 +21,8 @@ from datamarket_gym.core.files import claimed, sha256
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import open_run
 from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.place import default_book, read_receipt, same_book
+from datamarket_gym.payout.book.place import default_book, same_book
+from datamarket_gym.payout.book.receipts import read_receipt
 from datamarket_gym.payout.book.run_record import Line, named
 from datamarket_gym.payout.book.runs import Draft, Taken, enter, take, taken_of
 from datamarket_gym.payout.book.store import Book, begun, open_book
@@ -168,5 +169,6 @@ def _enter(book: Book, manifest: dict[str, Any], places: Places, payday: Payday,
         period=payday.spec.period or "",
         submissions=submitted_hash(manifest),
         kept=settles.kept if settles else 0,
+        contents=manifest["contents"],
     )
     enter(book, out, draft)

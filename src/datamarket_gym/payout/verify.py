@@ -22,12 +22,14 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.anchor import anchored
 from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import FILE as RECEIPT
-from datamarket_gym.payout.book.place import book_of, holds, read_receipt
+from datamarket_gym.payout.book.place import book_of
+from datamarket_gym.payout.book.receipts import FILE as RECEIPT
+from datamarket_gym.payout.book.receipts import holds, read_receipt
 from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.runs import taken_of
 from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.checks.agreement import agreements
+from datamarket_gym.payout.contents import Contents
 from datamarket_gym.payout.kept import kept_checks, places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
@@ -172,7 +174,7 @@ def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -
         "amount": manifest["amount"], "currency": manifest["currency"], "checks": spec.checks,
         "period": spec.period or "", "opening": manifest["opening_balances"], "overrides": manifest["overrides"],
         "standing": manifest["standing_overrides"], "kept": settles.kept if settles else 0,
-        "submissions": submitted_hash(manifest),
+        "submissions": submitted_hash(manifest), "contents": Contents.from_plain(manifest.get("contents", {})),
     }  # fmt: skip
     for name, value in said.items():
         if getattr(record, name) != value:

@@ -127,9 +127,12 @@ def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: 
         return BookError(
             f"the run is {named(accounts.required(run).state)}; approve it before it is paid"
         )
+    adds = (
+        "" if run is None else f". What several runs pay adds up in an export of the whole book: {where}"
+    )
     return BookError(
         f"nobody is owed anything in {currency} that can be sent now: runs are not approved, were paid, or payees are "
-        f"held or below the least amount; see: datamarket book show {where}"
+        f"held or below the least amount; see: datamarket book show {where}{adds}"
     )
 
 

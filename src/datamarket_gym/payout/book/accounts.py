@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from datamarket_gym.payout.book.disputes import Disputes
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.rules import Rules
-from datamarket_gym.payout.book.run_record import APPROVED, RunRecord, entered
+from datamarket_gym.payout.book.run_record import APPROVED, RunRecord, entered, same_person
 
 FORMAT = 1
 Key = tuple[str, str]  # payee, currency
+Asked = tuple[str, str, str, int, int]  # kind, payee, currency, amount, of which entry
 EFFECTS: dict[str, tuple[int, int, int, int]] = {
     #               payable outgoing sent balance
     "payment": (1, 0, 0, 0),
@@ -38,6 +39,8 @@ EFFECTS: dict[str, tuple[int, int, int, int]] = {
     "written_off": (0, 0, 0, -1),
 }
 """What an amount of each kind is added to, or taken from."""
+DECIDED = ("correction", "funded", "written_off")
+"""Money that moves because people say so: as many decide on it as approve a run."""
 _ABOUT_RUNS = (
     "planned", "drawn", "planted", "answers", "checked", "superseded", "despite", "approval", "approved", "paid",
     "forfeited",
@@ -82,6 +85,7 @@ class Accounts:
     entries: list[BookEntry] = field(default_factory=list)
     _due: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)  # run: kind, payee
     _bounced: set[int] = field(default_factory=set)
+    _asked: dict[Asked, list[str]] = field(default_factory=dict)  # who asks for what is not decided yet
 
     @classmethod
     def of(cls, entries: Iterable[BookEntry]) -> Accounts:
@@ -137,6 +141,8 @@ class Accounts:
             raise BookError("a book begins with the entry that opens it, and has no second one")
         if entry.kind in EFFECTS:
             _MONEY[entry.kind](self, entry)
+            if entry.kind in DECIDED:
+                self._decided(entry)
             self._move(entry)
         elif entry.kind in _ABOUT_RUNS:
             self._about_run(entry)
@@ -158,6 +164,29 @@ class Accounts:
         if balance:
             self.balance[key] += balance * entry.amount
         self.totals[entry.kind, entry.currency] += entry.amount
+
+    def _asks(self, entry: BookEntry) -> None:
+        """Somebody asks for an entry that several must decide on; it must be one that could be entered."""
+        if entry.content["for"] not in DECIDED:
+            raise BookError(f"{entry.content['for']!r} is nothing that several people decide on")
+        asked = replace(entry, kind=entry.content["for"])
+        _MONEY[asked.kind](self, asked)
+        people = self._asked.setdefault(_asked(asked), [])
+        if any(same_person(entry.by, by) for by in people):
+            raise BookError(f"{entry.by!r} has asked for this before; somebody else must, too")
+        people.append(entry.by)
+
+    def _decided(self, entry: BookEntry) -> None:
+        if (missing := self.missing(_asked(entry), entry.by)) > 0:
+            raise BookError(
+                f"{self.rules.approvals} people decide on a {entry.kind}; {missing} must still ask"
+            )
+        self._asked.pop(_asked(entry), None)
+
+    def missing(self, asked: Asked, by: str) -> int:
+        """How many people must still ask for an entry, if ``by`` does now."""
+        others = [name for name in self._asked.get(asked, []) if not same_person(name, by)]
+        return self.rules.approvals - 1 - len(others)
 
     def _opened(self, entry: BookEntry) -> None:
         if entry.content["format"] != FORMAT:
@@ -199,6 +228,8 @@ class Accounts:
         if name in self.batches:
             raise BookError(f"there is a batch {name} already")
         runs = [self.required(run).run for run in entry.content["runs"]]
+        if any(self.runs[run].state not in APPROVED for run in runs):
+            raise BookError("a batch holds payments of approved runs alone")
         self.batches[name] = Batch(name, entry.currency, entry.at, entry.run, runs)
 
     def _about_run(self, entry: BookEntry) -> None:
@@ -332,6 +363,10 @@ class Accounts:
         return number in self._bounced
 
 
+def _asked(entry: BookEntry) -> Asked:
+    return entry.kind, entry.payee, entry.currency, entry.amount, entry.content.get("of", 0)
+
+
 _MONEY: dict[str, Callable[[Accounts, BookEntry], None]] = {
     "payment": Accounts._from_run,
     "carried": Accounts._from_run,
@@ -350,6 +385,7 @@ _OTHERS: dict[str, Callable[[Accounts, BookEntry], None]] = {
     "rule": Accounts._ruled,
     "hold": Accounts._held,
     "release": Accounts._released,
+    "asked": Accounts._asks,
     "batch": Accounts._batched,
     "dispute": Accounts._disputed,
     "resolved": Accounts._disputed,

@@ -12,7 +12,7 @@ from pathlib import Path
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry
-from datamarket_gym.payout.book.place import holds
+from datamarket_gym.payout.book.receipts import holds
 from datamarket_gym.payout.book.seal import Head
 from datamarket_gym.payout.book.statement import AccountStatement
 from datamarket_gym.payout.verdicts import Check

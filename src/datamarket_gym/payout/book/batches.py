@@ -20,8 +20,6 @@ def order(
     """Order what is payable now, to a run's payees or to all; the open batch, where there is one."""
     with book.page() as page:
         code = currency or only_currency(page.accounts, run)
-        if run is not None:
-            _require_of(page.accounts.required(run), code)
         batch = order_on(page, run=run, currency=code, by=by)
         if batch is None:
             raise BookError(
@@ -34,6 +32,8 @@ def order(
 def order_on(page: Page, *, run: str | None, currency: str, by: str | None) -> Batch | None:
     """The same on a page; None where nothing can be sent."""
     accounts = page.accounts
+    if run is not None:
+        _require_of(accounts.required(run), currency)
     known = _open(accounts, currency) if run is None else batch_of(accounts, run)
     if known is not None:
         return known

@@ -13,7 +13,7 @@ from datamarket_gym.core.errors import ParameterError, require_choice, require_k
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.disputes import OUTCOMES, Dispute, DisputeError, override_of
 from datamarket_gym.payout.book.entry import BookEntry
-from datamarket_gym.payout.book.money import known_payees
+from datamarket_gym.payout.book.money import decide, known_payees
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord, named
 from datamarket_gym.payout.book.store import Book, Page, user
 from datamarket_gym.payout.money import Currency
@@ -128,7 +128,10 @@ def resolve_dispute(
         dispute = page.accounts.disputes.unresolved(number)
         record = page.accounts.required(dispute.run)
         overrides = _overrides(page.accounts, dispute, effects, why, by or user(), units)
-        corrections = _corrected(page, dispute, record, effects, why, by) if effects.correction else []
+        corrected = _corrected(page, dispute, record, effects, why, by) if effects.correction else []
+        if any(entry.kind == "asked" for entry in corrected):
+            return dispute  # it is decided when somebody else asks for the same
+        corrections = [entry.number for entry in corrected]
         page.add(
             "resolved",
             run=dispute.run,
@@ -190,8 +193,8 @@ def _overrides(
 
 def _corrected(
     page: Page, dispute: Dispute, record: RunRecord, effects: Effects, why: str, by: str | None
-) -> list[int]:
-    """Enter the correction and, where somebody else pays for it, its opposite; the numbers of the entries."""
+) -> list[BookEntry]:
+    """Enter the correction and, where somebody else pays for it, its opposite; or that somebody asks for both."""
     if record.state not in APPROVED:
         raise DisputeError(
             f"run {record.run[:16]} is {named(record.state)}: nothing of it was paid that could be corrected. Uphold "
@@ -210,19 +213,20 @@ def _corrected(
     whence = f"taken from {effects.taken_from}" if effects.taken_from else "paid by the market"
     told = {dispute.payee: whence, effects.taken_from: f"given to {dispute.payee}"}
     return [
-        page.add(
+        decide(
+            page,
             "correction",
-            run=record.run,
-            payee=who,
-            currency=record.currency,
-            amount=change,
-            by=by,
-            content={
+            who,
+            record.currency,
+            change,
+            {
                 "of": _corrects(record, who).number,
                 "why": f"dispute {dispute.number}, upheld: {why} ({told[who]})",
                 "dispute": dispute.number,
             },
-        ).number
+            run=record.run,
+            by=by,
+        )
         for who, change in changes
     ]
 

@@ -5,10 +5,12 @@ Nothing that was entered is changed: each of these is a new entry, with a reason
 
 from __future__ import annotations
 
+from typing import Any
+
 from datamarket_gym.core.errors import require_known
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry, BookError
-from datamarket_gym.payout.book.store import Book
+from datamarket_gym.payout.book.store import Book, Page, user
 from datamarket_gym.payout.money import Currency
 
 
@@ -17,10 +19,8 @@ def correct(book: Book, payee: str, amount: int, of: int, why: str, by: str | No
     with book.page() as page:
         require_payee(page.accounts, payee)
         named = _entry(page.accounts, of)
-        return page.add(
-            "correction", payee=payee, run=named.run, currency=named.currency, amount=amount,
-            content={"of": of, "why": _said(why)}, by=by,
-        )  # fmt: skip
+        content = {"of": of, "why": _said(why)}
+        return decide(page, "correction", payee, named.currency, amount, content, run=named.run, by=by)
 
 
 def charge(
@@ -90,10 +90,27 @@ def end_balance(
         left = page.accounts.balance[payee, currency]
         if left == 0:
             raise BookError(f"{payee!r} has no balance in {currency}")
-        return page.add(
-            kind, payee=payee, currency=currency, amount=left if amount is None else amount,
-            content={"why": _said(why)}, by=by,
-        )  # fmt: skip
+        return decide(
+            page, kind, payee, currency, left if amount is None else amount, {"why": _said(why)}, by=by
+        )
+
+
+def decide(
+    page: Page,
+    kind: str,
+    payee: str,
+    currency: str,
+    amount: int,
+    content: dict[str, Any],
+    *,
+    run: str = "",
+    by: str | None = None,
+) -> BookEntry:
+    """Enter money that moves because people say so; that somebody asks for it (``asked``) while others must, too."""
+    asked = (kind, payee, currency, amount, content.get("of", 0))
+    if page.accounts.missing(asked, by or user()) > 0:
+        kind, content = "asked", {**content, "for": kind}
+    return page.add(kind, payee=payee, run=run, currency=currency, amount=amount, content=content, by=by)
 
 
 def known_payees(accounts: Accounts) -> set[str]:

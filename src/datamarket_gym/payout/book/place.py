@@ -1,61 +1,29 @@
-"""Which book a run is entered in: ``RUN/book.json`` says it, and how far the chain went when it was last written.
-
-So each run is an anchor of the chain: a book that was cut short, or written anew from some entry on, does not hold the
-head that runs entered later have.
-"""
+"""Which book a run is entered in, by its folder; and the run of a folder, as its book has it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from datamarket_gym.core.errors import DataMarketError, RunError
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json, write_json
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.book.receipts import FILE, Receipt, holds, read_receipt
 from datamarket_gym.payout.book.run_record import RunRecord
-from datamarket_gym.payout.book.seal import Head
 from datamarket_gym.payout.book.store import NAME, Book, Page, is_address, open_book
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.report.of_book import bring_up_to_date
 
-FILE = "book.json"
 _OLD = "ledger.sqlite"  # of runs made before there was a book
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """What a folder says of its book: where it is, and its head when the folder was last written."""
-
-    book: str
-    head: Head
 
 
 def default_book(out: Path) -> str:
     """The book of a run whose folder this is, if nobody says another: beside the folder."""
     return str(out.resolve().parent / NAME)
-
-
-def read_receipt(folder: Path) -> Receipt | None:
-    """What a folder says of its book; None where it says nothing yet."""
-    if not (folder / FILE).is_file():
-        return None
-    said = read_json(folder / FILE)
-    try:
-        book, number, head = said["book"], said["number"], said["head"]
-        if not (type(book) is str and type(number) is int and type(head) is str):
-            raise TypeError
-    except (TypeError, KeyError) as error:
-        raise RunError(
-            f"{str(folder / FILE)!r} does not say which book the run is in; "
-            f"run: datamarket book attach {folder} BOOK"
-        ) from error
-    where = book if is_address(book) else os.path.normpath(folder.resolve() / book)
-    return Receipt(where, Head(number, head))
 
 
 def write_receipt(folder: Path, book: Book, accounts: Accounts) -> None:
@@ -152,8 +120,3 @@ def attach(folder: Path, where: str) -> None:
         require_held(folder, accounts.entries, receipt)
     accounts.required(read_manifest(folder)["run"])
     write_receipt(folder, book, accounts)
-
-
-def holds(entries: list[BookEntry], head: Head) -> bool:
-    """Whether a chain holds a head that was noted elsewhere."""
-    return 1 <= head.number <= len(entries) and entries[head.number - 1].hash == head.hash

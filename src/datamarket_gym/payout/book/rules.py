@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from datamarket_gym.payout.book.entry import BookEntry, BookError
-from datamarket_gym.payout.book.run_record import person
+from datamarket_gym.payout.book.run_record import same_person
 
 MOST_APPROVALS = 10
 
@@ -34,7 +34,7 @@ class Rules:
             raise BookError(f"a run is approved by 1 to {MOST_APPROVALS} people, not by {wanted!r}")
         if wanted >= self.approvals:
             return replace(self, approvals=wanted, asking={})
-        asking = [by for by in self.asking.get(wanted, []) if person(by) != person(entry.by)]
+        asking = [by for by in self.asking.get(wanted, []) if not same_person(by, entry.by)]
         asking = sorted([*asking, entry.by])
         if len(asking) < self.approvals:
             return replace(self, asking={**self.asking, wanted: asking})

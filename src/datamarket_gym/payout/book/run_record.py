@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.confusables import cannot_be_seen
+from datamarket_gym.payout.contents import Contents
+from datamarket_gym.payout.names import look_alikes, unwritable
 
 APPROVED = ("approved", "paid")
 """The states of a run whose payments stand."""
@@ -55,6 +57,7 @@ class RunRecord:
     period: str = ""
     submissions: str = ""  # sha256 of what was submitted
     kept: int = 0  # of the pot, by checks that were failed
+    contents: Contents = field(default_factory=Contents)  # of what was submitted
     state: str = "draft"
     plan: str | None = None
     beacon: str | None = None
@@ -89,7 +92,7 @@ def entered(entry: BookEntry) -> RunRecord:
         record = RunRecord(
             entry.run, entry.amount, entry.currency, said["manifest"], said["places"], said["checks"], lines,
             said["opening"], said["overrides"], said["standing"], said["warnings"], said["period"],
-            said["submissions"], said["kept"], history=[entry],
+            said["submissions"], said["kept"], Contents.from_plain(said.get("contents", {})), history=[entry],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise BookError(
@@ -105,9 +108,15 @@ def require_draft(record: RunRecord, what: str) -> None:
         raise BookError(f"the run is {named(record.state)}; only drafts can be {what}")
 
 
-def person(by: str) -> str:
-    """Who somebody is, however the name is typed."""
-    return " ".join(unicodedata.normalize("NFKC", by).casefold().split())
+def same_person(one: str, other: str) -> bool:
+    """Whether two names are one person's, however they are typed: names that look alike are one."""
+    return one == other or bool(look_alikes([one, other]))
+
+
+def require_somebody(by: str) -> None:
+    """Refuse a name that nobody can see, or that no file can hold."""
+    if not any(not c.isspace() and not cannot_be_seen(c) for c in by) or unwritable(by):
+        raise BookError("nobody is named; say who does it with --by, in letters that can be seen")
 
 
 def named(state: str) -> str:
@@ -171,7 +180,7 @@ def _superseded(run: RunRecord, entry: BookEntry) -> RunRecord:
 
 def _approval(run: RunRecord, entry: BookEntry) -> RunRecord:
     _require_approvable(run)
-    if person(entry.by) in [person(by) for by, _ in run.approvals]:
+    if any(same_person(entry.by, by) for by, _ in run.approvals):
         raise BookError(f"{entry.by!r} has approved the run before; somebody else must, too")
     if entry.content.get("manifest") != run.manifest:
         raise BookError("the approval is of another manifest than the run was entered with")

@@ -15,13 +15,16 @@ from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.batches import batch_of, confirm_on, order_on, to_send
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of, page_of, run_of, write_receipt
-from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named, person
+from datamarket_gym.payout.book.run_record import APPROVED, Line, RunRecord, named, same_person
 from datamarket_gym.payout.book.store import Book, Page, user
 from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.payout.manifest import read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.warnings import StandingWarning, require_answered
+
+_PAYMENTS = "payments.csv"
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Draft:
     period: str
     submissions: str
     kept: int
+    contents: dict[str, Any] = field(default_factory=dict)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -59,7 +63,7 @@ class Draft:
             "opening": self.taken.opening, "submissions": self.submissions, "kept": self.kept,
             "overrides": [o.model_dump(mode="json") for o in self.overrides],
             "standing": [o.model_dump(mode="json") for o in self.taken.overrides],
-            "warnings": [asdict(w) for w in self.warnings],
+            "warnings": [asdict(w) for w in self.warnings], "contents": self.contents,
         }  # fmt: skip
 
 
@@ -115,15 +119,33 @@ def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequenc
                 )
             who = by or user()
             found = [*_warnings(record), *book_warnings(page.accounts, record)]
-            if person(who) not in [person(name) for name, _ in record.approvals]:
+            known = any(same_person(who, name) for name, _ in record.approvals)
+            if not known or not _has_answered(record, who, found):
                 require_answered(found, despite)
                 for warning in found:
                     said = {"warning": warning.name, "title": warning.title}
                     page.add("despite", run=record.run, content=said, by=by)
+            if not known:
                 page.add("approval", run=record.run, content={"manifest": manifest}, by=by)
-            if len(page.accounts.runs[record.run].approvals) >= page.accounts.rules.approvals:
+            if len(standing_approvals(page.accounts, record.run)) >= page.accounts.rules.approvals:
                 _pay_out(page, record, by)
     return page.accounts.runs[record.run].state
+
+
+def standing_approvals(accounts: Accounts, run: str) -> list[str]:
+    """Who has approved a run and answered for every warning that it has now; others must look again."""
+    record = accounts.required(run)
+    found = [*_warnings(record), *book_warnings(accounts, record)]
+    return [name for name, _ in record.approvals if _has_answered(record, name, found)]
+
+
+def _has_answered(record: RunRecord, who: str, found: Sequence[StandingWarning]) -> bool:
+    said = {
+        (entry.content["warning"], entry.content["title"])
+        for entry in record.history
+        if entry.kind == "despite" and same_person(entry.by, who)
+    }
+    return all((warning.name, warning.title) in said for warning in found)
 
 
 def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
@@ -144,6 +166,12 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
         if record.state != "approved":
             raise DataMarketError(f"the run is {named(record.state)}; approve it before it is paid")
         batch = batch_of(page.accounts, record.run)
+        if batch is not None and batch.runs != [record.run]:
+            raise BookError(
+                f"the open batch {batch.id} holds the payments of {len(batch.runs)} runs, and is sent as a whole or "
+                f"not at all; if the bank has sent it: datamarket book sent {folder} --batch {batch.id} "
+                f"--reference ...; if it was never handed in, cancel it first: datamarket book cancel"
+            )
         if batch is None:
             _require_as_paid(page.accounts, record, folder)
             batch = order_on(page, run=record.run, currency=record.currency, by=by)
@@ -154,7 +182,10 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
 
 
 def _require_as_paid(accounts: Accounts, record: RunRecord, folder: Path) -> None:
-    """Refuse to record as sent what payments.csv does not say."""
+    """Refuse to record as sent what payments.csv does not say, or does not say any more."""
+    outputs = read_manifest(folder)["outputs"]
+    if _PAYMENTS in outputs:
+        require_as_written(folder, outputs, _PAYMENTS)
     said = {line.identity: line.paid for line in record.lines if line.paid}
     owed = to_send(accounts, record.currency, record.run)
     differ = sorted(who for who in said.keys() | owed.keys() if said.get(who) != owed.get(who))

@@ -26,7 +26,8 @@ from datamarket_gym.core.files import waiting_for
 from datamarket_gym.payout.book import tables
 from datamarket_gym.payout.book.accounts import FORMAT, Accounts
 from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
-from datamarket_gym.payout.book.run_record import person
+from datamarket_gym.payout.book.receipts import note_head, require_newest
+from datamarket_gym.payout.book.run_record import require_somebody
 from datamarket_gym.payout.book.seal import Head, Seal
 from datamarket_gym.payout.verdicts import Check
 
@@ -58,8 +59,7 @@ class Page:
     ) -> BookEntry:
         """Add an entry; refused where it cannot follow those that are there."""
         last, said, who = self.accounts, dict(content or {}), by or self._user
-        if not person(who):
-            raise BookError("nobody is named; say who does it with --by")
+        require_somebody(who)
         if self._at < last.at:
             said["clock"] = f"the clock ran backwards: the entry before is of {last.at}"
         entry = chained(
@@ -92,6 +92,7 @@ class Book:
         """Add entries in one transaction; nobody else writes meanwhile."""
         with self._writing() as (connection, rows, seal):
             page = Page(Accounts.of(_chain(rows)))
+            require_newest(page.accounts, self.where)
             yield page
             if not page.new:
                 return
@@ -104,6 +105,7 @@ class Book:
                 connection.execute(sa.insert(tables.ENTRIES), new)
                 connection.execute(sa.update(tables.HEAD).values(number=after.number, hash=after.hash))
                 connection.commit()
+            note_head(page.accounts, self.where if self.path is None else str(self.path))
 
     def examined(self) -> list[Check]:
         """Its file, rules, chain and sums, looked at."""

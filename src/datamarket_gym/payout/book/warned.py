@@ -8,6 +8,8 @@ from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.warnings import StandingWarning
 
+_MUCH, _ALL = 0.1, 0.99  # parts of a run's units that were paid for before: told; all but a few
+
 
 def book_warnings(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
     """Warnings that stand before the approval of a run, from what is in the book now."""
@@ -19,26 +21,40 @@ def book_warnings(accounts: Accounts, record: RunRecord) -> list[StandingWarning
 
 
 def _same_submissions(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
-    """The same table was paid for before, under other settings or in another currency."""
-    twice = [
-        f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
-        f"{Currency(other.currency).text(other.amount)}"
+    """The same table was paid for before, or units of it, under other settings, in another currency or format."""
+    found = [
+        (part, other)
         for other in accounts.runs.values()
         if other.run != record.run
         and other.state in APPROVED
-        and other.submissions == record.submissions
+        and (part := _part(record, other)) >= _MUCH
     ]
-    if not twice:
+    if not found:
         return []
+    most = max(part for part, _ in found)
+    what = "the same submissions" if most > _ALL else f"about {most:.0%} of the units"
     return [
         StandingWarning.of(
             "same_submissions",
-            "the same submissions were paid for before",
-            "Another run that is approved divides its amount by the same submissions. If it is the same payday, paid "
-            "again under other settings, everybody is paid twice: do not approve this one.",
-            twice,
+            f"{what} were paid for before",
+            "Another run that is approved divides its amount by the same submissions, or by many of them. If it is the "
+            "same payday, paid again under other settings, everybody is paid twice: do not approve this one. If units "
+            "were submitted a second time, see by whom, and whether your market pays for them again.",
+            [
+                f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
+                f"{Currency(other.currency).text(other.amount)}: about {part:.0%} of the units of this run"
+                for part, other in found
+            ],
         )
     ]
+
+
+def _part(record: RunRecord, other: RunRecord) -> float:
+    """What part of a run's units another was submitted, too."""
+    if other.submissions == record.submissions:
+        return 1.0
+    shared = record.contents.shared(other.contents)
+    return min(1.0, shared / record.contents.distinct) if shared else 0.0
 
 
 def _left_behind(record: RunRecord) -> list[StandingWarning]:

@@ -23,6 +23,8 @@ def detail_of(entry: BookEntry) -> str:
         return f"dispute {said['number']}: {said['about']}"
     if entry.kind in ("resolved", "revoked"):
         return f"dispute {said['number']} {said.get('outcome', entry.kind)}: {said['why']}"
+    if entry.kind == "asked":
+        return f"for {said['for']}: {said['why']}"
     if entry.kind == "superseded":
         return f"{said['detail']}; by run {said['by_run']}"
     found = [

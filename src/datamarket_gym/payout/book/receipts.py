@@ -1,0 +1,83 @@
+"""Receipts: ``RUN/book.json`` says which book a run is entered in, and its head when anything was last entered there.
+
+So each run is an anchor of the chain: a book that was cut short, written anew from some entry on, or brought back from
+an older copy does not hold the head that its runs have. Nothing is entered in such a book, or what was sent since would
+be sent again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from datamarket_gym.core.errors import RunError
+from datamarket_gym.core.files import read_json, write_json
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.book.seal import Head
+from datamarket_gym.payout.manifest import NAME as MANIFEST
+
+FILE = "book.json"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a folder says of its book: where it is, and its head when the folder was last written."""
+
+    book: str
+    head: Head
+
+
+def read_receipt(folder: Path) -> Receipt | None:
+    """What a folder says of its book; None where it says nothing yet."""
+    if not (folder / FILE).is_file():
+        return None
+    said = read_json(folder / FILE)
+    try:
+        book, number, head = said["book"], said["number"], said["head"]
+        if not (type(book) is str and type(number) is int and type(head) is str):
+            raise TypeError
+    except (TypeError, KeyError) as error:
+        raise RunError(
+            f"{str(folder / FILE)!r} does not say which book the run is in; remove it, then run: "
+            f"datamarket book attach {folder} BOOK"
+        ) from error
+    where = book if "://" in book else os.path.normpath(folder.resolve() / book)
+    return Receipt(where, Head(number, head))
+
+
+def holds(entries: list[BookEntry], head: Head) -> bool:
+    """Whether a chain holds a head that was noted elsewhere."""
+    return 1 <= head.number <= len(entries) and entries[head.number - 1].hash == head.hash
+
+
+def require_newest(accounts: Accounts, where: str) -> None:
+    """Refuse a book that is behind one of its runs: an older copy, or a second one."""
+    for folder, receipt in _receipts(accounts):
+        if not holds(accounts.entries, receipt.head):
+            raise BookError(
+                f"the book {where!r} ends with entry {accounts.number} and does not hold entry {receipt.head.number} "
+                f"as the run in {str(folder)!r} knows it from {receipt.book!r}: it is an older copy, or a second one, "
+                "and what was sent since would be sent again. Bring the newest copy of the book back"
+            )
+
+
+def note_head(accounts: Accounts, book: str) -> None:
+    """Note the head in the folders of all runs that are in this book, as far as they lie where they were made."""
+    for folder, receipt in _receipts(accounts):
+        if receipt.book == book and os.access(folder, os.W_OK):
+            said = read_json(folder / FILE)
+            write_json(folder / FILE, {**said, "number": accounts.number, "head": accounts.head})
+
+
+def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
+    """The folders of the book's runs that are still there, and what they say of their book."""
+    for record in accounts.runs.values():
+        folder = Path(record.places.get("run", ""))
+        if not (folder / FILE).is_file() or not (folder / MANIFEST).is_file():
+            continue
+        receipt, manifest = read_receipt(folder), read_json(folder / MANIFEST)
+        if receipt is not None and isinstance(manifest, dict) and manifest.get("run") == record.run:
+            yield folder, receipt
