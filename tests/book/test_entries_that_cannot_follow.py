@@ -3,10 +3,14 @@
 No file and no database: a page over accounts in memory takes an entry, or refuses it and stays as it was.
 """
 
+import json
+
 import pytest
 
 from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.disputes import open_disputes
+from datamarket_gym.payout.book.entry import START, BookError, entries_of, link
+from datamarket_gym.payout.book.seal import Head, Seal
 from datamarket_gym.payout.book.store import Page
 
 JUNE, JULY, YEN = "a" * 64, "b" * 64, "c" * 64
@@ -438,3 +442,37 @@ def test_a_draft_takes_what_disputes_decided_and_no_more(page):
     assert page.accounts.disputes.overrides == []
     with pytest.raises(BookError, match="does not stand there"):
         page.draft(YEN, [("alice", 100, 0)], 100, "JPY", standing=[SPLIT])
+
+
+@pytest.mark.parametrize("state", ["draft", "approved"])
+def test_a_dispute_stands_before_later_drafts_for_the_period_of_a_draft_alone(state):
+    page = InMemory()
+    page.draft(JUNE, [("alice", 100, 0)], 100, period="June")
+    disputed(page, 1)
+    if state == "approved":
+        page.approve(JUNE)
+    page.draft(JULY, [("alice", 100, 0)], 100, period="June")
+    assert bool(open_disputes(page.accounts, JULY)) == (state == "draft")
+
+
+@pytest.mark.parametrize(("field", "value"), [("amount", 1.5), ("amount", True), ("amount", "1"), ("by", 7)])
+def test_fields_of_another_type_are_none_that_this_version_has_written(page, field, value):
+    fields = json.loads(page.accounts.entries[0].body) | {field: value}
+    body = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    with pytest.raises(BookError, match="none that this version has written"):
+        list(entries_of([(1, body, link(START, body))]))
+
+
+def test_a_seal_is_closed_with_a_head_that_was_announced_and_no_other(tmp_path):
+    book, seal = tmp_path / "book.sqlite", Seal(tmp_path / "book.sqlite")
+    book.write_bytes(b"as it is")
+    before, after, forged = (Head(n, digit * 64) for n, digit in ((1, "1"), (2, "2"), (2, "3")))
+    seal.announce(before, after)
+    with pytest.raises(BookError, match="its seal says otherwise"):
+        seal.close(forged)
+    assert seal.pending
+    for head in (before, after):
+        seal.announce(before, after)
+        seal.close(head)
+        assert not seal.pending
+        seal.require()
