@@ -10,7 +10,6 @@ import pytest
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.disputes import open_disputes
 from datamarket_gym.payout.book.entry import START, BookError, entries_of, link
-from datamarket_gym.payout.book.seal import Head, Seal
 from datamarket_gym.payout.book.store import Page
 
 JUNE, JULY, YEN = "a" * 64, "b" * 64, "c" * 64
@@ -139,6 +138,11 @@ def test_a_draft_adds_up(page, lines, amount, opening):
 def test_what_a_payee_is_entitled_to_is_paid_or_carried(page):
     said = drafted([]) | {"lines": [["alice", 100, 101, 0]]}
     refused(page, "do not add up", "draft", run=YEN, currency="JPY", amount=100, content=said)
+
+
+def test_a_run_that_was_never_entered_is_none(page):
+    strange = {"run": "f" * 64, "content": {"manifest": "m"}}
+    refused(page, "the book holds no run ffffffffffffffff", "approval", by="anna", **strange)
 
 
 def test_a_run_is_entered_once(page):
@@ -455,24 +459,11 @@ def test_a_dispute_stands_before_later_drafts_for_the_period_of_a_draft_alone(st
     assert bool(open_disputes(page.accounts, JULY)) == (state == "draft")
 
 
-@pytest.mark.parametrize(("field", "value"), [("amount", 1.5), ("amount", True), ("amount", "1"), ("by", 7)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("amount", 1.5), ("amount", True), ("amount", "1"), ("by", 7)]
+)
 def test_fields_of_another_type_are_none_that_this_version_has_written(page, field, value):
     fields = json.loads(page.accounts.entries[0].body) | {field: value}
     body = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     with pytest.raises(BookError, match="none that this version has written"):
         list(entries_of([(1, body, link(START, body))]))
-
-
-def test_a_seal_is_closed_with_a_head_that_was_announced_and_no_other(tmp_path):
-    book, seal = tmp_path / "book.sqlite", Seal(tmp_path / "book.sqlite")
-    book.write_bytes(b"as it is")
-    before, after, forged = (Head(n, digit * 64) for n, digit in ((1, "1"), (2, "2"), (2, "3")))
-    seal.announce(before, after)
-    with pytest.raises(BookError, match="its seal says otherwise"):
-        seal.close(forged)
-    assert seal.pending
-    for head in (before, after):
-        seal.announce(before, after)
-        seal.close(head)
-        assert not seal.pending
-        seal.require()

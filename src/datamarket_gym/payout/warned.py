@@ -180,8 +180,8 @@ def _balances(results: Results) -> StandingWarning | None:
             "large_balances",
             title,
             "No score of this run is below zero: they were brought in from the book. While they are that large, a "
-            "run pays by them, and next to nothing for what is new in it. Raise the amount, or end them (datamarket book "
-            "fund, datamarket book write-off) and pay again.",
+            "run pays by them, and next to nothing for what is new in it. Raise the amount, or end them (datamarket "
+            "book fund, datamarket book write-off) and pay again.",
             items,
         )
     return StandingWarning.of(
