@@ -1,5 +1,8 @@
 """A page is written whole or not at all, and only where the seal knows the head of the book."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from datamarket_gym.payout.book.batches import cancel
@@ -46,6 +49,16 @@ def test_a_batch_that_was_sent_or_cancelled_is_not_cancelled(book):
     before = book.read()
     with pytest.raises(BookError, match="the batch 1 was cancelled before; nothing is recorded"):
         cancel(book, "1", "refused")
+    assert book.read() == before
+
+
+def test_nothing_is_written_to_a_file_that_something_else_changed(book):
+    """Or the next page would seal the change."""
+    with closing(sqlite3.connect(book.path)) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    before = book.read()
+    with pytest.raises(BookError, match="is not as it was left"), book.page() as page:
+        page.add("hold", payee="alice", content={"why": "account"})
     assert book.read() == before
 
 
