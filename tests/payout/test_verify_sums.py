@@ -8,7 +8,7 @@ import pytest
 from forged_book import redrafted, rewritten
 from payout_files import copied, run
 
-from datamarket_gym.core.files import sha256
+from datamarket_gym.core.files import read_json, sha256, write_json
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.verify import verify
@@ -124,8 +124,26 @@ def test_a_book_without_the_run_is_found(copy):
 
 def test_a_book_that_is_gone_is_said_to_be(copy):
     book_of(copy).path.unlink()
-    with pytest.raises(BookError, match=r"is gone; if it was moved: datamarket book attach"):
-        verify(copy)
+    (said,) = [check for check in verify(copy) if not check.good]
+    assert said.what == "book"
+    assert "is gone; if it was moved: datamarket book attach" in said.detail
+
+
+def test_a_head_that_the_book_no_longer_holds_is_found(copy):
+    said = read_json(copy / "book.json")
+    write_json(copy / "book.json", {**said, "head": "1" * 64})
+    assert failed(copy) == ["book.json"]
+
+
+def test_warnings_that_the_book_has_otherwise_are_found(copy):
+    def change(entries):
+        entries[1]["content"]["warnings"] = [
+            {"name": "leak", "title": "t", "words": "w", "count": 1, "items": []}
+        ]
+        return entries
+
+    rewritten(copy, change)
+    assert "warnings.json, book" in failed(copy)
 
 
 def test_a_book_of_another_run_is_found(copy):

@@ -179,16 +179,16 @@ def _balances(results: Results) -> StandingWarning | None:
         return StandingWarning.of(
             "large_balances",
             title,
-            "No score of this run is below zero: they were brought in (--carry-from). While they are that large, a "
-            "run pays by them, and next to nothing for what is new in it. Raise the amount, or settle them by hand and "
-            "pay again without them.",
+            "No score of this run is below zero: they were brought in from the book. While they are that large, a "
+            "run pays by them, and next to nothing for what is new in it. Raise the amount, or end them (datamarket "
+            "book fund, datamarket book write-off) and pay again.",
             items,
         )
     return StandingWarning.of(
         "large_balances",
         title,
         "Scores below zero almost cancel those above, so everybody is entitled to much more than there is. A run "
-        "that takes these balances up (--carry-from) pays by them, and next to nothing for what is new in it. Look at "
+        "that takes these balances up pays by them, and next to nothing for what is new in it. Look at "
         "the units of those below zero: they may be mislabelled so as to do this. Pay again without them, or with "
         "--negative zero.",
         items,

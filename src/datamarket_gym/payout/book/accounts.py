@@ -196,8 +196,9 @@ class Accounts:
     def _drafted(self, entry: BookEntry) -> None:
         if entry.run in self.runs:
             raise BookError(f"run {entry.run[:16]} is in the book already")
-        self.runs[entry.run] = record = entered(entry)
+        record = entered(entry)
         self.disputes.require_standing(record.standing)
+        self.runs[entry.run] = record
 
     def _ruled(self, entry: BookEntry) -> None:
         self.rules = self.rules.after(entry)
