@@ -101,7 +101,7 @@ def test_a_writer_that_is_killed_lets_go(where, holder, tmp_path):
 @pytest.mark.parametrize("where", ["sqlite"], indirect=True)
 def test_nobody_waits_forever_for_a_file(where, holder, tmp_path, monkeypatch):
     monkeypatch.setattr(store, "_WAIT", 0.3)
-    with pytest.raises(DataMarketError, match="another book is at work"):
+    with pytest.raises(DataMarketError, match="another process has been writing to the book"):
         Clerk(where, tmp_path / "runs").rule_people(2, "R. Okafor")
     assert len(said(where)) == 1
 

@@ -249,7 +249,7 @@ def test_two_currencies_are_two_files(book, accounts, tmp_path):
     assert "1 of 1 payments that do not go by SEPA have no country and town" in done.doubts[-1]
     export_payments(book, accounts, MARKET, tmp_path / "eur.xml", currency="EUR")
     assert read_message(tmp_path / "eur.xml")[0]["CtrlSum"] == "13.49"
-    with pytest.raises(ParameterError, match="three-letter"):
+    with pytest.raises(ParameterError, match="three capital letters"):
         export_payments(book, accounts, MARKET, tmp_path / "b.xml", currency="euro")
 
 

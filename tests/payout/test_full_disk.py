@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +35,18 @@ def small_disk(folder, kilobytes):
     try:
         yield folder
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        _unmount(folder)
+
+
+def _unmount(folder, seconds=20.0):
+    """Take a file system away; another process that walks through the folder keeps it for a moment."""
+    until = time.monotonic() + seconds
+    while (done := subprocess.run(["umount", str(folder)], capture_output=True, text=True)).returncode:
+        if time.monotonic() > until:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)  # nothing stays behind
+            mine = [os.readlink(f) for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
+            pytest.fail(f"{done.stderr}; open here: {[name for name in mine if str(folder) in name]}")
+        time.sleep(0.1)
 
 
 def as_array(part):

@@ -8,6 +8,8 @@ start of the process included.
 from __future__ import annotations
 
 import errno
+import io
+import os
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
@@ -69,15 +71,25 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; a user's mistake is one readable line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names in any script, on a terminal of any
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except DataMarketError as error:
         sys.stderr.write(f"datamarket: {error}\n")
         raise SystemExit(2) from None
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if not full and error.filename is None:  # about no file: a fault of ours
             raise
-        sys.stderr.write(f"datamarket: {error}; make room and run the same command again\n")
+        remedy = (
+            "make room and run the same command again"
+            if full
+            else "check the path, and that you may use it"
+        )
+        named = "" if error.filename is None else f"{os.fsdecode(error.filename)!r}: "
+        sys.stderr.write(f"datamarket: {named}{error.strerror or error}; {remedy}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         sys.stderr.write("datamarket: interrupted; run the same command again to resume\n")

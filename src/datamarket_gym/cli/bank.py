@@ -35,7 +35,13 @@ def export_and_show(
     name, number, *more = payer
     debtor, book = (debtor_account(name, number, *more) if name and number else None), book_at(where)
     folder = _folder(where, run)
-    wanted = read_manifest(folder)["run"] if folder else run and _run_id(book.accounts(), run)
+    wanted = (
+        read_manifest(folder)["run"]
+        if folder
+        else None
+        if run is None
+        else _run_id(book.accounts(), run)
+    )
     done = export_payments(
         book, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
     )
@@ -61,7 +67,7 @@ def _folder(where: str, run: str | None) -> Path | None:
 
 def _run_id(accounts: Accounts, run: str) -> str:
     """The run whose id begins so."""
-    found = [known for known in accounts.runs if known.startswith(run)]
+    found = [known for known in accounts.runs if run and known.startswith(run)]
     if len(found) != 1:
         raise DataMarketError(
             f"{len(found) or 'no'} runs of the book have an id that begins with {run!r}; see: datamarket book show"

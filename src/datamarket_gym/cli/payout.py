@@ -19,7 +19,7 @@ from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.runs import approve, require_answers, standing_approvals
-from datamarket_gym.payout.book.store import is_address
+from datamarket_gym.payout.book.store import is_address, open_book
 from datamarket_gym.payout.book.words import detail_of, moment_of
 from datamarket_gym.payout.kept import fetched
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -61,7 +61,9 @@ def run_and_show(
         title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
     )
     table.add_column("identity", overflow="fold")
-    lines = run_of(out).lines
+    lines = run_of(
+        out, (book_of(out) if book is None else open_book(book)).accounts()
+    ).lines  # an address with a password is kept nowhere
     carried = ["balance"] if has_balances(spec, [line.balance for line in lines]) else []
     shown = ["payment", "low", "high", "without_evidence", *carried]
     for name in [*shown, "units"]:

@@ -51,7 +51,12 @@ def write_statement(
         form = "text" if out is None else _ENDINGS.get(out.suffix.lower())
         if form is None:
             raise ParameterError("out", str(out), "end the name in .txt, .html or .csv, or say --format")
-    statement = account_statement(book_at(where).accounts(), payee, since, until)
+    accounts = book_at(where).accounts()
+    if since is not None and until is None and since.isoformat() > accounts.at[:10]:
+        raise ParameterError(
+            "from", str(since), f"the book ends on {accounts.at[:10]}; choose an earlier day"
+        )
+    statement = account_statement(accounts, payee, since, until)
     if form == "text":
         if out is None:
             print_statement(statement, Console())

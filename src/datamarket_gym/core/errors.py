@@ -50,9 +50,18 @@ class UnknownNameError(DataMarketError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *why: str) -> None:
         known = sorted(known)
-        close = get_close_matches(name, known, n=3)
+        close = close_names(name, known)
         hint = f"did you mean {' or '.join(close)}?" if close else f"known: {listed(known, _NAMED)}"
         super().__init__("; ".join([f"unknown {kind} {name!r}", hint, *why]))
+
+
+def close_names(name: str, known: Iterable[str]) -> list[str]:
+    """The names that come close, at most three, whatever their case."""
+    folded: dict[str, list[str]] = {}
+    for each in known:
+        folded.setdefault(each.casefold(), []).append(each)
+    close = get_close_matches(name.casefold(), folded, n=3)
+    return [each for key in close for each in folded[key]][:3]
 
 
 class UnclearPayError(DataMarketError):

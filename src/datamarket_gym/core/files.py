@@ -38,6 +38,10 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
     """
     if path.is_dir():
         raise RunError(f"{str(path)!r} is a folder where a file must be; move it away")
+    if _is_device(path):
+        raise RunError(
+            f"{str(path)!r} is a device, which a file must not take the place of; name a file"
+        )
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with room_for(path):
@@ -47,8 +51,19 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
             os.replace(part, path)
             if lasting:
                 _flush_folder(path.parent)
+    except OSError as error:
+        if error.filename == str(part):  # the name that was asked for, not the one beside it
+            error.filename = str(path)
+        raise
     finally:
         part.unlink(missing_ok=True)
+
+
+def _is_device(path: Path) -> bool:
+    """Whether there is something else than a file: a device, a pipe, or a link to what a process has open."""
+    if path.is_symlink() and os.readlink(path).startswith("/proc/"):  # /dev/stdout, whatever it leads to
+        return True
+    return path.exists() and not path.is_file()
 
 
 @contextmanager
@@ -142,9 +157,12 @@ def waiting_for(path: Path, seconds: float, what: str) -> Iterator[None]:
         try:
             file = _locked(path, what)
             break
-        except TakenError:
+        except TakenError as error:
             if time.monotonic() > until:
-                raise
+                raise TakenError(
+                    f"another process has been writing to the {what} in {str(path.parent)!r} for {seconds:g} seconds; "
+                    "nothing was done: wait for it to end, and run the same command again"
+                ) from error
             time.sleep(0.01)
     with _holding(path, file):
         yield

@@ -18,4 +18,4 @@ def explain(folder: Path, identity: str, most_ties: int = MOST_TIES) -> Explanat
 
 def require_payee(tables: RunTables, name: str) -> None:
     """Refuse a name that the run does not know, with those that it could have been meant to be."""
-    require_known("identity", [name], tables.number)
+    require_known("payee", [name], tables.number)

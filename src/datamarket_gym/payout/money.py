@@ -18,9 +18,10 @@ how many names a total is split over: under ``zero`` the payments, under ``carry
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
@@ -31,6 +32,9 @@ _DIGITS = {"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3}
     0,
 )  # fmt: skip
 _NAMED = 3  # in an error
+_PLAIN = re.compile(
+    r"[0-9]{1,40}(\.[0-9]{0,40})?", re.ASCII
+)  # no 1e3, 1_000 or ١٠: amounts as people read them
 _MOST = 10**15  # minor units; beyond it an amount is surely a mistake
 
 
@@ -44,7 +48,9 @@ class Currency:
         if len(self.code) != 3 or not (
             self.code.isascii() and self.code.isalpha() and self.code.isupper()
         ):
-            raise ParameterError("currency", self.code, "give a three-letter code such as EUR")
+            raise ParameterError(
+                "currency", self.code, "give a code of three capital letters such as EUR"
+            )
 
     @property
     def digits(self) -> int:
@@ -53,15 +59,24 @@ class Currency:
 
     def minor(self, amount: str, at_least: int = 1) -> int:
         """An amount in minor units, exactly; too many digits, too much and less than ``at_least`` is refused."""
-        try:
-            value = Decimal(amount) * 10**self.digits
-        except InvalidOperation as error:
-            raise ParameterError("amount", amount, "write it as a number such as 10000.00") from error
-        if not value.is_finite() or value != value.to_integral_value() or not at_least <= value <= _MOST:
-            which = {1: "a positive amount", 0: "an amount, or zero,"}.get(at_least, "an amount")
+        text, which = amount.strip(), {1: "a positive number", 0: "a positive number, or zero,"}
+        if not _PLAIN.fullmatch(text.removeprefix("-") if at_least < 0 else text):
             raise ParameterError(
-                "amount", amount, f"give {which} with at most {self.digits} digits after the point"
+                "amount",
+                amount,
+                f"write it as {which.get(at_least, 'a number')} such as {self.text(1000000)}",
             )
+        value = Decimal(text) * 10**self.digits
+        if abs(value) > _MOST:
+            raise ParameterError(
+                "amount", amount, f"give at most {self.text(_MOST)}; more is surely a mistake"
+            )
+        if value != value.to_integral_value():
+            raise ParameterError(
+                "amount", amount, f"{self.code} has {self.digits} digits after the point; round it"
+            )
+        if value < at_least:
+            raise ParameterError("amount", amount, "give an amount above zero")
         return int(value)
 
     def change(self, amount: str) -> int:

@@ -12,7 +12,7 @@ from datamarket_gym.cli import options
 
 def command(
     run: options.RunFolder,
-    identity: Annotated[str, typer.Option(help="Whose payment to explain.")],
+    identity: Annotated[str, typer.Option("--identity", "--payee", help="Whose payment to explain.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     what_if: Annotated[
         bool,

@@ -335,7 +335,7 @@ class Accounts:
             entry.currency,
             entry.amount,
         ):
-            raise BookError(f"entry {named.number} did not send {entry.amount} to {entry.payee!r}")
+            raise BookError(f"entry {named.number} is no payment that was sent to {entry.payee!r}")
         if named.number in self._bounced:
             raise BookError(f"what entry {named.number} sent has come back before")
         self._bounced.add(named.number)

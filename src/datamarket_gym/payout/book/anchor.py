@@ -6,10 +6,10 @@ an e-mail to the payees, a page of a newspaper, a file on somebody else's disk. 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import write_text
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.receipts import holds
@@ -25,18 +25,17 @@ def anchor_of(known: Accounts | AccountStatement) -> str:
 
 def add_anchor(path: Path, accounts: Accounts) -> str:
     """Add the head of the book to a file of anchors; the line."""
-    line = anchor_of(accounts)
-    heads = read_anchors(path) if path.exists() else []
-    if Head(accounts.number, accounts.head) not in heads:
-        with path.open("a", encoding="ascii") as file:
-            file.write(f"{line}\n")
-            file.flush()
-            os.fsync(file.fileno())
+    line, there = anchor_of(accounts), path.exists()
+    if not there or Head(accounts.number, accounts.head) not in read_anchors(path):
+        before = path.read_text(encoding="ascii").splitlines() if there else []
+        write_text(path, "".join(f"{each}\n" for each in [*before, line]))
     return line
 
 
 def read_anchors(path: Path) -> list[Head]:
     """The heads of a file of anchors."""
+    if path.exists() and not path.is_file():
+        raise DataMarketError(f"the anchors {str(path)!r} are no file; name a text file")
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except (OSError, ValueError) as error:

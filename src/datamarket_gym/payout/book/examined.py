@@ -19,7 +19,7 @@ def examined(book: Book) -> list[Check]:
     """All of it; what comes after something that cannot be read is left out."""
     found: list[Check] = []
     try:
-        with book.locked() as seal:
+        with book.locked(looking=True) as seal:
             if seal is not None:
                 pending = seal.pending
                 seal.require()

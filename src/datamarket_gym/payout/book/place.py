@@ -59,6 +59,10 @@ def run_folder(where: str) -> Path | None:
 
 def book_at(where: str) -> Book:
     """The book of a path or an address, of the folder of a run, or of a folder of runs that holds it."""
+    if not where.strip():
+        raise DataMarketError(
+            "the book is named by nothing; give its file, its address, or the folder of a run"
+        )
     folder = run_folder(where)
     if folder is not None:
         return book_of(folder)

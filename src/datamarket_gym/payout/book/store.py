@@ -8,6 +8,7 @@ the file, or a lock of the server; each page of entries is one transaction.
 from __future__ import annotations
 
 import getpass
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -35,6 +36,19 @@ NAME = "book.sqlite"
 BookRow = tuple[int, str, str]  # number, body, hash
 BookRows = tuple[BookRow, ...]
 _WAIT = 30.0  # seconds another process may hold the book
+_GONE = "; run the same command again once the server is back: nothing is entered twice"
+_HINTS = {
+    "password": "; set PGPASSWORD, or keep it in a .pgpass file",
+    "database is locked": f"; another program has held it for {_WAIT:g} seconds: close it, and try again",
+    "lock timeout": f"; another process has been writing to it for {_WAIT:g} seconds: try again",
+    "Connection refused": "; see that the server is running",
+    "terminating connection": _GONE,
+    "server closed the connection": _GONE,
+    "unable to open": "; check that you may read the file and write to its folder",
+    "readonly": "; check that you may write to the file and its folder",
+    "not a database": ": it is no book; check the path",
+    "is full": "; nothing was entered: make room and run the same command again",
+}
 
 
 class Page:
@@ -58,7 +72,7 @@ class Page:
         by: str | None = None,
     ) -> BookEntry:
         """Add an entry; refused where it cannot follow those that are there."""
-        last, said, who = self.accounts, dict(content or {}), by or self._user
+        last, said, who = self.accounts, dict(content or {}), self._user if by is None else by
         require_somebody(who)
         if self._at < last.at:
             said["clock"] = f"the clock ran backwards: the entry before is of {last.at}"
@@ -120,10 +134,18 @@ class Book:
             return tables.differences(connection)
 
     @contextmanager
-    def locked(self) -> Iterator[Seal | None]:
-        """Keep other writers out; the seal of a SQLite file, which must be as it was left."""
+    def locked(self, *, looking: bool = False) -> Iterator[Seal | None]:
+        """Keep other writers out; the seal of a SQLite file, which must be as it was left.
+
+        Whoever is only ``looking`` may do so where they may not write, too.
+        """
         if self.path is None:
             yield None
+            return
+        if looking and not os.access(
+            self.path.parent, os.W_OK
+        ):  # an auditor's copy: nobody can write here
+            yield Seal(self.path)
             return
         with waiting_for(self.path.with_name(f"{self.path.name}.lock"), _WAIT, "book"):
             self._recover()
@@ -179,7 +201,7 @@ class Book:
         ) as error:  # SQLite quotes damaged bytes in its errors
             said = str(getattr(error, "orig", None) or error).strip().splitlines()
             first = said[0] if said else type(error).__name__
-            hint = "; set PGPASSWORD, or keep it in a .pgpass file" if "password" in first else ""
+            hint = next((hint for word, hint in _HINTS.items() if word in first), "")
             raise BookError(f"the book {self.where!r} refuses: {first}{hint}") from error
 
     def __repr__(self) -> str:
@@ -242,7 +264,7 @@ def _of_file(path: Path) -> Engine:
 def _of_server(text: str) -> Book:
     try:
         url = make_url(text)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # a port that is no number
         raise BookError(
             "the address of the book cannot be read; write postgresql://user@host/name"
         ) from error
@@ -293,7 +315,10 @@ def _checked_rows(connection: Connection) -> BookRows:
     found = connection.execute(
         sa.select(columns.number, columns.body, columns.hash).order_by(columns.number)
     )
-    rows = tuple([(int(n), str(body), str(said)) for n, body, said in found.all()])
+    rows = tuple((n, body, said) for n, body, said in found.all())
+    for place, row in enumerate(rows, 1):
+        if tuple(map(type, row)) != (int, str, str):
+            raise BookError(f"entry {place} of the book is none that this version has written")
     if not _chain(rows):
         raise BookError("the book is empty: all of its entries were taken out")
     heads = [tuple(row) for row in connection.execute(sa.select(tables.HEAD))]
