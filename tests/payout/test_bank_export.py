@@ -246,7 +246,7 @@ def test_two_currencies_are_two_files(book, accounts, tmp_path):
     header, transfers = read_message(tmp_path / "jpy.xml")
     assert (header["CtrlSum"], transfers[0]["amount"], transfers[0]["currency"]) == ("300", "300", "JPY")
     assert not transfers[0]["sepa"]
-    assert "1 of 1 payments that do not go by SEPA have no country and town" in done.doubts[-1]
+    assert "no country and town: 1 of 1 payments that do not go by SEPA" in done.doubts[-1]
     export_payments(book, accounts, MARKET, tmp_path / "eur.xml", currency="EUR")
     assert read_message(tmp_path / "eur.xml")[0]["CtrlSum"] == "13.49"
     with pytest.raises(ParameterError, match="three capital letters"):

@@ -94,7 +94,8 @@ def work_out(
             write_tables(results, out)
             warned = warnings_of(results)
             write_warnings(warned, out)
-            progress.stage("attacking a sample of the market")
+            if payday.spec.audit:
+                progress.stage("attacking a sample of the market")
             run_red_team(results, run.state / "audit", out / "audit.json")
             progress.stage("writing the report")
             write_report(results, warned, payday.run, out)

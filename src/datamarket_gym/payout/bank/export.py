@@ -179,10 +179,12 @@ def _to_itself(order: PaymentOrder) -> Iterator[str]:
 
 def _addresses(order: PaymentOrder) -> Iterator[str]:
     bare = sum(not transfer.to.country for transfer in order.others)
-    if bare or (order.others and not order.debtor.country):
+    missing = [f"{bare:,} of {len(order.others):,} payments that do not go by SEPA"] if bare else []
+    if order.others and not order.debtor.country:
+        missing.append("the account that payments outside SEPA come from")
+    if missing:
         yield (
-            f"{bare:,} of {len(order.others):,} payments that do not go by SEPA have no country and town"
-            + ("" if order.debtor.country else ", nor has the account they come from")
+            f"no country and town: {', and '.join(missing)}"
             + "; banks may refuse them since November 2026: fill in the columns country and town, and --from-country "
             "and --from-town"
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import write_text
+from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.receipts import holds
@@ -57,7 +58,7 @@ def anchored(entries: list[BookEntry], path: Path) -> Check:
     """Whether the chain holds every anchor of a file."""
     heads = read_anchors(path)
     lost = [head for head in heads if not holds(entries, head)]
-    said = f"{len(heads)} anchors, the last at entry {max(head.number for head in heads)}"
+    said = f"{counted(len(heads), 'anchor')}, the last at entry {max(head.number for head in heads)}"
     if lost:
         said = f"the book does not hold entry {lost[0].number} as it was anchored: it was written anew, or cut short"
     return Check(f"anchors {path.name}", not lost, said)
