@@ -29,6 +29,8 @@ from datamarket_gym.payout.checks.answers import record_answers
 from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.report.state import NAME as REPORT
+from datamarket_gym.payout.report.state import drafted, read_report
 from datamarket_gym.payout.verify import verify
 from killed_children import child
 
@@ -67,9 +69,11 @@ def killed(work, number, told=None):
 
 
 def left(folder):
-    """All that lasts of a run: files without those that name a nonce, and the history without times."""
+    """All that lasts of a run: files without those that name a nonce, and the report and the history without times."""
     files = {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        str(path.relative_to(folder)): hashlib.sha256(
+            drafted(read_report(folder)).encode() if path.name == REPORT else path.read_bytes()
+        ).hexdigest()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name not in ("book.json", "planted.json", ".lock")
     }
