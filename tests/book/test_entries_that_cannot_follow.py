@@ -338,8 +338,24 @@ def test_a_line_is_sent_or_cancelled_once_as_it_was_ordered(page):
     page.accounts.require_whole()
     refused(page, "approve it before", "paid", run=JUNE, content=said)
     of = {"of": sent.number}
-    refused(page, "did not send 5999", "bounced", payee="alice", currency="EUR", amount=5999, content=of)
-    refused(page, "did not send", "bounced", payee="bob", currency="EUR", amount=6000, content=of)
+    refused(
+        page,
+        "is no payment that was sent",
+        "bounced",
+        payee="alice",
+        currency="EUR",
+        amount=5999,
+        content=of,
+    )
+    refused(
+        page,
+        "is no payment that was sent",
+        "bounced",
+        payee="bob",
+        currency="EUR",
+        amount=6000,
+        content=of,
+    )
     page.add("bounced", payee="alice", currency="EUR", amount=6000, content=of)
     refused(page, "come back before", "bounced", payee="alice", currency="EUR", amount=6000, content=of)
 
@@ -349,7 +365,7 @@ def test_what_was_ordered_or_paid_cannot_bounce(page):
     said = {"of": paid.number}
     refused(
         page,
-        "did not send",
+        "is no payment that was sent",
         "bounced",
         payee=paid.payee,
         currency="EUR",
