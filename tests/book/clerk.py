@@ -79,7 +79,9 @@ class Clerk:
         return money.bounced(self.book, payee, "account closed", of=number)
 
     def fee(self, payee, currency, amount):
-        return money.charge(self.book, payee, amount, currency, "transfer abroad")
+        return self.decided(
+            lambda by: money.charge(self.book, payee, amount, currency, "transfer abroad", by)
+        )
 
     def correct(self, number, payee, amount):
         return self.decided(

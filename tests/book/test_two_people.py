@@ -86,6 +86,16 @@ def test_one_person_corrects_nothing_where_two_approve(clerk):
         money.correct(clerk.book, "ann", 5, of, "of another's payment", "A. Lee")
 
 
+def test_one_person_takes_no_fee_where_two_approve(clerk):
+    paid_by_two(clerk)
+    assert money.charge(clerk.book, "ann", 600, "EUR", "handling", "A. Lee").kind == "asked"
+    assert owed(clerk) == {"ann": 600, "ed": 400}
+    with pytest.raises(BookError, match="2 people decide"), clerk.book.page() as page:
+        page.add("fee", payee="ann", currency="EUR", amount=5, content={"why": "by hand"}, by="A. Lee")
+    assert money.charge(clerk.book, "ann", 600, "EUR", "handling", "R. Okafor").kind == "fee"
+    assert owed(clerk) == {"ann": 0, "ed": 400}
+
+
 def test_one_person_ends_no_balance_where_two_approve(clerk):
     clerk.draft("july", "EUR", 100, {"ann": (50, 40), "ed": (50, -40)}, {})
     paid_by_two(clerk)

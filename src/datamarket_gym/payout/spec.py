@@ -90,7 +90,7 @@ class PayoutSpec(Document):
     checks: int = Field(
         default=3, ge=0, le=MOST_CHECKS
     )  # units of each payee to look at before approval
-    power: float = Field(default=0.8, gt=0, le=1)  # how often a check finds a unit that is not genuine
+    power: float = 0.8  # how often a check finds a unit that is not genuine
     seed: int = Field(default=0, ge=0)
     period: str | None = Field(
         default=None, max_length=100
@@ -118,6 +118,11 @@ class PayoutSpec(Document):
         if not -1 < number <= 1:
             raise ParameterError("theta", value, "choose auto, none or a number in (-1, 1]")
         return repr(number)
+
+    @field_validator("power")
+    @classmethod
+    def _power(cls, value: float) -> float:
+        return Checks(power=value).power  # refuses what is no power, in one place
 
     @field_validator("period")
     @classmethod

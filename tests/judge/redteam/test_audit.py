@@ -320,7 +320,7 @@ def test_mistakes_are_one_line_and_exit_2(market, tmp_path):
         ((*good, "--mechanism", "shapely"), "unknown mechanism 'shapely'"),
         ((*good, "--attacks", "sybil"), "no attack of the library matches"),
         ((*good, "--empty", "chance"), "empty = 'chance': coverage is no accuracy"),
-        ((*good, "--power", "0"), "power = 0.0: Input should be greater than 0"),
+        ((*good, "--power", "0"), "power = 0.0: choose a value in (0, 1]"),
         ((*good, "--knowledge", "1.5"), "knowledge = 1.5: choose a value in [0, 1]"),
     ):
         done = datamarket(*arguments, cwd=tmp_path)

@@ -39,7 +39,7 @@ EFFECTS: dict[str, tuple[int, int, int, int]] = {
     "written_off": (0, 0, 0, -1),
 }
 """What an amount of each kind is added to, or taken from."""
-DECIDED = ("correction", "funded", "written_off")
+DECIDED = ("correction", "fee", "funded", "written_off")
 """Money that moves because people say so: as many decide on it as approve a run."""
 _ABOUT_RUNS = (
     "planned", "drawn", "planted", "answers", "checked", "superseded", "despite", "approval", "approved", "paid",

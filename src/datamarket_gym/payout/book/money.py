@@ -35,8 +35,7 @@ def charge(
             raise BookError(
                 f"{payee!r} is owed {currency} {text(owed)}, from which a fee of {text(amount)} cannot be taken"
             )
-        content = {"why": _said(why)}
-        return page.add("fee", payee=payee, currency=currency, amount=amount, content=content, by=by)
+        return decide(page, "fee", payee, currency, amount, {"why": _said(why)}, by=by)
 
 
 def hold(book: Book, payee: str, why: str, by: str | None = None) -> BookEntry:
@@ -59,13 +58,17 @@ def bounced(book: Book, payee: str, why: str, of: int | None = None, by: str | N
     """What was sent to a payee has come back: it is owed again. The last that was sent, unless an entry is named."""
     with book.page() as page:
         require_payee(page.accounts, payee)
-        sent = [
-            e for e in page.accounts.entries
-            if e.kind == "sent" and e.payee == payee and not page.accounts.came_back(e.number)
-        ]  # fmt: skip
-        named = _entry(page.accounts, of) if of is not None else (sent[-1] if sent else None)
-        if named is None:
-            raise BookError(f"nothing was sent to {payee!r} that has not come back already")
+        sent = [e for e in page.accounts.entries if e.kind == "sent" and e.payee == payee]
+        if of is None and not sent:
+            raise BookError(f"nothing was sent to {payee!r} that could come back")
+        if of is None and page.accounts.came_back(
+            sent[-1].number
+        ):  # typed twice, it would be sent twice
+            raise BookError(
+                f"what was sent to {payee!r} last (entry {sent[-1].number}) has come back before; name an earlier "
+                "entry with --of, if that came back, too"
+            )
+        named = sent[-1] if of is None else _entry(page.accounts, of)
         return page.add(
             "bounced", payee=payee, currency=named.currency, amount=named.amount,
             content={"of": named.number, "why": _said(why)}, by=by,

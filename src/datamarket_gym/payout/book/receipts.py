@@ -8,7 +8,9 @@ be sent again.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,15 +71,29 @@ def note_head(accounts: Accounts, book: str) -> None:
     for folder, receipt in _receipts(accounts):
         if receipt.book == book and os.access(folder, os.W_OK):
             said = read_json(folder / FILE)
-            write_json(folder / FILE, {**said, "number": accounts.number, "head": accounts.head})
+            with entered_already(str(folder / FILE)):
+                write_json(folder / FILE, {**said, "number": accounts.number, "head": accounts.head})
+
+
+@contextmanager
+def entered_already(what: str) -> Iterator[None]:
+    """A file that cannot be written after entries were is told, and no error: whoever tries again would enter twice."""
+    try:
+        yield
+    except OSError as error:
+        warnings.warn(
+            f"what was asked for is entered; {what!r} could not be written after it ({error}). Do not do it again: the "
+            "next command that enters anything writes the file anew",
+            stacklevel=2,
+        )
 
 
 def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
     """The folders of the book's runs that are still there, and what they say of their book."""
     for record in accounts.runs.values():
         folder = Path(record.places.get("run", ""))
-        if not (folder / FILE).is_file() or not (folder / MANIFEST).is_file():
-            continue
+        if not all(os.access(folder / name, os.R_OK) for name in (FILE, MANIFEST)):
+            continue  # gone, or somebody else's: several people may share a book, and not their folders
         receipt, manifest = read_receipt(folder), read_json(folder / MANIFEST)
         if receipt is not None and isinstance(manifest, dict) and manifest.get("run") == record.run:
             yield folder, receipt

@@ -27,7 +27,7 @@ from datamarket_gym.core.files import waiting_for
 from datamarket_gym.payout.book import tables
 from datamarket_gym.payout.book.accounts import FORMAT, Accounts
 from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
-from datamarket_gym.payout.book.receipts import note_head, require_newest
+from datamarket_gym.payout.book.receipts import entered_already, note_head, require_newest
 from datamarket_gym.payout.book.run_record import require_somebody
 from datamarket_gym.payout.book.seal import Head, Seal
 from datamarket_gym.payout.verdicts import Check
@@ -174,7 +174,8 @@ class Book:
                     yield connection, rows, seal
             finally:
                 if seal is not None and seal.pending:
-                    seal.close(self._last())
+                    with entered_already(str(seal.path)):
+                        seal.close(self._last())
 
     def _rows(self) -> BookRows:
         with self._refusing(), self.engine.connect() as connection:
