@@ -24,7 +24,7 @@ from datamarket_gym.payout.book.anchor import anchored
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of
 from datamarket_gym.payout.book.receipts import FILE as RECEIPT
-from datamarket_gym.payout.book.receipts import holds, read_receipt
+from datamarket_gym.payout.book.receipts import holds, read_receipt, within_reach
 from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.runs import taken_of
 from datamarket_gym.payout.book.store import Book
@@ -43,9 +43,8 @@ from datamarket_gym.payout.manifest import (
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.report.of_book import holds_state, stated
+from datamarket_gym.payout.report.of_book import as_drafted, stated
 from datamarket_gym.payout.report.state import NAME as REPORT
-from datamarket_gym.payout.report.state import drafted, read_report
 from datamarket_gym.payout.run import work_out
 from datamarket_gym.payout.stages import Payday, Places
 from datamarket_gym.payout.verdicts import Check
@@ -63,7 +62,7 @@ def verify_book(book: Book, anchor: Path | None = None) -> list[Check]:
         checks.append(anchored(accounts.entries, anchor))
     for record in accounts.runs.values():
         folder = Path(record.places.get("run", ""))
-        if not (folder / MANIFEST).is_file():
+        if not within_reach(folder / MANIFEST):
             checks.append(
                 Check(f"run {record.run[:16]}", True, f"{record.state}; its files are elsewhere")
             )
@@ -143,9 +142,7 @@ def _output(folder: Path, name: str, said: dict[str, Any] | None) -> Check:
 
 def _as_drafted(path: Path) -> bytes:
     """The bytes of an output; of a report without the state that was put on it later."""
-    if path.name == REPORT and holds_state(path.parent):
-        return drafted(read_report(path.parent)).encode()
-    return path.read_bytes()
+    return as_drafted(path.parent) if path.name == REPORT else path.read_bytes()
 
 
 def _itself(manifest: dict[str, Any]) -> Check:

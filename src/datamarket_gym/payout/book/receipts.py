@@ -55,6 +55,11 @@ def holds(entries: list[BookEntry], head: Head) -> bool:
     return 1 <= head.number <= len(entries) and entries[head.number - 1].hash == head.hash
 
 
+def within_reach(path: Path) -> bool:
+    """Whether a file is there and can be read: several people may share a book, and not the folders of its runs."""
+    return os.access(path, os.R_OK) and path.is_file()
+
+
 def require_newest(accounts: Accounts, where: str) -> None:
     """Refuse a book that is behind one of its runs: an older copy, or a second one."""
     for folder, receipt in _receipts(accounts):
@@ -92,8 +97,8 @@ def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
     """The folders of the book's runs that are still there, and what they say of their book."""
     for record in accounts.runs.values():
         folder = Path(record.places.get("run", ""))
-        if not all(os.access(folder / name, os.R_OK) for name in (FILE, MANIFEST)):
-            continue  # gone, or somebody else's: several people may share a book, and not their folders
+        if not within_reach(folder / FILE) or not within_reach(folder / MANIFEST):
+            continue
         receipt, manifest = read_receipt(folder), read_json(folder / MANIFEST)
         if receipt is not None and isinstance(manifest, dict) and manifest.get("run") == record.run:
             yield folder, receipt

@@ -8,6 +8,7 @@ from pathlib import Path
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.payout.book.receipts import within_reach
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.carried import FILE as CARRIED
 from datamarket_gym.payout.checks.carried import carried_text
@@ -110,7 +111,7 @@ def _answers(run: Path, drawn: DrawnChecks) -> Iterator[Check]:
     told_so = said["detail"] if good else "answers were changed after they were settled"
     yield Check("settlement", good, told_so)
     later = entries.read_superseded(run)
-    if later is not None and (later[1] / MANIFEST).is_file():
+    if later is not None and within_reach(later[1] / MANIFEST):
         ours, theirs = read_manifest(run), read_manifest(later[1])
         before, settles = settled_by(ours), settled_by(theirs)
         pot = ours["amount"] + (before.kept if before else 0)

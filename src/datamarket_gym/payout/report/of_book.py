@@ -7,12 +7,13 @@ have been so once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.run_record import STATES
-from datamarket_gym.payout.report.state import NAME, ReportState, read_report, restate, restated
+from datamarket_gym.payout.report.state import NAME, ReportState, drafted, read_report, restate, restated
 from datamarket_gym.payout.verdicts import Check
 
 _SHOWN = (*STATES, "approval")
@@ -39,17 +40,19 @@ def report_state(history: Sequence[BookEntry]) -> ReportState | None:
 
 def bring_up_to_date(folder: Path, history: Sequence[BookEntry]) -> None:
     """Put the state of a run on its report, where there is one that can hold it."""
-    if (folder / NAME).is_file() and holds_state(folder):
-        restate(folder, report_state(history))
+    if (folder / NAME).is_file():
+        with suppress(
+            DataMarketError, UnicodeDecodeError
+        ):  # `verify` says what is wrong with such a page
+            restate(folder, report_state(history))
 
 
-def holds_state(folder: Path) -> bool:
-    """Whether a report has its section on the state; `verify` says what is wrong with one that has not."""
+def as_drafted(folder: Path) -> bytes:
+    """The bytes of a report without the state that was put on it later; all of them where there is no place for one."""
     try:
-        restated(read_report(folder), None)
+        return drafted(read_report(folder)).encode()
     except (DataMarketError, UnicodeDecodeError):
-        return False
-    return True
+        return (folder / NAME).read_bytes()
 
 
 def stated(folder: Path, history: Sequence[BookEntry]) -> Check:
