@@ -13,7 +13,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.bank.export import BankExport, debtor_account, export_payments
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.place import book_at, run_folder, write_receipt
-from datamarket_gym.payout.book.store import is_address
+from datamarket_gym.payout.book.receipts import is_address
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
 

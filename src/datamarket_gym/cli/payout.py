@@ -17,9 +17,10 @@ from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_of, write_receipt
+from datamarket_gym.payout.book.receipts import is_address
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.runs import approve, require_answers, standing_approvals
-from datamarket_gym.payout.book.store import is_address, open_book
+from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.book.words import detail_of, moment_of
 from datamarket_gym.payout.kept import fetched
 from datamarket_gym.payout.manifest import NAME as MANIFEST

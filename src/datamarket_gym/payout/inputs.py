@@ -32,6 +32,7 @@ from datamarket_gym.payout.submitted import (
     Optional,
     Rows,
     file_hash,
+    first_too_large,
     names_hash,
     read_held,
     read_submitted,
@@ -249,13 +250,12 @@ def _require_alike(rows: Rows, held: Held, whose: str) -> None:
 
 def _require_size(what: str, matrix: Features | None, ids: list[str]) -> None:
     """Refuse numbers so large that distances to them overflow, by the name of the unit."""
-    if matrix is None or max(matrix.max(), -matrix.min()) <= LARGEST:
-        return
-    row, entry = np.argwhere(np.abs(matrix) > LARGEST)[0].tolist()
-    raise SubmissionError(
-        f"{what!r} of unit {ids[row]!r} (row {row}) has {matrix[row, entry]:g} as entry {entry}; remove the unit or "
-        f"fill in a number of at most {LARGEST:g} in size"
-    )
+    if (found := first_too_large(matrix)) is not None:
+        row, entry, value = found
+        raise SubmissionError(
+            f"{what!r} of unit {ids[row]!r} (row {row}) has {value:g} as entry {entry}; remove the unit or fill in a "
+            f"number of at most {LARGEST:g} in size"
+        )
 
 
 def _derived(rows: Rows) -> int:

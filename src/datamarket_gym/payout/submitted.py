@@ -232,13 +232,20 @@ def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "val
 
 def _require_size(where: str, role: str, matrix: Features | None) -> None:
     """Refuse numbers so large that distances to them overflow, by the row of their own file."""
+    if (found := first_too_large(matrix)) is not None:
+        row, entry, value = found
+        raise SubmissionError(
+            f"{where}: {role!r}, row {row}, entry {entry} is {value:g}; drop the row or fill in a number of at most "
+            f"{LARGEST:g} in size"
+        )
+
+
+def first_too_large(matrix: Features | None) -> tuple[int, int, float] | None:
+    """Row, entry and value of the first number to which distances overflow; None where there is none."""
     if matrix is None or max(matrix.max(), -matrix.min()) <= LARGEST:
-        return
+        return None
     row, entry = np.argwhere(np.abs(matrix) > LARGEST)[0].tolist()
-    raise SubmissionError(
-        f"{where}: {role!r}, row {row}, entry {entry} is {matrix[row, entry]:g}; drop the row or fill in a number of "
-        f"at most {LARGEST:g} in size"
-    )
+    return row, entry, float(matrix[row, entry])
 
 
 def link_columns(spec: PayoutSpec) -> list[str]:

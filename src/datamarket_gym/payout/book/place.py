@@ -11,9 +11,9 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import read_json, write_json
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry, BookError
-from datamarket_gym.payout.book.receipts import FILE, Receipt, holds, read_receipt
+from datamarket_gym.payout.book.receipts import FILE, Receipt, holds, is_address, read_receipt
 from datamarket_gym.payout.book.run_record import RunRecord
-from datamarket_gym.payout.book.store import NAME, Book, Page, is_address, open_book
+from datamarket_gym.payout.book.store import NAME, Book, Page, open_book
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.report.of_book import bring_up_to_date

@@ -46,8 +46,13 @@ def read_receipt(folder: Path) -> Receipt | None:
             f"{str(folder / FILE)!r} does not say which book the run is in; remove it, then run: "
             f"datamarket book attach {folder} BOOK"
         ) from error
-    where = book if "://" in book else os.path.normpath(folder.resolve() / book)
+    where = book if is_address(book) else os.path.normpath(folder.resolve() / book)
     return Receipt(where, Head(number, head))
+
+
+def is_address(where: str) -> bool:
+    """Whether a book is named by an address, not by a path."""
+    return "://" in where
 
 
 def holds(entries: list[BookEntry], head: Head) -> bool:

@@ -27,7 +27,7 @@ from datamarket_gym.core.files import waiting_for
 from datamarket_gym.payout.book import tables
 from datamarket_gym.payout.book.accounts import FORMAT, Accounts
 from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
-from datamarket_gym.payout.book.receipts import entered_already, note_head, require_newest
+from datamarket_gym.payout.book.receipts import entered_already, is_address, note_head, require_newest
 from datamarket_gym.payout.book.run_record import require_somebody
 from datamarket_gym.payout.book.seal import Head, Seal
 from datamarket_gym.payout.verdicts import Check
@@ -226,11 +226,6 @@ def open_book(where: str | Path, *, new: bool = False) -> Book:
             raise BookError(f"there is no book at {book.where!r}; check the path, or pay first")
         _make(book)
     return book
-
-
-def is_address(where: str) -> bool:
-    """Whether a book is named by an address, not by a path."""
-    return "://" in where
 
 
 def begun(where: str) -> bool:
