@@ -22,6 +22,7 @@ from datamarket_gym.core.errors import (
     ParameterError,
     SubmissionError,
     require_choice,
+    require_in,
 )
 from datamarket_gym.core.registry import Kind, name_of
 from datamarket_gym.evidence.order import seniority_ranks
@@ -89,7 +90,8 @@ class View:
     """What a layer sees: the submission and, per unit, the node (unit, batch or identity) it is in.
 
     Two units of one node are tied already, so edges inside a node may be left out. The oracle is
-    handed over only to layers that declare ``needs_oracle``.
+    handed over only to layers that declare ``needs_oracle``. The first ``settled`` units are of earlier periods:
+    ties among them are not asked for, and they are senior to all others, in their order.
     """
 
     submission: Submission
@@ -98,11 +100,16 @@ class View:
     seed: int = 0
     oracle: GroundTruth | None = None
     lot: str = ""
+    settled: int = 0
 
     @cached_property
     def rank(self) -> Codes:
-        """Each unit's seniority: by time, and by ``lot`` among units of equal time."""
-        return seniority_ranks(self.submission, self.lot)
+        """Each unit's seniority: settled ones first, then by time, and by ``lot`` among units of equal time."""
+        if not self.settled:
+            return seniority_ranks(self.submission, self.lot)
+        old, others = np.arange(self.settled), np.arange(self.settled, len(self.submission))
+        later = seniority_ranks(self.submission.take(others), self.lot)
+        return np.concatenate([old, self.settled + later])
 
     def truth(self, layer: EvidenceLayer) -> GroundTruth:
         """The ground truth, aligned with the submission; an error where there is none."""
@@ -182,12 +189,14 @@ class EvidenceGraph:
         seed: int = 0,
         known: Edges | None = None,
         lot: str = "",
+        settled: int = 0,
     ) -> Clusters:
         """Clusters of a profile under an evidence layer, named as in ``cosine@0.99``.
 
         ``threshold`` sets the layer's theta. Layers that ask the ground truth need ``truth``, or a
         `SubmittedProfile` that carries it; all others are never shown it. ``known`` ties hold besides
-        those that the layer finds. ``lot`` is what units of equal time draw lots under.
+        those that the layer finds. ``lot`` is what units of equal time draw lots under. The first ``settled``
+        units are of earlier periods, and senior to all others: ties among them are left out.
         """
         require_choice("granularity", granularity, GRANULARITIES)
         if isinstance(submitted_profile, SubmittedProfile):
@@ -195,11 +204,14 @@ class EvidenceGraph:
             truth = submitted_profile.truth if truth is None else truth
         else:
             submission = submitted_profile
+        require_in("settled", settled, 0, len(submission) - 1)
         layer = _layer(oracle, threshold)
         node = _nodes(submission, granularity)
-        view = View(submission, granularity, node, seed, truth if layer.needs_oracle else None, lot)
-        edges = layer.edges(view)
+        shown = truth if layer.needs_oracle else None
+        edges = layer.edges(View(submission, granularity, node, seed, shown, lot, settled))
         everything = edges if known is None else Edges.concat([edges, known])
+        if settled:
+            everything = everything.where(np.maximum(everything.left, everything.right) >= settled)
         return clusters_by(submission, everything.once(), granularity, lot)
 
 

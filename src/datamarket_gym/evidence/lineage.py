@@ -33,6 +33,7 @@ from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 AUTO, NONE = "auto", "none"
 _DECIMALS = 8  # payloads are identical where they agree to so many, as in exact_hash
 _BLOCK = 2048  # rows per block: similarities are held for one block pair at a time
+_LEAST_ROWS = 64  # of a band, where few rows are shared among the cores
 _PAIRS = 1 << 16  # candidates decided at a time
 
 
@@ -66,68 +67,77 @@ class Lineage(EvidenceLayer):
                 self.theta,
                 "it depends on the validation rows: pay by a mechanism, settle the mechanism first, or name a number",
             )
-        submission = view.submission
+        submission, settled = view.submission, view.settled
         order = _order(view)
-        ordered = submission.take(order)
-        n = len(ordered)
+        n = len(order)
         parent, score, reason = np.full(n, -1), np.ones(n), np.full(n, "exact_hash", dtype="<U14")
         if isinstance(self.theta, float | int):
-            near, cosine = nearest_earlier(ordered.vectors, least=float(self.theta))
+            near, cosine = nearest_earlier(submission.vectors[order], float(self.theta), settled)
             found = near >= 0
             parent[found], score[found], reason[found] = near[found], cosine[found], "lineage"
-        same = _first_alike(unit_keys(ordered.features, ordered.label, _DECIMALS))
+        same = _first_alike(unit_keys(submission.features[order], submission.label[order], _DECIMALS))
         copy = same < np.arange(n)
         parent[copy], score[copy], reason[copy] = same[copy], 1.0, "exact_hash"
         if self.sources and submission.source is not None:
-            named = _named_sources(ordered.id, submission.source[order], view.rank[order])
+            named = _named_sources(submission.id[order], submission.source[order], view.rank[order])
             declared = named >= 0
             parent[declared], score[declared], reason[declared] = named[declared], 1.0, "trusted source"
-        child = np.flatnonzero(parent >= 0)
+        child = settled + np.flatnonzero(parent[settled:] >= 0)
         return Edges(order[parent[child]], order[child], score[child], reason[child])
 
 
-def nearest_earlier(vectors: Features, least: float = -1.0) -> tuple[Codes, Values]:
+def nearest_earlier(vectors: Features, least: float = -1.0, settled: int = 0) -> tuple[Codes, Values]:
     """For each row the nearest of the rows before it and their cosine; -1 where none reaches ``least``.
 
     Of rows equally near it is the first. Candidates come from float32 products, one block pair at a time; each is
     then decided by one float64 dot product, so that the answer depends neither on blocks nor on what comes later.
+    For the first ``settled`` rows nothing is worked out (-1); the others have the same answer as without it.
     """
     from threadpoolctl import threadpool_limits
 
     towards = directions(vectors)
     parent, cosine = np.full(len(vectors), -1), np.full(len(vectors), -np.inf)
     used = np.flatnonzero(towards.any(axis=1))
-    if not len(used):
-        return parent, cosine
-    unit = towards[used]
-    first = _first_alike(_row_digests(unit))
+    unit = towards[used] if len(used) < len(towards) else towards
+    first = _first_alike(_row_digests(unit)) if len(used) else used
     alone = np.flatnonzero(first == np.arange(len(unit)))  # copies have a parent without any product
-    distinct = unit[alone]
-    short = distinct.astype(np.float32)
-    starts = range(0, len(distinct), _BLOCK)
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cores()) as pool:
-        parts = list(pool.map(lambda a: _nearest_in_band(distinct, short, a, least), reversed(starts)))
-    near = np.concatenate([part[0] for part in reversed(parts)])
-    score = np.concatenate([part[1] for part in reversed(parts)])
-    has = near >= 0
-    parent[used[alone[has]]], cosine[used[alone[has]]] = used[alone[near[has]]], score[has]
-    copies = np.flatnonzero(first < np.arange(len(unit)))
+    distinct = unit[alone] if len(alone) < len(unit) else unit
+    start = int(
+        np.searchsorted(used[alone], settled)
+    )  # the first distinct row whose parent is asked for
+    if start < len(distinct):
+        short = distinct.astype(np.float32)
+        cores = available_cores()
+        height = min(_BLOCK, max(_LEAST_ROWS, -(-(len(distinct) - start) // (2 * cores))))
+        bands = [slice(a, min(a + height, len(distinct))) for a in range(start, len(distinct), height)]
+        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+            parts = list(
+                pool.map(lambda band: _nearest_in_band(distinct, short, band, least), reversed(bands))
+            )
+        near = np.concatenate([part[0] for part in reversed(parts)])
+        score = np.concatenate([part[1] for part in reversed(parts)])
+        has = np.flatnonzero(near >= 0)
+        child = used[alone[start + has]]
+        parent[child], cosine[child] = used[alone[near[has]]], score[has]
+    copies = np.flatnonzero((first < np.arange(len(unit))) & (used >= settled))
     parent[used[copies]], cosine[used[copies]] = used[first[copies]], 1.0
     return parent, cosine
 
 
 def _nearest_in_band(
-    unit: Features, short: NDArray[np.float32], a: int, least: float
+    unit: Features, short: NDArray[np.float32], band: slice, least: float
 ) -> tuple[Codes, Values]:
-    """The nearest earlier rows of the block of rows from ``a`` on."""
-    rows = short[a : a + _BLOCK]
+    """The nearest earlier rows of the rows in a band."""
+    rows = short[band]
+    a, end = band.start, band.stop
     slack = 4 * (unit.shape[1] + 4) * 2.0**-24  # twice what float32 products of unit vectors can be off
     best = np.full(len(rows), least - slack, dtype=np.float32)
     kept: list[tuple[Codes, Codes, NDArray[np.float32]]] = []
-    for b in range(0, a + 1, _BLOCK):
-        similar = rows @ short[b : b + _BLOCK].T
-        if a == b:
-            similar[np.triu_indices(len(rows))] = -np.inf
+    for b in range(0, end, _BLOCK):
+        columns = np.arange(b, min(b + _BLOCK, end))
+        similar = rows @ short[columns[0] : columns[-1] + 1].T
+        if columns[-1] >= a:
+            similar[columns >= np.arange(a, end)[:, None]] = -np.inf  # not earlier
         highest = similar.max(axis=1)
         some = np.flatnonzero(highest >= best)
         np.maximum(best, highest - np.float32(slack), out=best)
@@ -151,10 +161,11 @@ def _nearest_in_band(
 
 def _order(view: View) -> Codes:
     """Units by seniority; twins, of whom none was first, by their embeddings, so that row order decides nothing."""
-    submission = view.submission
-    if submission.embedding is None:
-        return np.argsort(view.rank, kind="stable")
-    return np.lexsort((_row_digests(submission.embedding), view.rank))
+    embedding, rank, settled = view.submission.embedding, view.rank, view.settled
+    if embedding is None:
+        return np.argsort(rank, kind="stable")
+    others = np.lexsort((_row_digests(embedding[settled:]), rank[settled:]))
+    return np.concatenate([np.arange(settled), settled + others])
 
 
 def _row_digests(matrix: Features) -> NDArray[np.bytes_]:
