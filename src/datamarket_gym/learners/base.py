@@ -54,10 +54,16 @@ class Scorer(ABC):
 
     @abstractmethod
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """U in [0, 1] of each coalition (B, n_players); every coalition has at least one row."""
+        """U in [0, 1] of each coalition (B, n_players); every coalition has at least one row.
+
+        With a background P (`Learner.scorer_given`) it is U(P + S), of the empty coalition too.
+        """
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        """Exact semivalues of v(T) = U(T) - empty_value, v(empty) = 0, where a formula is known."""
+        """Exact semivalues of v(T) = U(T) - empty_value, v(empty) = 0, where a formula is known.
+
+        With a background, of v(S) = U(P + S) - U(P); ``empty_value`` is then U(P), and the formula needs none.
+        """
         return None
 
     def closed_form_by_group(
@@ -79,6 +85,14 @@ class Learner(ABC):
     @abstractmethod
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
         """Prepare the rows once; all coalitions are then answered by the scorer."""
+
+    def scorer_given(
+        self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
+    ) -> Scorer:
+        """A scorer of U(P + S), P the rows of ``background`` (all of its player 0), S a coalition of the others."""
+        from datamarket_gym.learners.background import AlwaysThere
+
+        return AlwaysThere(self, rows, background, validation)
 
     def compared(self, rows: Features, validation: Features) -> Features:
         """The vectors by whose cosine rows are alike, where they bring no embedding: their features as they are."""

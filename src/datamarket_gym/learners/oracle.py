@@ -21,7 +21,9 @@ from datamarket_gym.core.errors import ParameterError, SubmissionError, require_
 from datamarket_gym.core.registry import name_of, written
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
+from datamarket_gym.learners.background import Background
 from datamarket_gym.learners.base import LEARNERS, Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.units.prior import PriorArt
 
 RECOMMENDED = "coverage"
 """The learner of the mechanism that we recommend."""
@@ -81,8 +83,12 @@ class UtilityOracle:
     untouched coalitions of attacked profiles) share their fits. With ``memo`` it is kept in a file
     and shared with other processes. ``embedding`` are the validation rows' own, for submissions that bring
     embeddings beside their features: no utility needs them, the check of a similarity threshold does. It is made on
-    ``reference`` rows instead, where they are given.
+    ``reference`` rows instead, where they are given. `given` is the same utility with the training rows P of ``prior``
+    art always there: v(S) = U(P + S) - U(P).
     """
+
+    prior: PriorArt | None = None
+    _background: Background | None = None
 
     def __init__(
         self,
@@ -104,20 +110,26 @@ class UtilityOracle:
         self.reference = reference
         _require_rows("validation", self.features, self.label, self.embedding)
         self.classes = np.unique(self.label)
+        self._file = None if memo is None else Path(memo).absolute()
+        self._remember()
+
+    def _remember(self) -> None:
         self.memo, self._secret = CoalitionMemo(), secrets.token_bytes(16)
-        if memo is not None:
-            kept = DiskMemo(memo, self.digest)
+        if self._file is not None:
+            kept = DiskMemo(self._file, self.digest)
             self.memo, self._secret = kept, kept.salt
 
     @property
     def digest(self) -> str:
-        """Hash of all that decides utilities: the learner and the validation rows."""
+        """Hash of all that decides utilities: the learner, the validation rows and prior art."""
         settings = {
             f.name: getattr(self.learner, f.name)
             for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
             if f.name not in ("device", "jobs", "games", "progress")  # they change the speed alone
         }
         text = repr((name_of(self.learner), settings, self.label.tolist()))
+        if self._background is not None:
+            text += self._background.digest
         return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
 
     @cached_property
@@ -127,20 +139,36 @@ class UtilityOracle:
 
     @property
     def empty_value(self) -> float:
-        """U of the empty coalition."""
+        """U of the empty coalition: U(P), where there is prior art."""
+        if self._background is not None:
+            return self._background_value
         return 0.0 if self.utility.empty == "none" else 1.0 / len(self.classes)
 
+    @cached_property
+    def _background_value(self) -> float:
+        assert self._background is not None
+        classes = self._known_classes(self._background.label)
+        scorer = self.learner.scorer(self._background.rows(classes), self._validation(classes))
+        return float(scorer.utility(np.ones((1, 1), dtype=bool))[0])
+
     def counted_from(self, empty: str) -> UtilityOracle:
-        """The same learner and validation rows, and the same memo, counted from another U(empty)."""
-        other = UtilityOracle(
-            self.features,
-            self.label,
-            Utility(self.utility.learner, empty),
-            learner=self.learner,
-            embedding=self.embedding,
-            reference=self.reference,
-        )
-        other.memo, other._secret = self.memo, self._secret
+        """The same learner and rows, and the same memo, counted from another U(empty)."""
+        other = copy(self)
+        other.utility = Utility(self.utility.learner, empty)
+        return other
+
+    def given(self, prior: PriorArt) -> UtilityOracle:
+        """The same utility with the training rows of prior art always there, and a memo of its own."""
+        if self.prior is not None:
+            raise ParameterError(
+                "prior",
+                f"{len(prior)} units",
+                "there is prior art already: join both by PriorArt.concat",
+            )
+        other, background = copy(self), Background(prior.features, prior.label)
+        self._require_comparable("prior art", background.features, background.label)
+        other.prior, other._background = prior, background
+        other._remember()
         return other
 
     def compared(self, features: Features) -> Features:
@@ -156,17 +184,30 @@ class UtilityOracle:
     def scorer(
         self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int
     ) -> Scorer:
-        """A scorer for these training rows; every validation label must occur among them."""
+        """A scorer for these training rows, given prior art; every validation label must occur among them."""
+        self._require_comparable("column 'features'", features, label)
+        classes = self._known_classes(label)
+        rows = TrainingRows(features, np.searchsorted(classes, label), player, n, len(classes), weight)
+        validation = self._validation(classes)
+        if self._background is None:
+            return self.learner.scorer(rows, validation)
+        return self.learner.scorer_given(rows, self._background.rows(classes), validation)
+
+    def _known_classes(self, label: NDArray[Any]) -> NDArray[Any]:
+        always = [] if self._background is None else [self._background.label]
+        return np.unique(np.concatenate([self.classes, label, *always]))
+
+    def _validation(self, classes: NDArray[Any]) -> ValidationRows:
+        return ValidationRows(self.features, np.searchsorted(classes, self.label))
+
+    def _require_comparable(self, whose: str, features: Features, label: NDArray[Any]) -> None:
+        """Refuse rows of another length, or with labels of another kind, than the validation rows'."""
         if features.shape[1] != self.features.shape[1]:
             raise SubmissionError(
-                f"column 'features' has {features.shape[1]} numbers per unit but the validation rows "
+                f"{whose} has {features.shape[1]} numbers per unit but the validation rows "
                 f"have {self.features.shape[1]}; use the same encoder for both"
             )
         require_same_kind(label, self.label)
-        classes = np.unique(np.concatenate([self.classes, label]))
-        rows = TrainingRows(features, np.searchsorted(classes, label), player, n, len(classes), weight)
-        validation = ValidationRows(self.features, np.searchsorted(classes, self.label))
-        return self.learner.scorer(rows, validation)
 
     def prints(self, keys: Keys, player: Codes, n: int) -> Prints:
         """Fingerprints of players: sums of their rows' keyed hashes."""
@@ -177,7 +218,8 @@ class UtilityOracle:
         return out
 
     def __repr__(self) -> str:
-        return f"UtilityOracle({written(self.learner)}, empty={self.utility.empty!r})"
+        given = "" if self.prior is None else f", given {len(self.prior.canonical)} units"
+        return f"UtilityOracle({written(self.learner)}, empty={self.utility.empty!r}{given})"
 
 
 def _require_rows(
@@ -209,11 +251,16 @@ def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> No
 
 
 def require_learnable(label: NDArray[Any], utility: UtilityOracle) -> None:
-    """Refuse submitted labels of one class, and validation labels that nobody submitted, where a learner needs them."""
+    """Refuse submitted labels of one class, and validation labels that nobody submitted, where a learner needs them.
+
+    Labels of prior art count as submitted.
+    """
     validation_label = utility.label
     require_same_kind(label, validation_label)
     if not utility.learner.needs_classes:
         return
+    if utility.prior is not None:
+        label = np.concatenate([label, utility.prior.label])
     classes = np.unique(label)
     if len(classes) < 2:
         raise SubmissionError(

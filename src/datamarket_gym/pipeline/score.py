@@ -1,6 +1,7 @@
 """Stage 3, score: the clusters play the quotient game, represented by their canonical units.
 
-v(Q) = U(A(union of R(C_k), k in Q)) - U(A(empty)). Players are numbered by content key and rows are
+v(Q) = U(A(union of R(C_k), k in Q)) - U(A(empty)); given prior art P (`UtilityOracle.given`),
+v(Q) = U(A(P + union of R(C_k), k in Q)) - U(A(P)). Players are numbered by content key and rows are
 kept in content order, so the game is the same to the last bit however identities are named,
 ordered or partitioned.
 """

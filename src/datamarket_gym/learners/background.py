@@ -1,0 +1,70 @@
+"""What is there already: utilities of coalitions that join rows which are always present.
+
+A background P, what was bought in earlier periods, is no player: v(S) = U(P + S) - U(P). `AlwaysThere` serves every
+learner, by playing P as one more player who is in every coalition; learners with a formula of their own override
+`Learner.scorer_given`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import CoalitionMatrix, Features, Values
+from datamarket_gym.core.content import combined_key, unit_keys
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """The rows of P, as they were submitted."""
+
+    features: Features
+    label: NDArray[Any]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the rows in any order."""
+        return combined_key(unit_keys(self.features, self.label)).decode()
+
+    def rows(self, classes: NDArray[Any]) -> TrainingRows:
+        """The rows of one player, with labels coded by their place among ``classes``."""
+        label = np.searchsorted(classes, self.label)
+        return TrainingRows(self.features, label, np.zeros(len(label), np.int64), 1, len(classes))
+
+
+class AlwaysThere(Scorer):
+    """U(P + S) of each coalition S, the empty one included, through the scorer of all rows together."""
+
+    def __init__(
+        self, learner: Learner, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
+    ) -> None:
+        self._scorer = learner.scorer(with_background(rows, background), validation)
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        """U(P + S) of each coalition S."""
+        always = np.ones((len(coalitions), 1), dtype=bool)
+        return self._scorer.utility(np.hstack([coalitions, always]))
+
+
+def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRows:
+    """All rows in one table; those of the background belong to one more player, the last."""
+    if rows.features.shape[1] != background.features.shape[1]:
+        raise SubmissionError(
+            f"training rows have {rows.features.shape[1]} features but those that are there already "
+            f"{background.features.shape[1]}; use the same encoder for both"
+        )
+    weighted = rows.weight is not None or background.weight is not None
+    return TrainingRows(
+        np.concatenate([rows.features, background.features]),
+        np.concatenate([rows.label, background.label]),
+        np.concatenate([rows.player, np.full(len(background.label), rows.n_players)]),
+        rows.n_players + 1,
+        rows.n_classes,
+        np.concatenate([rows.weights, background.weights]) if weighted else None,
+    )
