@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     from datamarket_gym.pipeline import Valuator as Valuator
     from datamarket_gym.pipeline import canonical_training_set as canonical_training_set
     from datamarket_gym.pipeline import mechanism as mechanism
+    from datamarket_gym.pipeline import prior_of as prior_of
     from datamarket_gym.units import GroundTruth as GroundTruth
+    from datamarket_gym.units import PriorArt as PriorArt
     from datamarket_gym.units import Submission as Submission
     from datamarket_gym.units import SubmittedProfile as SubmittedProfile
     from datamarket_gym.units import read_submission as read_submission
@@ -126,6 +128,7 @@ _EXPORTS = {
     "PaidTotals": "pipeline",
     "Payer": "pipeline",
     "Payments": "pipeline",
+    "PriorArt": "units",
     "ProviderMarket": "world.market",
     "QuotientGame": "pipeline",
     "ReferenceRows": "learners.oracle",
@@ -145,6 +148,7 @@ _EXPORTS = {
     "create": "core.registry",
     "mechanism": "pipeline",
     "predict_theta": "evidence",
+    "prior_of": "pipeline",
     "read_submission": "units",
     "register": "core.registry",
 }

@@ -4,6 +4,7 @@ from datamarket_gym.pipeline import robust_volume
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism, mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.payments import Allocator, PaidTotals, Payments, floored, hidden_harm
+from datamarket_gym.pipeline.prior import Known, NewPeriod, new_period, prior_of, tie_given
 from datamarket_gym.pipeline.represent import (
     CanonicalUnits,
     Representative,
@@ -30,7 +31,9 @@ __all__ = [
     "Amounts",
     "CanonicalUnits",
     "ClusterValues",
+    "Known",
     "Mechanism",
+    "NewPeriod",
     "OwnMechanism",
     "PaidTotals",
     "Payer",
@@ -48,6 +51,8 @@ __all__ = [
     "hidden_harm",
     "keep_units",
     "mechanism",
+    "new_period",
+    "prior_of",
     "represent",
     "robust_volume",
     "score",
@@ -55,4 +60,5 @@ __all__ = [
     "settle",
     "share",
     "tie",
+    "tie_given",
 ]

@@ -35,6 +35,7 @@ from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.payments import Allocator, Payments, among
+from datamarket_gym.pipeline.prior import Known, new_period, tie_given
 from datamarket_gym.pipeline.represent import REPRESENTATIVES
 from datamarket_gym.pipeline.score import Valuator
 from datamarket_gym.pipeline.set_aside import LeakCheck, found_leaks, told, without_leaks
@@ -135,7 +136,8 @@ class Mechanism(BaseModel):
         say how. Warns (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one
         unit, (`LeakedRowsWarning`) where units were set aside because they are validation rows, and
         (`UndatedMarketWarning`) where it pays the earliest and no times say who that is. With
-        ``clusters`` the question is what would be paid if these were the ties.
+        ``clusters`` the question is what would be paid if these were the ties. Where the utility is given
+        prior art, units that evidence ties to it were bought before, and earn nothing.
         """
         started = time.perf_counter()
         everyone = submission.identities
@@ -145,10 +147,16 @@ class Mechanism(BaseModel):
             warnings.warn(LeakedRowsWarning(self.name, told(leaks)), stacklevel=2)
             clusters = None if clusters is None else without_leaks(clusters, submission, leaks)
         require_learnable(submission.label, utility)
-        threshold = None
+        threshold, known = None, Known.none()
         if clusters is None:
             settled, threshold = settle(self, submission, utility)
-            clusters = tie(settled, submission, oracle, utility=utility)
+            if utility.prior is None:
+                clusters = tie(settled, submission, oracle, utility=utility)
+            else:
+                ties, old = tie_given(settled, submission, utility), len(utility.prior)
+                period = new_period(ties, submission, old, self.granularity, settled.lot)
+                known = period.known.among(leaks.others(len(submission) + len(leaks)))
+                clusters, submission = period.clusters, period.submission
             collapse = find_collapse(
                 settled.evidence, submission, clusters, checked=threshold is not None
             )
@@ -160,7 +168,8 @@ class Mechanism(BaseModel):
         ours = replace(clusters, submission=submission)
         values = self.valuator.fit(ours, utility, self.semivalue, self.samples)
         paid = among(Allocator(oracle).allocate(values, self.allocation), everyone)
-        return replace(paid, seconds=time.perf_counter() - started, threshold=threshold, leaks=leaks)
+        seconds = time.perf_counter() - started
+        return replace(paid, seconds=seconds, threshold=threshold, leaks=leaks, known=known)
 
 
 def mechanism(name: str, **changes: Any) -> Mechanism:

@@ -16,6 +16,7 @@ from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.evidence.threshold.choice import Threshold
+from datamarket_gym.pipeline.prior import Known
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import ClusterValues, Scores
 from datamarket_gym.pipeline.share import Allocation, Amounts, divided, exact_amounts
@@ -88,7 +89,8 @@ class Payments(PaidTotals):
     """The records of the four stages on one submission, and the amounts per identity they come to.
 
     Units that are validation rows were set aside before the stages (`leaks`, by their places in the
-    whole submission): clusters and all that follows are of the units that play, ``clusters.submission``.
+    whole submission), and so were those that were bought in earlier periods (`known`, likewise):
+    clusters and all that follows are of the units that play, ``clusters.submission``.
     ``identities`` are all that submitted; who has no unit that plays gets 0.
     """
 
@@ -100,6 +102,7 @@ class Payments(PaidTotals):
     seconds: float = 0.0
     threshold: Threshold | None = None  # how the evidence was settled, where the mechanism left it open
     leaks: Leaks = field(default_factory=Leaks.none)
+    known: Known = field(default_factory=Known.none)
 
     @property
     def amount(self) -> Values:
@@ -149,6 +152,8 @@ class Payments(PaidTotals):
         clusters = counted(self.clusters.n_clusters, "cluster")
         value = f"v(all) = {self.grand_value:.4g}"
         aside = f"; {counted(len(self.leaks), 'unit')} set aside as leaked" if len(self.leaks) else ""
+        if len(self.known):
+            aside += f"; {counted(len(self.known), 'unit')} bought before"
         return f"{super().title}; {value}; {units} in {clusters}, scored by {self.scores.method}{aside}"
 
 

@@ -20,6 +20,7 @@ from datamarket_gym.evidence.lineage import AUTO, Lineage
 from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared
+from datamarket_gym.units.prior import joined
 from datamarket_gym.units.submission import Submission
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
 
 
 def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str = AUTO) -> Threshold:
-    """What the checks say about a submission, whatever threshold the mechanism uses."""
+    """What the checks say about a submission, and about prior art with it, whatever threshold the mechanism uses."""
+    if utility.prior is not None:
+        submission = joined(utility.prior, submission)
     submission, utility = compared(submission, utility)
     reference = utility.reference
     honest = honest_rows(submission, utility)

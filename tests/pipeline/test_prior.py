@@ -1,0 +1,239 @@
+"""A later period: what was bought before earns nothing, and the rest is worth what it adds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datamarket_gym import PriorArt, Submission, UtilityOracle, mechanism, prior_of
+from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.pipeline import new_period, tie_given
+from datamarket_gym.pipeline.settle import drawing_lots, judged_threshold
+from datamarket_gym.units.prior import joined
+
+WIDTH = 24
+
+
+def units(rng, owners, each, prefix, start=0.0):
+    n = len(owners) * each
+    return Submission(
+        id=np.array([f"{prefix}{i}" for i in range(n)]),
+        identity=np.repeat(owners, each),
+        features=rng.normal(size=(n, WIDTH)),
+        label=rng.integers(0, 2, n),
+        time=start + rng.permutation(n).astype(float),
+    )
+
+
+def market(seed=0):
+    """A period, a later one by others, and what both are valued by."""
+    rng = np.random.default_rng(seed)
+    june = units(rng, ["ann", "ben"], 12, "j")
+    july = units(rng, ["cy", "dee"], 10, "k", 100.0)
+    rows, label = rng.normal(size=(60, WIDTH)), np.arange(60) % 2
+    return june, july, UtilityOracle(rows, label, Utility("coverage"))
+
+
+def recommended(**changes):
+    return mechanism("recommended", **{"evidence": "lineage@0.9", **changes})
+
+
+def again(source, rows, identity, prefix, sigma=0.0, time=0.0):
+    """Some units once more, under another name, at whatever time."""
+    rng = np.random.default_rng(7)
+    noise = rng.normal(scale=sigma, size=(len(rows), WIDTH)) if sigma else 0.0
+    return source.take(
+        np.asarray(rows),
+        {
+            "id": np.array([f"{prefix}{r}" for r in rows]),
+            "identity": np.full(len(rows), identity),
+            "features": source.features[rows] + noise,
+            "time": np.full(len(rows), time),
+        },
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    sigma=st.sampled_from([0.0, 1e-9, 0.05]),
+    time=st.sampled_from([-1e9, 0.0, 1e9]),
+    who=st.sampled_from(["ann", "cy", "eve"]),
+)
+def test_what_was_bought_earns_nothing_and_changes_no_bit_of_other_pay(seed, sigma, time, who):
+    june, july, utility = market(seed)
+    m = recommended()
+    given_june = utility.given(prior_of(m.pay(june, utility)))
+    honest = m.pay(july, given_june)
+    copies = again(june, np.arange(0, 24, 2), who, "again", sigma, time)
+    stolen = m.pay(Submission.concat([copies, july]), given_june)
+    assert stolen.known.unit.tolist() == list(range(12))
+    for name, amount in honest.as_dict().items():
+        assert stolen.as_dict()[name] == amount
+    assert stolen.as_dict()[who] == honest.as_dict().get(who, 0.0)
+
+
+def test_a_period_is_worth_what_it_adds():
+    june, july, utility = market()
+    paid = recommended().pay(june, utility)
+    later = recommended().pay(july, utility.given(prior_of(paid)))
+    both = recommended().pay(Submission.concat([june, july]), utility)
+    assert later.grand_value == pytest.approx(both.grand_value - paid.grand_value, abs=1e-12)
+    assert later.totals.sum() == pytest.approx(later.grand_value, abs=1e-9)
+
+
+def test_copies_of_the_first_period_belong_to_whom_they_belonged_then():
+    june, july, utility = market()
+    copied = again(june, [0, 1, 2], "thief", "copy", 0.01, 50.0)
+    paid = recommended().pay(Submission.concat([june, copied]), utility)
+    prior = prior_of(paid)
+    owner = dict(zip(prior.units.id.tolist(), prior.units.identity.tolist(), strict=True))
+    assert {owner[f"copy{r}"] for r in (0, 1, 2)} == {"ann"}
+    assert len(prior.canonical) == len(june)
+    later = recommended().pay(
+        Submission.concat([july, again(copied, [1], "cy", "third")]), utility.given(prior)
+    )
+    assert later.known.unit.tolist() == [20]
+    assert prior.units.id[later.known.old[0]] == "copy1"
+    assert later.known.through[0] == -1
+
+
+def test_a_unit_is_known_through_another_new_one():
+    june, july, utility = market()
+    prior = prior_of(recommended().pay(june, utility))
+    base = june.features[3] / np.linalg.norm(june.features[3])
+    away = np.linalg.svd(base[None])[2][1]
+
+    def turned(angle):
+        return np.cos(angle) * base + np.sin(angle) * away
+
+    chain = july.take(
+        np.array([0, 1]),
+        {
+            "id": np.array(["near", "far"]),
+            "features": np.stack([turned(0.4), turned(0.8)]),  # cosine .92 a step, .70 for both
+            "time": np.array([1.0, 2.0]),
+        },
+    )
+    given_june = utility.given(prior)
+    found = recommended().pay(Submission.concat([july, chain]), given_june).known
+    assert found.unit.tolist() == [20, 21]
+    assert prior.units.id[found.old].tolist() == ["j3", "j3"]
+    assert found.through.tolist() == [-1, 20]
+    assert found.score == pytest.approx(np.cos([0.4, 0.4]))
+    assert found.reason.tolist() == ["lineage", "lineage"]
+    alone = recommended().pay(Submission.concat([july, chain.take(np.array([1]))]), given_june).known
+    assert not len(alone)
+
+
+def test_ties_among_new_units_stay_as_they_were():
+    june, july, utility = market()
+    twice = Submission.concat([july, again(july, [4, 5], "eve", "twice", 0.01, 500.0)])
+    given_june = utility.given(prior_of(recommended().pay(june, utility)))
+    with_old = Submission.concat([again(june, [1, 2], "eve", "old", 0.01, -5.0), twice])
+    m = drawing_lots(recommended(), utility)
+    edges = tie_given(m, with_old, given_june)
+    period = new_period(edges, with_old, len(june), "unit", m.lot)
+    assert period.rows.tolist() == list(range(2, 24))
+    pairs = {
+        tuple(sorted(p))
+        for p in zip(period.clusters.edges.left, period.clusters.edges.right, strict=True)
+    }
+    assert pairs == {(4, 20), (5, 21)}
+    assert period.clusters.n_clusters == 20
+
+
+def test_where_identities_play_one_bought_unit_is_set_aside_alone():
+    june, july, utility = market()
+    m = mechanism("quotient_shapley/exact_hash", samples=8)
+    prior = prior_of(recommended().pay(june, utility))
+    mixed = Submission.concat([july, again(june, [0], "cy", "old"), again(june, [0], "dee", "old too")])
+    paid, honest = m.pay(mixed, utility.given(prior)), m.pay(july, utility.given(prior))
+    assert paid.known.unit.tolist() == [20, 21]
+    assert paid.as_dict() == honest.as_dict()
+
+
+def test_rows_of_known_units_are_those_of_the_whole_submission():
+    june, july, utility = market()
+    leaked = again(july, [0], "eve", "leak")
+    leaked = replace(leaked, features=utility.features[:1].copy(), label=utility.label[:1])
+    given_june = utility.given(prior_of(recommended().pay(june, utility)))
+    everything = Submission.concat([leaked, july, again(june, [3], "eve", "old")])
+    with pytest.warns(UserWarning, match="set aside"):
+        paid = recommended().pay(everything, given_june)
+    assert (paid.leaks.unit.tolist(), paid.known.unit.tolist()) == ([0], [21])
+    assert len(paid.clusters.label) == 20
+    assert "1 unit bought before" in paid.title
+
+
+def test_nothing_new_is_an_error_that_says_so():
+    june, _, utility = market()
+    given_june = utility.given(prior_of(recommended().pay(june, utility)))
+    with pytest.raises(SubmissionError, match="bought before, so nothing is left"):
+        recommended().pay(again(june, np.arange(24), "eve", "x"), given_june)
+
+
+def test_names_of_old_units_and_owners_decide_nothing():
+    june, july, utility = market()
+    prior = prior_of(recommended().pay(june, utility))
+    same = replace(july, id=june.id[:20], identity=june.identity[:20])
+    paid = recommended().pay(same, utility.given(prior))
+    plain = recommended().pay(july, utility.given(prior))
+    assert sorted(paid.scores.values.tolist()) == sorted(plain.scores.values.tolist())
+    both = joined(prior, same)
+    assert len(np.unique(both.id)) == 44
+    assert not set(both.identity[:24]) & set(both.identity[24:])
+
+
+def test_the_threshold_looks_at_old_units_too():
+    june, july, utility = market()
+    given_june = utility.given(prior_of(recommended().pay(june, utility)))
+    wanted = judged_threshold(Submission.concat([june, july]), utility)
+    found = judged_threshold(july, given_june)
+    assert found.floor == wanted.floor != judged_threshold(july, utility).floor
+
+
+def test_periods_are_put_together_under_their_names():
+    june, july, utility = market()
+    first = prior_of(recommended().pay(june, utility))
+    second = prior_of(recommended().pay(july, utility.given(first)))
+    both = PriorArt.concat({"june": first, "july": second})
+    assert len(both) == 44
+    assert both.units.id[[0, 24]].tolist() == ["june:j0", "july:k0"]
+    assert np.array_equal(both.features[-1], second.features[-1])
+    august = again(july, [2, 3], "eve", "a")
+    with pytest.raises(SubmissionError, match="nothing is left"):
+        recommended().pay(august, utility.given(both))
+
+
+def test_what_cannot_be_prior_art_is_refused():
+    june, july, utility = market()
+    paid = recommended().pay(june, utility)
+    prior = prior_of(paid)
+    with pytest.raises(SubmissionError, match="without a unit"):
+        PriorArt(june, np.array([], dtype=np.int64))
+    with pytest.raises(SubmissionError, match="at most once"):
+        PriorArt(june, np.array([0, 0]))
+    with pytest.raises(SubmissionError, match="no periods"):
+        PriorArt.concat({})
+    made = recommended(representative="capped(kappa=1, pick=centroid)").pay(june, utility)
+    with pytest.raises(SubmissionError, match="centroids"):
+        prior_of(made)
+    narrow = replace(july, features=july.features[:, :5])
+    with pytest.raises(SubmissionError, match="number"):
+        recommended().pay(narrow, utility.given(prior))
+    other = replace(july, embedding=july.features)
+    with pytest.raises(SubmissionError, match="embed"):
+        recommended().pay(other, utility.given(prior))
+    words = PriorArt(replace(june, label=june.label.astype(str)), prior.canonical)
+    with pytest.raises(SubmissionError, match="text"):
+        recommended().pay(july, utility.given(words))
+    with pytest.raises(ParameterError, match="oracle"):
+        mechanism("quotient_shapley/oracle_latent").pay(july, utility.given(prior))
+    with pytest.raises(ParameterError, match="no prior art"):
+        tie_given(recommended(), july, utility)
