@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.evidence.graph import Clusters, Edges, EvidenceGraph
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared
@@ -32,6 +33,10 @@ def tie(
     The truth is shown only to evidence that declares an oracle. With the utility that is paid for, evidence compares
     units as it does (`pipeline.compare`); without one, their embeddings or features as they are.
     """
+    if utility is not None and utility.prior is not None:
+        raise ParameterError(
+            "utility", repr(utility), "it is given prior art, to which units may be tied: use tie_given"
+        )
     seen = submission if utility is None else compared(submission, utility)[0]
     found = EvidenceGraph.build(
         seen,

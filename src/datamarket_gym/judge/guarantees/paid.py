@@ -13,9 +13,11 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
+from datamarket_gym.pipeline.prior import new_period, tie_given
 from datamarket_gym.pipeline.settle import open_lineage, settle
 from datamarket_gym.pipeline.share import Shares, share
 from datamarket_gym.pipeline.tie import tie
+from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import SubmittedProfile
 
 
@@ -35,12 +37,12 @@ class PaidProfile:
         submission, payments = self.profile.submission, self.payments
         self.profile.truth.aligned(submission)
         inside = payments if isinstance(payments, Payments) else None
-        # Who submitted leaked rows alone is paid nothing, and has no unit that plays.
+        # Who submitted leaked rows alone, or units bought before, is paid nothing, and has no unit that plays.
         missing = np.setdiff1d(payments.identities, submission.identities)
         gone = np.empty(0, dtype=np.str_) if inside is None else inside.leaks.identity
         same = (
             np.isin(submission.identities, payments.identities).all()
-            and np.isin(missing, gone).all()
+            and (np.isin(missing, gone).all() or (inside is not None and len(inside.known) > 0))
             and (inside is None or len(inside.clusters.label) == len(submission))
         )
         if not same:
@@ -72,19 +74,27 @@ class Paid(PaidProfile):
 
     payments: Payments
     utility: UtilityOracle | None = None
+    whole: Submission | None = None  # with the units that were bought before, where there are some
 
     @classmethod
     def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:
         """Pay a profile; the truth is shown to the mechanism only where it declares an oracle.
 
-        Units that were set aside as leaked validation rows play no part, so what is guaranteed is guaranteed of
-        the profile without them.
+        Units that were set aside as leaked validation rows, or bought before, play no part, so what is guaranteed
+        is guaranteed of the profile without them.
         """
-        payments = mechanism.pay(profile.submission, utility, profile.truth)
+        submission = profile.submission
+        payments = mechanism.pay(submission, utility, profile.truth)
         playing = payments.clusters.submission
-        if len(payments.leaks) and playing is not None:
+        if (len(payments.leaks) or len(payments.known)) and playing is not None:
             profile = replace(profile, submission=playing)
-        return cls(profile, payments, utility)
+        whole = submission.take(payments.leaks.others(len(submission))) if len(payments.known) else None
+        return cls(profile, payments, utility, whole)
+
+    @property
+    def seen(self) -> Submission:
+        """The units that evidence saw: those that play, and those that were bought before."""
+        return self.profile.submission if self.whole is None else self.whole
 
     def settled(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism with the threshold that its policy gives on this profile."""
@@ -95,7 +105,7 @@ class Paid(PaidProfile):
                     "Paid.by(mechanism, profile, utility)"
                 )
             return mechanism
-        return settle(mechanism, self.profile.submission, self.utility)[0]
+        return settle(mechanism, self.seen, self.utility)[0]
 
     @property
     def n_clusters(self) -> int:
@@ -152,7 +162,12 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
     """
     submission, truth, payments = paid.profile.submission, paid.profile.truth, paid.payments
     mechanism = paid.settled(mechanism)
-    clusters = tie(mechanism, submission, truth, utility=paid.utility)
+    utility = paid.utility
+    if utility is None or utility.prior is None:
+        clusters = tie(mechanism, submission, truth, utility=utility)
+    else:
+        ties, old = tie_given(mechanism, paid.seen, utility), len(utility.prior)
+        clusters = new_period(ties, paid.seen, old, mechanism.granularity, mechanism.lot).clusters
     if not _same_partition(clusters.label, payments.clusters.label):
         raise DataMarketError(
             f"the clusters are not those that {mechanism.evidence!r} finds in this submission; a "
