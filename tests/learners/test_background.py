@@ -8,7 +8,7 @@ import pytest
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.core.registry import create
-from datamarket_gym.learners.background import AlwaysThere
+from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.oracle import Utility, UtilityOracle, require_learnable
 from datamarket_gym.pipeline.represent import CanonicalUnits
@@ -74,7 +74,7 @@ def test_every_learner_answers_coalitions_that_join_what_is_there(name, per_play
     coalitions = coalitions_of(rows.n_players)
     want = [plain(learner, rows, background, validation, coalition) for coalition in coalitions]
     for scorer in (
-        AlwaysThere(learner, rows, background, validation),
+        AlwaysThere(learner.scorer(with_background(rows, background), validation)),
         learner.scorer_given(rows, background, validation),
     ):
         np.testing.assert_allclose(scorer.utility(coalitions), want, rtol=0, atol=1e-12)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import CoalitionMatrix, Features, Values
 from datamarket_gym.core.content import combined_key, unit_keys
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.learners.base import Scorer, TrainingRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +39,18 @@ class Background:
 
 
 class AlwaysThere(Scorer):
-    """U(P + S) of each coalition S, the empty one included, through the scorer of all rows together."""
+    """U(P + S) of each coalition S, the empty one included.
 
-    def __init__(
-        self, learner: Learner, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
-    ) -> None:
-        self._scorer = learner.scorer(with_background(rows, background), validation)
+    ``everyone`` is the scorer of all rows together (`with_background`).
+    """
+
+    def __init__(self, everyone: Scorer) -> None:
+        self._everyone = everyone
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """U(P + S) of each coalition S."""
         always = np.ones((len(coalitions), 1), dtype=bool)
-        return self._scorer.utility(np.hstack([coalitions, always]))
+        return self._everyone.utility(np.hstack([coalitions, always]))
 
 
 def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRows:

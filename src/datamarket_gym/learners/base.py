@@ -90,9 +90,9 @@ class Learner(ABC):
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> Scorer:
         """A scorer of U(P + S), P the rows of ``background`` (all of its player 0), S a coalition of the others."""
-        from datamarket_gym.learners.background import AlwaysThere
+        from datamarket_gym.learners.background import AlwaysThere, with_background
 
-        return AlwaysThere(self, rows, background, validation)
+        return AlwaysThere(self.scorer(with_background(rows, background), validation))
 
     def compared(self, rows: Features, validation: Features) -> Features:
         """The vectors by whose cosine rows are alike, where they bring no embedding: their features as they are."""
@@ -186,6 +186,14 @@ def _byte_order(clean: Features) -> tuple[Codes, Codes]:
         raw = clean[order[run]].astype(">f8").view(np.dtype((np.void, 8 * clean.shape[1]))).ravel()
         order[run] = order[run][np.argsort(raw, kind="stable")]
     return order, np.flatnonzero(alike[:-1])
+
+
+def among(features: Features, others: Features) -> NDArray[np.bool_]:
+    """Which rows are, number for number, one of the others."""
+    alike = others[np.isin(others[:, 0], features[:, 0])] + 0.0  # few are left to be looked at
+    known = {row.tobytes() for row in alike.astype(np.float64)}
+    mine = (row.tobytes() for row in features.astype(np.float64) + 0.0)
+    return np.array([bool(known) and row in known for row in mine], dtype=bool)
 
 
 def content_order(rows: TrainingRows, place: Codes) -> NDArray[np.int64]:

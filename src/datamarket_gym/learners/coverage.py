@@ -13,6 +13,10 @@ of them is in S, with probability h_i = P(S misses i - 1 fixed players), so
 
 for the law q of coalition sizes; h_i = 1/i for the Shapley value. Only players above c count for a row. What follows
 for splitting, withholding and adding is proved in docs/coverage.md.
+
+Given rows P that are always there, max(g, g_P) - g_P = max(0, g - g_P) with g_P(z) the largest g over P: a floor for
+each validation row. Players above the floor play as before, between it and the largest g: g_{N+1} = g_P. A unit that
+is in P, number for number, adds nothing; so that no rounding says otherwise, it is left out.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from datamarket_gym.learners.base import (
     Scorer,
     TrainingRows,
     ValidationRows,
+    among,
     check_coalitions,
     check_rows,
     content_order,
@@ -38,8 +43,8 @@ from datamarket_gym.learners.base import (
     rows_per_player,
 )
 from datamarket_gym.learners.blocks import over_blocks, spans
-from datamarket_gym.learners.knn import MAX_PLAYERS_ANY_LAW, is_uniform
 from datamarket_gym.learners.similarity import SIMILARITIES, CosineSimilarity
+from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue
@@ -69,6 +74,14 @@ class Coverage(Learner):
         """Check and order the rows once."""
         check_rows(rows, validation)
         return CoverageScorer(self, rows, validation)
+
+    def scorer_given(
+        self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
+    ) -> CoverageScorer:
+        """The same above what the background covers."""
+        check_rows(rows, validation)
+        check_rows(background, validation)
+        return CoverageScorer(self, rows, validation, background)
 
     def compared(self, rows: Features, validation: Features) -> Features:
         """The directions of the similarity; the rows as they are where it is their own cosine."""
@@ -119,7 +132,13 @@ class _Class:
 class CoverageScorer(Scorer):
     """For each validation row the players that cover it, from blocks of similarities that are not kept."""
 
-    def __init__(self, learner: Coverage, rows: TrainingRows, validation: ValidationRows) -> None:
+    def __init__(
+        self,
+        learner: Coverage,
+        rows: TrainingRows,
+        validation: ValidationRows,
+        background: TrainingRows | None = None,
+    ) -> None:
         similarity = SIMILARITIES.create(learner.similarity)
         self._rows_of = rows_per_player(rows)
         self._single = bool((self._rows_of <= 1).all())
@@ -135,26 +154,55 @@ class CoverageScorer(Scorer):
                 (order[rows.label[order] == code], np.flatnonzero(validation.label == code))
                 for code in np.unique(validation.label)
             ]
+        self._floor = np.zeros(n)
+        self._given = background is not None
+        if background is not None:
+            self._floor = CoverageScorer(learner, background, validation).largest()
         self._classes = []
         for mine, row in parts:
+            if background is not None:
+                same = background.label == validation.label[row[0]] if learner.labels else slice(None)
+                mine = mine[~among(rows.features[mine], background.features[same])]
             known, column = np.unique(place[mine], return_inverse=True)
             self._classes.append(_Class(units[known], column, rows.player[mine], row, towards[row]))
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """U of each coalition."""
-        check_coalitions(coalitions, self._rows_of)
+        total = np.full(len(coalitions), self._sum(self._floor))
+        if not self._given:
+            check_coalitions(coalitions, self._rows_of)
+            if len(self._rows_of) == 1:
+                total[:] = self._sum(self.largest())
+                return total / self._n_validation
         each = np.arange(len(coalitions))
 
-        def best(player: Codes, g: Values) -> Values:
+        def best(z: int, player: Codes, g: Values) -> Values:
             inside = coalitions[:, player[::-1]]  # who covers most comes first
             first = inside.argmax(axis=1)
-            return np.where(inside[each, first], g[::-1][first], 0.0)
+            return np.where(inside[each, first], g[::-1][first] - self._floor[z], 0.0)
 
-        total = np.zeros(len(coalitions))
         for _, found in self._answers(best):
             total += found
         mean: Values = total / self._n_validation
         return mean
+
+    def largest(self) -> Values:
+        """The largest g of each validation row."""
+        out = np.zeros(self._n_validation)
+
+        def block(at: tuple[_Class, int, int]) -> Values:
+            part, start, stop = at
+            nearest: Values = (part.towards[start:stop] @ part.columns.T).max(axis=1)
+            return np.clip((nearest - self._c) / (1.0 - self._c), 0.0, 1.0)
+
+        blocks = self._blocks()
+        for (part, start, stop), found in zip(blocks, self._over(block, blocks), strict=True):
+            out[part.row[start:stop]] = found
+        return out
+
+    def _sum(self, g: Values) -> float:
+        """The sum over validation rows, one after the other in the order in which coalitions are summed."""
+        return float(np.cumsum(g[np.concatenate([part.row for part in self._classes])])[-1])
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Exact semivalues, for any law of coalition sizes."""
@@ -172,40 +220,55 @@ class CoverageScorer(Scorer):
             return None
         decides = deciding(law)
 
-        def values(player: Codes, g: Values) -> tuple[Codes, Values]:
+        def values(z: int, player: Codes, g: Values) -> tuple[Codes, Values]:
             # Sequential from the least on: players of equal g get equal values to the last bit.
-            return player, np.cumsum(np.diff(g, prepend=0.0) * decides[: len(g)][::-1])
+            return player, np.cumsum(np.diff(g, prepend=self._floor[z]) * decides[: len(g)][::-1])
 
         total = np.zeros((int(group.max()) + 1, n))
         for z, (player, found) in self._answers(values):
             total[group[z], player] += found
         mean: Values = total / np.bincount(group)[:, None]
-        return mean - law[0] * empty_value
+        return mean if self._given else mean - law[0] * empty_value
 
-    def _answers(self, work: Callable[[Codes, Values], T]) -> Iterator[tuple[int, T]]:
+    def _answers(self, work: Callable[[int, Codes, Values], T]) -> Iterator[tuple[int, T]]:
         """What ``work`` says of each covered validation row, given who covers it and how much, from the least on."""
-        blocks = [
+
+        def block(at: tuple[_Class, int, int]) -> list[tuple[int, T]]:
+            part, start, stop = at
+            rows = zip(part.row[start:stop].tolist(), part.similarities(start, stop), strict=True)
+            return [
+                (z, work(z, *found))
+                for z, row in rows
+                if len((found := self._covering(part, z, row))[0])
+            ]
+
+        for answers in self._over(block, self._blocks()):
+            yield from answers
+
+    def _blocks(self) -> list[tuple[_Class, int, int]]:
+        return [
             (part, start, stop)
             for part in self._classes
             for start, stop in spans(len(part.row), len(part.column))
             if len(part.column)
         ]
 
-        def block(at: tuple[_Class, int, int]) -> list[tuple[int, T]]:
-            part, start, stop = at
-            rows = zip(part.row[start:stop].tolist(), part.similarities(start, stop), strict=True)
-            return [(z, work(*found)) for z, row in rows if len((found := self._covering(part, row))[0])]
-
+    def _over(
+        self, work: Callable[[tuple[_Class, int, int]], T], blocks: list[tuple[_Class, int, int]]
+    ) -> Iterator[T]:
         cells = sum(len(part.row) * len(part.column) for part in self._classes)
-        for answers in over_blocks(block, blocks, cells):
-            yield from answers
+        return over_blocks(work, blocks, cells)
 
-    def _covering(self, part: _Class, similarity: Values) -> tuple[Codes, Values]:
-        """The players above c for one validation row and their g, from the least on."""
+    def _covering(self, part: _Class, z: int, similarity: Values) -> tuple[Codes, Values]:
+        """The players above c and the floor for one validation row and their g, from the least on."""
         above = np.flatnonzero(similarity > self._c)
-        player, g = part.player[above], (similarity[above] - self._c) / (1.0 - self._c)
+        g = np.minimum((similarity[above] - self._c) / (1.0 - self._c), 1.0)
+        if self._given:
+            higher = g > self._floor[z]
+            above, g = above[higher], g[higher]
+        player = part.player[above]
         order = np.argsort(g)
-        player, g = player[order], np.minimum(g[order], 1.0)
+        player, g = player[order], g[order]
         if self._single:
             return player, g
         last = len(player) - 1 - np.unique(player[::-1], return_index=True)[1]  # of each its largest

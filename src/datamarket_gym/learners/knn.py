@@ -21,10 +21,10 @@ when fewer than k of S are nearer, so
 and every phi carries the same -q_0 U(empty). For the Shapley value the probability is min(k, i) / i
 and the whole is the recursion of Jia et al. 2019, normalised as by Wang and Jia 2023 (A Note
 on "Efficient Task-Specific Data Valuation for Nearest Neighbor Algorithms"). For any other law it
-comes from thinning: if f_m is the law of the number of members among m fixed players, then
-f_m(t) = f_{m+1}(t) (m+1-t)/(m+1) + f_{m+1}(t+1) (t+1)/(m+1), O(N^2) once for all validation rows.
+comes from thinning (`size_laws`), O(N^2) once for all validation rows.
 
-With k = 1 a player of several rows acts through its nearest one, and nothing else changes.
+With k = 1 a player of several rows acts through its nearest one, and nothing else changes. With rows that are always
+there the formula is another: `knn_given`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.errors import require_choice, require_count
 from datamarket_gym.core.registry import register
+from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import (
     Learner,
     Scorer,
@@ -47,6 +48,7 @@ from datamarket_gym.learners.base import (
     check_rows,
     rows_per_player,
 )
+from datamarket_gym.learners.knn_given import KnnGiven
 from datamarket_gym.learners.knn_neighbours import (
     Neighbourhood,
     Table,
@@ -55,6 +57,7 @@ from datamarket_gym.learners.knn_neighbours import (
     table_width,
 )
 from datamarket_gym.learners.knn_votes import Ballot, count_votes
+from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform, thinned
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue
@@ -83,13 +86,28 @@ class Knn(Learner):
         check_rows(rows, validation)
         return KnnScorer(self, rows, validation)
 
+    def scorer_given(
+        self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
+    ) -> Scorer:
+        """All rows in one order of distance; a formula in the same cases as without a background."""
+        everyone = self.scorer(with_background(rows, background), validation)
+        if not self.has_formula(rows_per_player(rows), everyone.near):
+            return AlwaysThere(everyone)
+        return KnnGiven(everyone, everyone.near, self.k)
+
+    def has_formula(self, rows_of: NDArray[np.int64], near: Neighbourhood) -> bool:
+        """Whether semivalues are known: single rows of equal weight and a soft vote, or k = 1."""
+        single = bool((rows_of == 1).all()) and near.equal_weights
+        nearest_only = self.k == 1 and bool((rows_of >= 1).all())
+        return nearest_only or (single and self.vote == "soft")
+
 
 class KnnScorer(Scorer):
     """Answers coalitions from a table of neighbours that is built when first needed."""
 
     def __init__(self, learner: Knn, rows: TrainingRows, validation: ValidationRows) -> None:
         self._learner = learner
-        self._near = Neighbourhood(rows, validation)
+        self.near = Neighbourhood(rows, validation)
         self._rows_of = rows_per_player(rows)
         self._n_classes = rows.n_classes
         self._table: Table | None = None
@@ -99,16 +117,16 @@ class KnnScorer(Scorer):
         rows = check_coalitions(coalitions, self._rows_of)
         k = self._learner.k
         if self._table is None:
-            cells = table_width(self._rows_of, k) * len(self._near.validation_label)
+            cells = table_width(self._rows_of, k) * len(self.near.validation_label)
             if len(coalitions) <= _FEW or cells > _TABLE_CELLS:
                 return self._select(coalitions, rows)
-            self._table = sorted_table(self._near, k)
+            self._table = sorted_table(self.near, k)
         return count_votes(self._ballot(self._table), coalitions, rows)
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Exact semivalues for single rows of equal weight and a soft vote, or for k = 1."""
         game = self._game(semivalue)
-        return None if game is None else closed_form(self._near, len(self._rows_of), game, empty_value)
+        return None if game is None else closed_form(self.near, len(self._rows_of), game, empty_value)
 
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
@@ -117,12 +135,10 @@ class KnnScorer(Scorer):
         game = self._game(semivalue)
         if game is None:
             return None
-        return closed_form_by_group(self._near, len(self._rows_of), game, empty_value, group)
+        return closed_form_by_group(self.near, len(self._rows_of), game, empty_value, group)
 
     def _game(self, semivalue: Semivalue) -> NearestNeighbourGame | None:
-        single = (self._rows_of == 1).all() and self._near.equal_weights
-        nearest_only = self._learner.k == 1 and (self._rows_of >= 1).all()
-        if not nearest_only and not (single and self._learner.vote == "soft"):
+        if not self._learner.has_formula(self._rows_of, self.near):
             return None
         law = semivalue.size_law(len(self._rows_of))
         if len(law) > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
@@ -134,7 +150,7 @@ class KnnScorer(Scorer):
         out = np.empty(len(coalitions))
         for at in range(0, len(coalitions), _TOGETHER):
             group = coalitions[at : at + _TOGETHER]
-            tables = selected_tables(self._near, group, self._learner.k)
+            tables = selected_tables(self.near, group, self._learner.k)
             for b, table in enumerate(tables, at):
                 one = slice(b, b + 1)
                 out[one] = count_votes(self._ballot(table), coalitions[one], rows[one])
@@ -142,10 +158,7 @@ class KnnScorer(Scorer):
 
     def _ballot(self, table: Table) -> Ballot:
         majority = self._learner.vote == "majority"
-        return Ballot(table, self._near, self._learner.k, self._n_classes, majority)
-
-
-MAX_PLAYERS_ANY_LAW = 200_000  # thinning is quadratic, 3 s at 50,000; Shapley needs none
+        return Ballot(table, self.near, self._learner.k, self._n_classes, majority)
 
 
 @dataclass(frozen=True)
@@ -192,11 +205,6 @@ class NearestNeighbourGame:
         return np.cumsum(out, axis=-1, out=out)[..., ::-1]
 
 
-def is_uniform(law: Values) -> bool:
-    """Whether a size law is Shapley's."""
-    return bool(np.allclose(law, 1.0 / len(law), rtol=1e-9, atol=0.0))
-
-
 def closed_form(
     near: Neighbourhood, n_players: int, game: NearestNeighbourGame, empty_value: float
 ) -> Values:
@@ -239,12 +247,7 @@ def closed_form_by_group(
 
 def _reach(pair: Values, k: int) -> Values:
     """P(fewer than k of S among m fixed players), m = 0..N-2, for S of the size law ``pair``."""
-    count = pair.copy()
-    sizes = np.arange(len(pair), dtype=np.float64)
     out = np.empty(len(pair))
-    out[-1] = count[:k].sum()
-    for m in range(len(pair) - 2, -1, -1):
-        thinned = count[: m + 1] * ((m + 1 - sizes[: m + 1]) / (m + 1))
-        count = thinned + count[1 : m + 2] * (sizes[1 : m + 2] / (m + 1))
+    for m, count in thinned(pair):
         out[m] = count[:k].sum()
     return out
