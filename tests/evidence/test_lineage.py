@@ -9,7 +9,7 @@ from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, mechanism
 from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.evidence import lineage, nearest_earlier, seniority_ranks
+from datamarket_gym.evidence import nearest, nearest_earlier, seniority_ranks
 from datamarket_gym.evidence.graph import Edges, View
 from datamarket_gym.evidence.order import lot_of
 from datamarket_gym.pipeline.represent import Capped
@@ -104,11 +104,11 @@ def test_the_past_is_immune(seed, theta, future, block):
     everything = Submission.concat([past, later])
     evidence = f"lineage@{theta}"
     before = owners(past, EvidenceGraph.build(past, evidence, lot="x"))
-    kept, lineage._BLOCK = lineage._BLOCK, block
+    kept, nearest._BLOCK = nearest._BLOCK, block
     try:
         after = owners(everything, EvidenceGraph.build(everything, evidence, lot="x"))
     finally:
-        lineage._BLOCK = kept
+        nearest._BLOCK = kept
     assert {unit: after[unit] for unit in before} == before
 
 
@@ -286,7 +286,7 @@ def test_nearest_earlier_does_not_depend_on_blocks(monkeypatch):
     vectors = cloud(300, 11, dims=20).features
     expected = nearest_earlier(vectors)
     for block in (1, 13, 128):
-        monkeypatch.setattr(lineage, "_BLOCK", block)
+        monkeypatch.setattr(nearest, "_BLOCK", block)
         parent, cosine = nearest_earlier(vectors)
         assert (parent == expected[0]).all()
         assert (cosine == expected[1]).all()
@@ -297,7 +297,7 @@ def test_nearest_earlier_does_not_depend_on_blocks(monkeypatch):
 
 @pytest.mark.parametrize("noise", [1e-9, 1e-4])  # of the second float32 products put others first
 def test_many_near_copies_are_decided_in_parts(monkeypatch, noise):
-    monkeypatch.setattr(lineage, "_PAIRS", 100)
+    monkeypatch.setattr(nearest, "_PAIRS", 100)
     rng = np.random.default_rng(2)
     vectors = np.ones(30) + noise * rng.normal(size=(200, 30))
     parent, cosine = nearest_earlier(vectors, least=0.9)
@@ -345,12 +345,12 @@ def test_nearest_earlier_of_new_rows_alone_is_that_of_all(seed, settled, least, 
     vectors[seed % 90] = 0
     vectors[-1] = vectors[0]
     parent, cosine = nearest_earlier(vectors, least)
-    before = lineage._BLOCK, lineage._LEAST_ROWS, lineage.available_cores
-    lineage._BLOCK, lineage._LEAST_ROWS, lineage.available_cores = block, 3, lambda: cores
+    before = nearest._BLOCK, nearest._LEAST_ROWS, nearest.available_cores
+    nearest._BLOCK, nearest._LEAST_ROWS, nearest.available_cores = block, 3, lambda: cores
     try:
         near, score = nearest_earlier(vectors, least, settled=settled)
     finally:
-        lineage._BLOCK, lineage._LEAST_ROWS, lineage.available_cores = before
+        nearest._BLOCK, nearest._LEAST_ROWS, nearest.available_cores = before
     assert (near[:settled] == -1).all()
     assert (near[settled:] == parent[settled:]).all()
     assert (score[settled:] == cosine[settled:]).all()

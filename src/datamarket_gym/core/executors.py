@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 from datamarket_gym.core.errors import DataMarketError, require_count
 from datamarket_gym.core.registry import adopt, registered_elsewhere
+from datamarket_gym.core.threads import one_thread
 
 Task = tuple[Any, ...]
 
@@ -111,10 +112,8 @@ class _Limits:
 
     def renew(self) -> None:
         """Limit what is loaded now; a limit does not reach libraries that are loaded after it."""
-        from threadpoolctl import threadpool_limits
-
         if len(sys.modules) != self.modules:
-            self.stack.enter_context(threadpool_limits(1))
+            self.stack.enter_context(one_thread())
             self.modules = len(sys.modules)
 
 

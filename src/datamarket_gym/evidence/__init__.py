@@ -13,7 +13,8 @@ from datamarket_gym.evidence.graph import (
 from datamarket_gym.evidence.layers.watermark_image import mark_image, mark_in_image
 from datamarket_gym.evidence.layers.watermark_text import mark_text, marks_in_text
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
-from datamarket_gym.evidence.lineage import Lineage, nearest_earlier
+from datamarket_gym.evidence.lineage import Lineage
+from datamarket_gym.evidence.nearest import nearest_earlier
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.evidence.threshold import Admissibility, Threshold, predict_theta
 

@@ -25,6 +25,7 @@ from datamarket_gym.core.errors import (
     require_in,
 )
 from datamarket_gym.core.registry import Kind, name_of
+from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.units.submission import Submission, Text
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
@@ -91,7 +92,8 @@ class View:
 
     Two units of one node are tied already, so edges inside a node may be left out. The oracle is
     handed over only to layers that declare ``needs_oracle``. The first ``settled`` units are of earlier periods:
-    ties among them are not asked for, and they are senior to all others, in their order.
+    ties among them are not asked for, and they are senior to all others, in their order. ``nearest`` is what is known
+    of nearest earlier units from another market; it saves work and changes nothing.
     """
 
     submission: Submission
@@ -101,6 +103,7 @@ class View:
     oracle: GroundTruth | None = None
     lot: str = ""
     settled: int = 0
+    nearest: NearestRows | None = None
 
     @cached_property
     def rank(self) -> Codes:
@@ -190,13 +193,15 @@ class EvidenceGraph:
         known: Edges | None = None,
         lot: str = "",
         settled: int = 0,
+        nearest: NearestRows | None = None,
     ) -> Clusters:
         """Clusters of a profile under an evidence layer, named as in ``cosine@0.99``.
 
         ``threshold`` sets the layer's theta. Layers that ask the ground truth need ``truth``, or a
         `SubmittedProfile` that carries it; all others are never shown it. ``known`` ties hold besides
         those that the layer finds. ``lot`` is what units of equal time draw lots under. The first ``settled``
-        units are of earlier periods, and senior to all others: ties among them are left out.
+        units are of earlier periods, and senior to all others: ties among them are left out. ``nearest`` is
+        what is known of nearest earlier units; it changes nothing.
         """
         require_choice("granularity", granularity, GRANULARITIES)
         if isinstance(submitted_profile, SubmittedProfile):
@@ -208,7 +213,7 @@ class EvidenceGraph:
         layer = _layer(oracle, threshold)
         node = _nodes(submission, granularity)
         shown = truth if layer.needs_oracle else None
-        edges = layer.edges(View(submission, granularity, node, seed, shown, lot, settled))
+        edges = layer.edges(View(submission, granularity, node, seed, shown, lot, settled, nearest))
         everything = edges if known is None else Edges.concat([edges, known])
         if settled:
             everything = everything.where(np.maximum(everything.left, everything.right) >= settled)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from datamarket_gym.core.machine import available_cores
+from datamarket_gym.core.threads import one_thread
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -26,9 +27,7 @@ def over_blocks(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iter
 
     One BLAS thread each, so that products have the same bits whatever the machine.
     """
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread("blas"):
         if len(blocks) == 1 or cells < CELLS // 8:
             yield from map(work, blocks)
         else:

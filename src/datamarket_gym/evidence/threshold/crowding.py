@@ -13,8 +13,9 @@ and no further.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Features, Values, directions
+from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.content import keyed_generator
 
 ALLOWED = 0.05
@@ -37,13 +38,18 @@ def floor_among(honest: Features, submitted: Features) -> float:
 def highest_cosines(unit: Features, others: Features) -> Values:
     """For each unit vector its highest cosine with any of the others, exactly and in any order of rows."""
     short = unit.astype(np.float32)
-    highest: Values = np.full(len(unit), -np.inf)
+    highest = np.full(len(unit), -np.inf, dtype=np.float32)
+    kept: list[tuple[Codes, Codes, NDArray[np.float32]]] = []
     for at in range(0, len(others), _BLOCK):
-        some = directions(others[at : at + _BLOCK]).astype(np.float32)
-        np.maximum(highest, (short @ some.T).max(axis=1), out=highest)
+        similar = short @ directions(others[at : at + _BLOCK]).astype(np.float32).T
+        np.maximum(highest, similar.max(axis=1), out=highest)
+        row, column = np.nonzero(similar >= (highest - np.float32(_SLACK))[:, None])
+        kept.append((row, column + at, similar[row, column]))
     exact = np.full(len(unit), -1.0)
-    for at in range(0, len(others), _BLOCK):
-        block = directions(others[at : at + _BLOCK])
-        row, column = np.nonzero(short @ block.astype(np.float32).T >= highest[:, None] - _SLACK)
-        np.maximum.at(exact, row, np.einsum("ij,ij->i", unit[row], block[column]))
+    row, column, about = (np.concatenate(part) for part in zip(*kept, strict=True))
+    near = np.flatnonzero(about >= highest[row] - _SLACK)
+    for at in range(0, len(near), _BLOCK):
+        some = near[at : at + _BLOCK]
+        cosine = np.einsum("ij,ij->i", unit[row[some]], directions(others[column[some]]))
+        np.maximum.at(exact, row[some], cosine)
     return exact

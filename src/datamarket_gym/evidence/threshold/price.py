@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.evidence.lineage import nearest_earlier
+from datamarket_gym.evidence.nearest import nearest_earlier
 from datamarket_gym.learners.knn import NearestNeighbourGame
 
 LIMIT = 0.01
