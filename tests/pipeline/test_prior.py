@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from datamarket_gym import PriorArt, Submission, UtilityOracle, mechanism, prior_of
 from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline import new_period, tie_given
-from datamarket_gym.pipeline.settle import drawing_lots, judged_threshold
+from datamarket_gym.pipeline import bought_before
+from datamarket_gym.pipeline.settle import judged_threshold
 from datamarket_gym.units.prior import joined
 
 WIDTH = 24
@@ -100,10 +100,10 @@ def test_copies_of_the_first_period_belong_to_whom_they_belonged_then():
     )
     assert later.known.unit.tolist() == [20]
     assert prior.units.id[later.known.old[0]] == "copy1"
-    assert later.known.through[0] == -1
 
 
-def test_a_unit_is_known_through_another_new_one():
+def test_copies_of_old_units_take_nobody_else_with_them():
+    """A thief's early noisy copy of an old unit reaches farther than the old unit; honest units there are not known."""
     june, july, utility = market()
     prior = prior_of(recommended().pay(june, utility))
     base = june.features[3] / np.linalg.norm(june.features[3])
@@ -112,23 +112,24 @@ def test_a_unit_is_known_through_another_new_one():
     def turned(angle):
         return np.cos(angle) * base + np.sin(angle) * away
 
-    chain = july.take(
+    some = july.take(
         np.array([0, 1]),
         {
             "id": np.array(["near", "far"]),
+            "identity": np.array(["thief", "cy"]),
             "features": np.stack([turned(0.4), turned(0.8)]),  # cosine .92 a step, .70 for both
             "time": np.array([1.0, 2.0]),
         },
     )
     given_june = utility.given(prior)
-    found = recommended().pay(Submission.concat([july, chain]), given_june).known
-    assert found.unit.tolist() == [20, 21]
-    assert prior.units.id[found.old].tolist() == ["j3", "j3"]
-    assert found.through.tolist() == [-1, 20]
-    assert found.score == pytest.approx(np.cos([0.4, 0.4]))
-    assert found.reason.tolist() == ["lineage", "lineage"]
-    alone = recommended().pay(Submission.concat([july, chain.take(np.array([1]))]), given_june).known
-    assert not len(alone)
+    paid = recommended().pay(Submission.concat([july, some]), given_june)
+    assert paid.known.unit.tolist() == [20]
+    assert prior.units.id[paid.known.old].tolist() == ["j3"]
+    assert paid.known.score == pytest.approx(np.cos([0.4]))
+    assert paid.known.reason.tolist() == ["lineage"]
+    alone = recommended().pay(Submission.concat([july, some.take(np.array([1]))]), given_june)
+    assert not len(alone.known)
+    assert {name: paid.as_dict()[name] for name in ("cy", "dee")} == alone.as_dict()
 
 
 def test_ties_among_new_units_stay_as_they_were():
@@ -136,16 +137,23 @@ def test_ties_among_new_units_stay_as_they_were():
     twice = Submission.concat([july, again(july, [4, 5], "eve", "twice", 0.01, 500.0)])
     given_june = utility.given(prior_of(recommended().pay(june, utility)))
     with_old = Submission.concat([again(june, [1, 2], "eve", "old", 0.01, -5.0), twice])
-    m = drawing_lots(recommended(), utility)
-    edges = tie_given(m, with_old, given_june)
-    period = new_period(edges, with_old, len(june), "unit", m.lot)
-    assert period.rows.tolist() == list(range(2, 24))
-    pairs = {
-        tuple(sorted(p))
-        for p in zip(period.clusters.edges.left, period.clusters.edges.right, strict=True)
-    }
+    paid = recommended().pay(with_old, given_june)
+    assert paid.known.unit.tolist() == [0, 1]
+    edges = paid.clusters.edges
+    pairs = {tuple(sorted(pair)) for pair in zip(edges.left, edges.right, strict=True)}
     assert pairs == {(4, 20), (5, 21)}
-    assert period.clusters.n_clusters == 20
+    assert paid.clusters.n_clusters == 20
+
+
+@pytest.mark.parametrize("evidence", ["exact_hash", "cosine@0.9", "lineage@0.9", "lineage@none"])
+def test_every_layer_finds_what_was_bought(evidence):
+    june, july, utility = market()
+    prior = prior_of(recommended().pay(june, utility))
+    mixed = Submission.concat([july, again(june, [5, 7], "eve", "old")])
+    known = bought_before(recommended(evidence=evidence), mixed, utility.given(prior))
+    assert known.unit.tolist() == [20, 21]
+    assert prior.units.id[known.old].tolist() == ["j5", "j7"]
+    assert not len(bought_before(recommended(evidence=evidence), mixed, utility))
 
 
 def test_where_identities_play_one_bought_unit_is_set_aside_alone():
@@ -235,5 +243,3 @@ def test_what_cannot_be_prior_art_is_refused():
         recommended().pay(july, utility.given(words))
     with pytest.raises(ParameterError, match="oracle"):
         mechanism("quotient_shapley/oracle_latent").pay(july, utility.given(prior))
-    with pytest.raises(ParameterError, match="no prior art"):
-        tie_given(recommended(), july, utility)

@@ -91,8 +91,8 @@ class View:
     """What a layer sees: the submission and, per unit, the node (unit, batch or identity) it is in.
 
     Two units of one node are tied already, so edges inside a node may be left out. The oracle is
-    handed over only to layers that declare ``needs_oracle``. The first ``settled`` units are of earlier periods:
-    ties among them are not asked for, and they are senior to all others, in their order. ``nearest`` is what is known
+    handed over only to layers that declare ``needs_oracle``. Where the first ``settled`` units are of earlier periods,
+    ties between one of them and one of the others alone are asked for. ``nearest`` is what is known
     of nearest earlier units from another market; it saves work and changes nothing.
     """
 
@@ -107,12 +107,8 @@ class View:
 
     @cached_property
     def rank(self) -> Codes:
-        """Each unit's seniority: settled ones first, then by time, and by ``lot`` among units of equal time."""
-        if not self.settled:
-            return seniority_ranks(self.submission, self.lot)
-        old, others = np.arange(self.settled), np.arange(self.settled, len(self.submission))
-        later = seniority_ranks(self.submission.take(others), self.lot)
-        return np.concatenate([old, self.settled + later])
+        """Each unit's seniority: by time, and by ``lot`` among units of equal time."""
+        return seniority_ranks(self.submission, self.lot)
 
     def truth(self, layer: EvidenceLayer) -> GroundTruth:
         """The ground truth, aligned with the submission; an error where there is none."""
@@ -199,9 +195,9 @@ class EvidenceGraph:
 
         ``threshold`` sets the layer's theta. Layers that ask the ground truth need ``truth``, or a
         `SubmittedProfile` that carries it; all others are never shown it. ``known`` ties hold besides
-        those that the layer finds. ``lot`` is what units of equal time draw lots under. The first ``settled``
-        units are of earlier periods, and senior to all others: ties among them are left out. ``nearest`` is
-        what is known of nearest earlier units; it changes nothing.
+        those that the layer finds. ``lot`` is what units of equal time draw lots under. Where the first
+        ``settled`` units are of earlier periods, only ties of others to them count. ``nearest`` is what is
+        known of nearest earlier units; it changes nothing.
         """
         require_choice("granularity", granularity, GRANULARITIES)
         if isinstance(submitted_profile, SubmittedProfile):
@@ -216,7 +212,7 @@ class EvidenceGraph:
         edges = layer.edges(View(submission, granularity, node, seed, shown, lot, settled, nearest))
         everything = edges if known is None else Edges.concat([edges, known])
         if settled:
-            everything = everything.where(np.maximum(everything.left, everything.right) >= settled)
+            everything = everything.where((everything.left < settled) != (everything.right < settled))
         return clusters_by(submission, everything.once(), granularity, lot)
 
 

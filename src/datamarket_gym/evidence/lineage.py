@@ -31,6 +31,7 @@ from datamarket_gym.evidence.nearest import (
     first_alike,
     nearest_earlier,
     nearest_rows,
+    nearest_settled,
     row_digests,
 )
 
@@ -68,23 +69,42 @@ class Lineage(EvidenceLayer):
                 self.theta,
                 "it depends on the validation rows: pay by a mechanism, settle the mechanism first, or name a number",
             )
-        submission, settled = view.submission, view.settled
-        order = _order(view)
+        if view.settled:
+            return self._to_settled(view)
+        submission, order = view.submission, _order(view)
         n = len(order)
         parent, score, reason = np.full(n, -1), np.ones(n), np.full(n, "exact_hash", dtype="<U14")
         if isinstance(self.theta, float | int):
             vectors = _arranged(submission.vectors, order)
-            near, cosine = nearest_earlier(vectors, float(self.theta), settled, view.nearest)
+            near, cosine = nearest_earlier(vectors, float(self.theta), view.nearest)
             found = near >= 0
             parent[found], score[found], reason[found] = near[found], cosine[found], "lineage"
-        copy, same = _copies(_arranged(submission.features, order), submission.label[order], settled)
-        parent[copy], score[copy], reason[copy] = same, 1.0, "exact_hash"
+        features = _arranged(submission.features, order)
+        same = first_alike(unit_keys(features, submission.label[order], _DECIMALS))
+        copy = same < np.arange(n)
+        parent[copy], score[copy], reason[copy] = same[copy], 1.0, "exact_hash"
         if self.sources and submission.source is not None:
             named = _named_sources(submission.id[order], submission.source[order], view.rank[order])
             declared = named >= 0
             parent[declared], score[declared], reason[declared] = named[declared], 1.0, "trusted source"
-        child = settled + np.flatnonzero(parent[settled:] >= 0)
+        child = np.flatnonzero(parent >= 0)
         return Edges(order[parent[child]], order[child], score[child], reason[child])
+
+    def _to_settled(self, view: View) -> Edges:
+        """One edge for each unit that equals a settled one, or whose nearest settled one is near enough."""
+        submission, n = view.submission, view.settled
+        others = len(submission) - n
+        parent, score, reason = (
+            np.full(others, -1),
+            np.ones(others),
+            np.full(others, "lineage", dtype="<U10"),
+        )
+        if isinstance(self.theta, float | int):
+            parent, score = nearest_settled(submission.vectors, n, float(self.theta))
+        copy, same = _settled_copies(submission.features, submission.label, n)
+        parent[copy], score[copy], reason[copy] = same, 1.0, "exact_hash"
+        child = np.flatnonzero(parent >= 0)
+        return Edges(parent[child], n + child, score[child], reason[child])
 
     def nearest(self, view: View, known: NearestRows | None = None) -> NearestRows | None:
         """What the edges of a view without settled units rest on, to be kept; None where nothing is compared."""
@@ -99,29 +119,26 @@ def _arranged(matrix: Features, order: Codes) -> Features:
     return matrix if np.array_equal(order, np.arange(len(matrix))) else matrix[order]
 
 
-def _copies(features: Features, label: NDArray[Any], settled: int) -> tuple[Codes, Codes]:
-    """The rows after the settled that equal an earlier one, rounded, and the first that they equal.
+def _settled_copies(features: Features, label: NDArray[Any], n: int) -> tuple[Codes, Codes]:
+    """The rows after the first n, counted from there, that equal one of these, rounded, and the first that they equal.
 
-    Of the settled only those are hashed that agree with one of the others in the column that tells most of them apart.
+    Of the first n only those are hashed that agree with one of the others in the column that tells most of them apart.
     """
-    rows = np.arange(len(features))
-    if settled:
-        others = np.round(features[settled:], _DECIMALS)
-        telling = int(np.argmax([len(np.unique(column)) for column in others.T]))
-        old = np.isin(np.round(features[:settled, telling], _DECIMALS), others[:, telling])
-        rows = np.concatenate([np.flatnonzero(old), rows[settled:]])
-    same = rows[first_alike(unit_keys(features[rows], label[rows], _DECIMALS))]
-    copy = (same < rows) & (rows >= settled)
-    return rows[copy], same[copy]
+    others = np.round(features[n:], _DECIMALS)
+    telling = int(np.argmax([len(np.unique(column)) for column in others.T]))
+    old = np.flatnonzero(np.isin(np.round(features[:n, telling], _DECIMALS), others[:, telling]))
+    rows = np.concatenate([old, np.arange(n, len(features))])
+    same = rows[first_alike(unit_keys(features[rows], label[rows], _DECIMALS))][len(old) :]
+    copy = np.flatnonzero(same < n)
+    return copy, same[copy]
 
 
 def _order(view: View) -> Codes:
     """Units by seniority; twins, of whom none was first, by their embeddings, so that row order decides nothing."""
-    embedding, rank, settled = view.submission.embedding, view.rank, view.settled
+    embedding, rank = view.submission.embedding, view.rank
     if embedding is None:
         return np.argsort(rank, kind="stable")
-    others = np.lexsort((row_digests(embedding[settled:]), rank[settled:]))
-    return np.concatenate([np.arange(settled), settled + others])
+    return np.lexsort((row_digests(embedding), rank))
 
 
 def _named_sources(ids: NDArray[np.str_], source: NDArray[np.str_], rank: Codes) -> Codes:

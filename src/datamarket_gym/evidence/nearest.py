@@ -43,23 +43,37 @@ class NearestRows:
 
 
 def nearest_earlier(
-    vectors: Features, least: float = -1.0, settled: int = 0, known: NearestRows | None = None
+    vectors: Features, least: float = -1.0, known: NearestRows | None = None
 ) -> tuple[Codes, Values]:
     """For each row the nearest of the rows before it and their cosine; -1 where none reaches ``least``.
 
-    Of rows equally near it is the first. For the first ``settled`` rows nothing is worked out (-1). ``known`` is an
-    earlier answer, about these rows or others. The answer is the same with either as without, for all other rows.
+    Of rows equally near it is the first. ``known`` is an earlier answer, about these rows or others; the answer is the
+    same with it as without.
     """
     rows = _Rows(vectors)
-    start = int(np.searchsorted(rows.distinct, settled))
-    near, score = _found(rows, least, start, _still_true(known, rows, least))
-    parent, cosine = np.full(len(vectors), -1), np.full(len(vectors), -np.inf)
-    has = np.flatnonzero(near >= 0)
-    parent[rows.distinct[has]], cosine[rows.distinct[has]] = rows.distinct[near[has]], score[has]
-    copies = np.flatnonzero(
-        (rows.first < np.arange(len(vectors))) & (np.arange(len(vectors)) >= settled)
-    )
+    parent, cosine = _of_distinct(rows, *_found(rows, least, _still_true(known, rows, least)))
+    copies = np.flatnonzero(rows.first < np.arange(len(vectors)))
     parent[copies], cosine[copies] = rows.first[copies], 1.0
+    return parent, cosine
+
+
+def nearest_settled(vectors: Features, settled: int, least: float = -1.0) -> tuple[Codes, Values]:
+    """For each row after the first ``settled`` the nearest of these, or -1 below ``least``, and their cosine."""
+    rows = _Rows(vectors)
+    everything, start = np.arange(len(rows)), int(np.searchsorted(rows.distinct, settled))
+    parent, cosine = _of_distinct(rows, *_nearest(rows, everything[start:], everything[:start], least))
+    copies = settled + np.flatnonzero(rows.first[settled:] < np.arange(settled, len(vectors)))
+    first = rows.first[copies]
+    parent[copies] = np.where(first < settled, first, parent[first])
+    cosine[copies] = np.where(first < settled, 1.0, cosine[first])
+    return parent[settled:], cosine[settled:]
+
+
+def _of_distinct(rows: _Rows, near: Codes, score: Values) -> tuple[Codes, Values]:
+    """Answers about the different rows as answers about all, where the others have none yet."""
+    n = len(rows.vectors)
+    parent, cosine, has = np.full(n, -1), np.full(n, -np.inf), np.flatnonzero(near >= 0)
+    parent[rows.distinct[has]], cosine[rows.distinct[has]] = rows.distinct[near[has]], score[has]
     return parent, cosine
 
 
@@ -67,7 +81,7 @@ def nearest_rows(vectors: Features, least: float, known: NearestRows | None = No
     """The same to be kept; with an earlier answer only what that does not say is worked out."""
     rows = _Rows(vectors)
     again = _still_true(known, rows, least)
-    near, score = _found(rows, least, 0, again)
+    near, score = _found(rows, least, again)
     return NearestRows(rows.digests, near, score, least, 0 if again is None else int(again.kept.sum()))
 
 
@@ -166,11 +180,11 @@ def _still_true(known: NearestRows | None, rows: _Rows, least: float) -> _StillT
     return _StillTrue(kept, np.where(kept, near, -1), np.where(kept & enough, known.cosine[at], -np.inf))
 
 
-def _found(rows: _Rows, least: float, start: int, again: _StillTrue | None) -> tuple[Codes, Values]:
-    """The nearest earlier of the different rows from ``start`` on, and their cosine."""
+def _found(rows: _Rows, least: float, again: _StillTrue | None) -> tuple[Codes, Values]:
+    """The nearest earlier of the different rows, and their cosine."""
     everything = np.arange(len(rows))
     if again is None:
-        return _nearest(rows, everything[start:], everything, least)
+        return _nearest(rows, everything, everything, least)
     new = np.flatnonzero(~again.kept)
     near, score = _nearest(rows, new, everything, least)
     near[again.kept], score[again.kept] = again.near[again.kept], again.score[again.kept]
@@ -179,7 +193,6 @@ def _found(rows: _Rows, least: float, start: int, again: _StillTrue | None) -> t
         other, cosine = _nearest(rows, later, new, least)
         nearer = (cosine > score) | ((cosine == score) & (other >= 0) & (other < near))
         near, score = np.where(nearer, other, near), np.where(nearer, cosine, score)
-    near[:start], score[:start] = -1, -np.inf
     return near, score
 
 

@@ -4,7 +4,7 @@ from datamarket_gym.pipeline import robust_volume
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism, mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.payments import Allocator, PaidTotals, Payments, floored, hidden_harm
-from datamarket_gym.pipeline.prior import Known, NewPeriod, new_period, prior_of, tie_given
+from datamarket_gym.pipeline.prior import Known, bought_before, prior_of
 from datamarket_gym.pipeline.represent import (
     CanonicalUnits,
     Representative,
@@ -33,7 +33,6 @@ __all__ = [
     "ClusterValues",
     "Known",
     "Mechanism",
-    "NewPeriod",
     "OwnMechanism",
     "PaidTotals",
     "Payer",
@@ -45,13 +44,13 @@ __all__ = [
     "Shares",
     "Valuator",
     "as_mechanism",
+    "bought_before",
     "canonical_training_set",
     "cluster_keys",
     "floored",
     "hidden_harm",
     "keep_units",
     "mechanism",
-    "new_period",
     "prior_of",
     "represent",
     "robust_volume",
@@ -60,5 +59,4 @@ __all__ = [
     "settle",
     "share",
     "tie",
-    "tie_given",
 ]

@@ -35,7 +35,7 @@ from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.payments import Allocator, Payments, among
-from datamarket_gym.pipeline.prior import Known, new_period, tie_given
+from datamarket_gym.pipeline.prior import Known, bought_before
 from datamarket_gym.pipeline.represent import REPRESENTATIVES
 from datamarket_gym.pipeline.score import Valuator
 from datamarket_gym.pipeline.set_aside import LeakCheck, found_leaks, told, without_leaks
@@ -150,13 +150,11 @@ class Mechanism(BaseModel):
         threshold, known = None, Known.none()
         if clusters is None:
             settled, threshold = settle(self, submission, utility)
-            if utility.prior is None:
-                clusters = tie(settled, submission, oracle, utility=utility)
-            else:
-                ties, old = tie_given(settled, submission, utility), len(utility.prior)
-                period = new_period(ties, submission, old, self.granularity, settled.lot)
-                known = period.known.among(leaks.others(len(submission) + len(leaks)))
-                clusters, submission = period.clusters, period.submission
+            known = bought_before(settled, submission, utility)
+            if len(known):
+                submission = submission.take(known.others(len(submission)))
+                known = known.among(leaks.others(len(leaks) + len(known) + len(submission)))
+            clusters = tie(settled, submission, oracle, utility=utility)
             collapse = find_collapse(
                 settled.evidence, submission, clusters, checked=threshold is not None
             )

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.evidence.graph import Clusters, Edges, EvidenceGraph
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared
@@ -31,12 +30,9 @@ def tie(
     """Clusters by the mechanism's evidence, and by ties that are known from elsewhere.
 
     The truth is shown only to evidence that declares an oracle. With the utility that is paid for, evidence compares
-    units as it does (`pipeline.compare`); without one, their embeddings or features as they are.
+    units as it does (`pipeline.compare`); without one, their embeddings or features as they are. Ties are among these
+    units: those that were bought before (`pipeline.prior`) are taken out first.
     """
-    if utility is not None and utility.prior is not None:
-        raise ParameterError(
-            "utility", repr(utility), "it is given prior art, to which units may be tied: use tie_given"
-        )
     seen = submission if utility is None else compared(submission, utility)[0]
     found = EvidenceGraph.build(
         seen,

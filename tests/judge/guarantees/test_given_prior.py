@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from datamarket_gym import ProviderMarket, Submission, Synthetic, create, mechanism, prior_of
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.judge.guarantees import certify
 from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission
-from datamarket_gym.pipeline import tie
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +46,12 @@ def test_clusters_that_do_not_follow_from_units_and_prior_art_are_refused(later)
         require_from_submission(replace(paid, payments=replace(payments, clusters=merged)), m)
 
 
-def test_ties_without_prior_art_are_not_asked_by_mistake(later):
+def test_units_that_were_left_out_though_nobody_bought_them_are_refused(later):
     market, m, utility = later
-    with pytest.raises(ParameterError, match="tie_given"):
-        tie(m, market.honest.submission, utility=utility)
+    paid = Paid.by(m, market.honest, utility)
+    fewer = replace(paid, whole=paid.seen.take(np.arange(len(paid.seen) - 1)))
+    with pytest.raises(DataMarketError, match="units that play are not those"):
+        require_from_submission(fewer, m)
 
 
 def test_who_submits_bought_units_alone_is_listed_and_paid_nothing(later):

@@ -13,7 +13,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
-from datamarket_gym.pipeline.prior import new_period, tie_given
+from datamarket_gym.pipeline.prior import bought_before
 from datamarket_gym.pipeline.settle import open_lineage, settle
 from datamarket_gym.pipeline.share import Shares, share
 from datamarket_gym.pipeline.tie import tie
@@ -162,12 +162,15 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
     """
     submission, truth, payments = paid.profile.submission, paid.profile.truth, paid.payments
     mechanism = paid.settled(mechanism)
-    utility = paid.utility
-    if utility is None or utility.prior is None:
-        clusters = tie(mechanism, submission, truth, utility=utility)
-    else:
-        ties, old = tie_given(mechanism, paid.seen, utility), len(utility.prior)
-        clusters = new_period(ties, paid.seen, old, mechanism.granularity, mechanism.lot).clusters
+    if paid.utility is not None:
+        again = bought_before(mechanism, paid.seen, paid.utility)
+        rest = again.others(len(paid.seen))
+        if not np.array_equal(paid.seen.id[rest], submission.id):
+            raise DataMarketError(
+                f"the units that play are not those that {mechanism.evidence!r} leaves of this submission, given prior "
+                "art; a mechanism that reads more than both, or another mechanism, cannot be certified"
+            )
+    clusters = tie(mechanism, submission, truth, utility=paid.utility)
     if not _same_partition(clusters.label, payments.clusters.label):
         raise DataMarketError(
             f"the clusters are not those that {mechanism.evidence!r} finds in this submission; a "
