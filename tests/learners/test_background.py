@@ -162,7 +162,9 @@ def test_prior_art_stays_with_the_oracle_and_its_memo_apart():
     before, _ = game_of(rows, plain_oracle)
     alone = before.grand_value()
     game, _ = game_of(rows, oracle)
-    assert game.grand_value() != alone  # not what is remembered of the rows alone
+    assert game.grand_value() != alone
+    assert game.computed == 1  # not what is remembered of the rows alone
+    assert oracle.memo is not plain_oracle.memo
     assert len(plain_oracle.memo) == len(oracle.memo) == 1
     for other in (oracle.counted_from("chance"), oracle.judging_by(oracle.features, None)):
         assert other.prior is oracle.prior

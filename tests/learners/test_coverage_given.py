@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners.background import AlwaysThere, with_background
-from datamarket_gym.learners.base import TrainingRows, ValidationRows
+from datamarket_gym.learners.base import TrainingRows, ValidationRows, among
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.semivalues.exact import semivalues_from_table
 
@@ -162,6 +162,27 @@ def test_what_covers_nothing_better_earns_exactly_nothing_and_takes_nothing(labe
     copies = np.arange(42)[None] >= 30
     before = learner.scorer(background, validation).utility(np.ones((1, 1), dtype=bool))
     assert joined.utility(nobody) == joined.utility(copies) == before  # to the last bit
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_no_rounding_pays_an_old_unit(labels):
+    """Products of other shapes round otherwise: without looking for them, old units would earn some 1e-17."""
+    rng = np.random.default_rng(0)
+    old, held = rng.normal(size=(301, 97)) + 0.3, rng.normal(size=(131, 97)) + 0.3
+    background = TrainingRows(old, rng.integers(2, size=301), np.zeros(301, dtype=int), 1, 2)
+    again = rng.permutation(301)[:37]
+    rows = TrainingRows(old[again], background.label[again], np.arange(37), 37, 2)
+    scorer = Coverage(0.5, labels, "cosine").scorer_given(
+        rows, background, ValidationRows(held, rng.integers(2, size=131))
+    )
+    assert (scorer.closed_form(create("semivalue", "shapley"), 0.0) == 0.0).all()
+
+
+def test_rows_are_found_among_others_whatever_the_sign_of_their_zeros():
+    others = np.array([[0.0, 1.0], [-0.0, 2.0], [3.0, -0.0]])
+    rows = np.array([[-0.0, 1.0], [0.0, 2.0], [3.0, 0.0], [3.0, 1.0], [0.0, 1.5]])
+    assert among(rows, others).tolist() == [True, True, True, False, False]
+    assert not among(rows, others[:0]).any()
 
 
 def test_a_floor_of_one_leaves_nothing_to_earn():

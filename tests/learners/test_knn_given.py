@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.core.registry import create
+from datamarket_gym.learners import knn_given
 from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
-from datamarket_gym.learners.knn import Knn
-from datamarket_gym.learners.knn_given import KnnGiven
+from datamarket_gym.learners.knn import Knn, NearestNeighbourGame, closed_form
+from datamarket_gym.learners.knn_neighbours import Neighbourhood
 from datamarket_gym.semivalues.exact import semivalues_from_table
 
 LAWS = [
@@ -103,6 +104,39 @@ def test_players_of_several_rows_equal_enumeration_by_their_nearest(vote, market
     check(rows, background, validation, Knn(1, vote), by_hand(rows, background, validation, 1))
 
 
+@pytest.mark.parametrize("vote", ["soft", "majority"])
+@given(market=markets(several_rows=True), k=st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_coalitions_of_any_rows_are_answered_as_by_the_scorer_of_all(vote, market, k):
+    rows, background, validation = market
+    learner, n = Knn(k, vote), rows.n_players
+    coalitions = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1
+    engine = AlwaysThere(learner.scorer(with_background(rows, background), validation))
+    found = learner.scorer_given(rows, background, validation).utility(coalitions)
+    np.testing.assert_array_equal(found, engine.utility(coalitions))
+
+
+def test_where_there_is_no_room_to_keep_orders_nothing_changes(monkeypatch):
+    rows, background, validation = drawn(3, lattice=True)
+    coalitions = np.random.default_rng(0).random((20, 40)) < 0.5
+    answers = []
+    for cells in (1 << 27, 10):
+        monkeypatch.setattr(knn_given, "_ORDER_CELLS", cells)
+        scorer = Knn(3).scorer_given(rows, background, validation)
+        assert (scorer._kept is None) == (cells == 10)
+        answers.append(np.r_[scorer.utility(coalitions), scorer.closed_form(SHAPLEY, 0.0)])
+    assert (answers[0] == answers[1]).all()
+
+
+def test_a_law_whose_table_is_too_large_is_left_to_the_engine(monkeypatch):
+    scorer = Knn(3).scorer_given(*drawn(3))
+    banzhaf = create("semivalue", "banzhaf")
+    assert scorer.closed_form(banzhaf, 0.0) is not None
+    monkeypatch.setattr(knn_given, "_MAX_COUNTS", 100)
+    assert scorer.closed_form(banzhaf, 0.0) is None
+    assert scorer.closed_form(SHAPLEY, 0.0) is not None
+
+
 def drawn(seed, n=40, p=30, n_val=25, d=3, lattice=False, classes=3):
     rng = np.random.default_rng(seed)
     features, old, held = (
@@ -180,9 +214,6 @@ def test_a_background_of_nothing_near_is_the_game_without_one():
     validation = replace(validation, label=validation.label % 2)
     k = 3
     found = Knn(k).scorer_given(rows, far, validation).closed_form(SHAPLEY, 0.0)
-    from datamarket_gym.learners.knn import NearestNeighbourGame, closed_form
-    from datamarket_gym.learners.knn_neighbours import Neighbourhood
-
     near = Neighbourhood(rows, validation)
     want = closed_form(near, 9, NearestNeighbourGame.over_k(9, k), 0.0)
     np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
@@ -190,7 +221,7 @@ def test_a_background_of_nothing_near_is_the_game_without_one():
 
 def test_what_has_no_formula_goes_through_the_engine():
     rows, background, validation = drawn(17, n=8, p=5)
-    assert isinstance(Knn(3).scorer_given(rows, background, validation), KnnGiven)
+    assert Knn(3).scorer_given(rows, background, validation).closed_form(SHAPLEY, 0.0) is not None
     double = replace(rows, player=rows.player // 2, n_players=4)
     weighted = replace(rows, weight=np.full(8, 2.0))  # twice the weight of an old row
     for some, learner in (

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from datamarket_gym.conformance.promise import check_written, promise
+from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.games.closed_form import AdditiveGame, UnanimityGame
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import Estimator, Semivalue
-from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows
+from datamarket_gym.learners.background import AlwaysThere, with_background
+from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.similarity import Similarity
 from datamarket_gym.semivalues import Banzhaf, Shapley
 from datamarket_gym.semivalues.exact import coalitions_numbered, semivalues_from_table
@@ -35,7 +37,8 @@ def check_game(game: Game) -> None:
 def check_learner(learner: Learner) -> None:
     """Utilities lie in [0, 1] and depend neither on the batch nor on the order of rows.
 
-    Where the learner values players by a formula, that is what all coalitions say.
+    Where the learner values players by a formula, that is what all coalitions say. Given rows that are always there,
+    coalitions are worth what they are together with those.
     """
     rng = np.random.default_rng(0)
     label = np.tile(np.arange(3), 8)
@@ -60,19 +63,43 @@ def check_learner(learner: Learner) -> None:
     _check_closed_form(learner, rows, validation)
     own = TrainingRows(features[:6], label[:6], np.arange(6), 6, 3)
     _check_closed_form(learner, own, validation)
+    background = TrainingRows(features[6:15], label[6:15], np.zeros(9, dtype=np.int64), 1, 3)
+    for some in (rows, own):
+        _check_background(learner, some, background, validation)
+
+
+def _check_background(
+    learner: Learner, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
+) -> None:
+    scorer = learner.scorer_given(rows, background, validation)
+    everything = coalitions_numbered(0, 1 << rows.n_players, rows.n_players)
+    together = learner.scorer(with_background(rows, background), validation)
+    wanted = AlwaysThere(together).utility(everything)
+    promise(
+        np.allclose(scorer.utility(everything), wanted, rtol=0, atol=1e-9),
+        "coalitions that join a background are not worth what they are together with it",
+    )
+    _check_formula(learner, scorer, wanted - wanted[0], float(wanted[0]))
 
 
 def _check_closed_form(learner: Learner, rows: TrainingRows, validation: ValidationRows) -> None:
-    scorer, semivalues = learner.scorer(rows, validation), [Shapley(), Banzhaf()]
-    found = [scorer.closed_form(semivalue, 0.0) for semivalue in semivalues]
-    if all(values is None for values in found):
+    scorer = learner.scorer(rows, validation)
+    if scorer.closed_form(Shapley(), 0.0) is None and scorer.closed_form(Banzhaf(), 0.0) is None:
         return
-    promise(learner.has_closed_form, "there is a closed form, but has_closed_form is False")
     everything = coalitions_numbered(1, 1 << rows.n_players, rows.n_players)
-    enumerated = semivalues_from_table(np.r_[0.0, scorer.utility(everything)], semivalues)
-    for semivalue, values, wanted in zip(semivalues, found, enumerated, strict=True):
+    _check_formula(learner, scorer, np.r_[0.0, scorer.utility(everything)], 0.0)
+
+
+def _check_formula(learner: Learner, scorer: Scorer, table: Values, empty_value: float) -> None:
+    semivalues = [Shapley(), Banzhaf()]
+    enumerated = semivalues_from_table(table, semivalues)
+    for semivalue, wanted in zip(semivalues, enumerated, strict=True):
+        values = scorer.closed_form(semivalue, empty_value)
+        if values is None:
+            continue
+        promise(learner.has_closed_form, "there is a closed form, but has_closed_form is False")
         promise(
-            values is None or np.allclose(values, wanted, rtol=0, atol=1e-9),
+            np.allclose(values, wanted, rtol=0, atol=1e-9),
             f"the closed form of {type(semivalue).__name__} is not what all coalitions say",
         )
 

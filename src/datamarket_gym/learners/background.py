@@ -49,8 +49,12 @@ class AlwaysThere(Scorer):
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """U(P + S) of each coalition S."""
-        always = np.ones((len(coalitions), 1), dtype=bool)
-        return self._everyone.utility(np.hstack([coalitions, always]))
+        return self._everyone.utility(and_background(coalitions))
+
+
+def and_background(coalitions: CoalitionMatrix) -> CoalitionMatrix:
+    """The same coalitions with the background, the last player, in each."""
+    return np.hstack([coalitions, np.ones((len(coalitions), 1), dtype=bool)])
 
 
 def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRows:

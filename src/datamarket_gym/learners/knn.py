@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.errors import require_choice, require_count
 from datamarket_gym.core.registry import register
-from datamarket_gym.learners.background import AlwaysThere, with_background
+from datamarket_gym.learners.background import with_background
 from datamarket_gym.learners.base import (
     Learner,
     Scorer,
@@ -88,12 +88,11 @@ class Knn(Learner):
 
     def scorer_given(
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
-    ) -> Scorer:
+    ) -> KnnGiven:
         """All rows in one order of distance; a formula in the same cases as without a background."""
         everyone = self.scorer(with_background(rows, background), validation)
-        if not self.has_formula(rows_per_player(rows), everyone.near):
-            return AlwaysThere(everyone)
-        return KnnGiven(everyone, everyone.near, self.k)
+        formula = self.has_formula(rows_per_player(rows), everyone.near)
+        return KnnGiven(everyone, everyone.near, everyone.ballot, self.k, formula)
 
     def has_formula(self, rows_of: NDArray[np.int64], near: Neighbourhood) -> bool:
         """Whether semivalues are known: single rows of equal weight and a soft vote, or k = 1."""
@@ -121,7 +120,7 @@ class KnnScorer(Scorer):
             if len(coalitions) <= _FEW or cells > _TABLE_CELLS:
                 return self._select(coalitions, rows)
             self._table = sorted_table(self.near, k)
-        return count_votes(self._ballot(self._table), coalitions, rows)
+        return count_votes(self.ballot(self._table), coalitions, rows)
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Exact semivalues for single rows of equal weight and a soft vote, or for k = 1."""
@@ -153,10 +152,11 @@ class KnnScorer(Scorer):
             tables = selected_tables(self.near, group, self._learner.k)
             for b, table in enumerate(tables, at):
                 one = slice(b, b + 1)
-                out[one] = count_votes(self._ballot(table), coalitions[one], rows[one])
+                out[one] = count_votes(self.ballot(table), coalitions[one], rows[one])
         return out
 
-    def _ballot(self, table: Table) -> Ballot:
+    def ballot(self, table: Table) -> Ballot:
+        """How the rows of a table of neighbours vote."""
         majority = self._learner.vote == "majority"
         return Ballot(table, self.near, self._learner.k, self._n_classes, majority)
 

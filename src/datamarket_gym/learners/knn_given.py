@@ -19,45 +19,67 @@ its m_e are:
 with f(m, t) = P(t of m fixed players are in S): 1 / (m+1), t <= m, for the Shapley value; for other laws see
 `size_laws.thinned`. No w_e depends on i: two running sums from far to near, one for each a_i, and equal neighbours get
 equal values to the last bit. Who is farther than the k-th nearest row of P puts nobody out: its value is 0.0, and it
-need not be sorted. Distances are held a block of validation rows at a time.
+need not be sorted: of each validation row the order is kept up to that row, and answers coalitions too. Distances are
+held a block of validation rows at a time.
 
 With k = 1 a player of several rows acts through its nearest one, and nothing else changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.learners.background import AlwaysThere
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
+from datamarket_gym.learners.background import AlwaysThere, and_background
 from datamarket_gym.learners.base import Scorer
 from datamarket_gym.learners.blocks import over_blocks, spans
-from datamarket_gym.learners.knn_neighbours import Neighbourhood
+from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
+from datamarket_gym.learners.knn_votes import Ballot, count_votes
 from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform, thinned
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue
 
 _MAX_COUNTS = 1 << 25  # cells of the table of f: 256 MiB
+_ORDER_CELLS = 1 << 27  # orders of up to so many rows (512 MiB) are kept
+
+Order = NDArray[np.int32]
+"""Content positions, nearest first."""
 
 
 class KnnGiven(AlwaysThere):
-    """Coalitions through the scorer of all rows, and the closed form from their common order of distance.
+    """Coalitions from the rows up to the k-th nearest of P, and the closed form where there is one.
 
-    P is the last player of ``near``. Single rows of equal weight and a soft vote, or k = 1.
+    P is the last player of ``near``, the rows of all; ``ballot`` says how they vote by a table. Where P has fewer than
+    k rows, or there is no room to keep who is near, coalitions go through the scorer of ``everyone``.
     """
 
-    def __init__(self, everyone: Scorer, near: Neighbourhood, k: int) -> None:
+    def __init__(
+        self,
+        everyone: Scorer,
+        near: Neighbourhood,
+        ballot: Callable[[Table], Ballot],
+        k: int,
+        formula: bool,
+    ) -> None:
         super().__init__(everyone)
-        self._near, self._k = near, k
+        self._near, self._ballot, self._k, self._formula = near, ballot, k, formula
         self._n_players = n = int(near.player.max())
         self._old = np.flatnonzero(near.player == n)
         self._new = np.flatnonzero(near.player < n)
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        """U(P + S) of each coalition S."""
+        if len(self._old) < self._k or self._kept is None:
+            return super().utility(coalitions)
+        at_least = np.full(len(coalitions), len(self._old))  # rows; k of them vote
+        return count_votes(self._ballot(self._table), and_background(coalitions), at_least)
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Exact semivalues of v(S) = U(P + S) - U(P)."""
@@ -69,48 +91,62 @@ class KnnGiven(AlwaysThere):
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
         """The same on each group of validation rows alone."""
-        n, law = self._n_players, semivalue.size_law(self._n_players)
-        if not is_uniform(law) and (n > MAX_PLAYERS_ANY_LAW or n * min(self._k + 1, n) > _MAX_COUNTS):
+        near, k, n = self._near, self._k, self._n_players
+        law = semivalue.size_law(n)
+        costly = n > MAX_PLAYERS_ANY_LAW or n * min(k + 1, n) > _MAX_COUNTS
+        if not self._formula or (costly and not is_uniform(law)):
             return None
-        game = JoiningGame.of(law, self._k, len(self._old))
+        game = JoiningGame.of(law, k, len(self._old))
         total = np.zeros((int(group.max()) + 1, n))
-        for row, player, values in self._answers(game):
-            total[group[row], player] += values
+        for row, order in enumerate(self._kept or self._orders()):
+            order = self._once(order)
+            is_new = near.player[order] < n
+            agrees = near.label[order] == near.validation_label[row]
+            total[group[row], near.player[order[is_new]]] += game.values(is_new, agrees)
         mean: Values = total / np.bincount(group)[:, None]
         return mean
 
-    def _answers(self, game: JoiningGame) -> Iterator[tuple[int, Codes, Values]]:
-        """Of each validation row the players who may get in, and their values."""
+    @cached_property
+    def _kept(self) -> list[Order] | None:
+        """What `_orders` says, where there is room for it."""
+        most = len(self._near.validation_label) * (len(self._new) + self._k)
+        return list(self._orders()) if most <= _ORDER_CELLS else None
+
+    @cached_property
+    def _table(self) -> Table:
+        """The same with rows of P at the end, so that all are as long; the k before them have voted by then."""
+        assert self._kept is not None
+        table = np.full((len(self._kept), max(map(len, self._kept))), self._old[0], dtype=np.int32)
+        for row, order in zip(table, self._kept, strict=True):
+            row[: len(order)] = order
+        return table
+
+    def _orders(self) -> Iterator[Order]:
+        """Of each validation row the content positions from near to far, up to the k-th nearest row of P."""
         near, n_validation = self._near, len(self._near.validation_label)
 
-        def block(span: tuple[int, int]) -> list[tuple[int, Codes, Values]]:
-            found = []
-            for row, distances in enumerate(near.distances(*span), span[0]):
-                order = self._up_to_the_kth(distances)
-                is_new = near.player[order] < self._n_players
-                agrees = near.label[order] == near.validation_label[row]
-                found.append((row, near.player[order[is_new]], game.values(is_new, agrees)))
-            return found
+        def block(span: tuple[int, int]) -> list[Order]:
+            return [self._up_to_the_kth(row) for row in near.distances(*span)]
 
         blocks = spans(n_validation, len(near))
-        for answers in over_blocks(block, blocks, n_validation * len(near)):
-            yield from answers
+        for orders in over_blocks(block, blocks, n_validation * len(near)):
+            yield from orders
 
-    def _up_to_the_kth(self, distances: Values) -> NDArray[np.int64]:
-        """Content positions from near to far up to the k-th nearest row of P, or all; players once each."""
+    def _up_to_the_kth(self, distances: Values) -> Order:
         old, new, k = distances[self._old], distances[self._new], self._k
+        rows = np.arange(len(distances))
         if k <= len(old):
             bound = np.partition(old, k - 1)[k - 1]
             rows = np.sort(np.r_[self._old[old <= bound], self._new[new <= bound]])
-        else:
-            rows = np.arange(len(distances))
-        order: NDArray[np.int64] = rows[np.argsort(distances[rows], kind="stable")]  # ties by content
-        player = self._near.player[order]
-        last = np.flatnonzero(player == self._n_players)[k - 1 : k]
-        order = order[: last[0] + 1] if len(last) else order
+        order = rows[np.argsort(distances[rows], kind="stable")].astype(np.int32)  # ties by content
+        kth = np.flatnonzero(self._near.player[order] == self._n_players)[k - 1 : k]
+        return order[: kth[0] + 1] if len(kth) else order
+
+    def _once(self, order: Order) -> Order:
+        """Of each player the nearest row; P is one of them where players have several (k = 1)."""
         if len(self._new) == self._n_players:
             return order
-        first = np.unique(self._near.player[order], return_index=True)[1]  # k = 1: P is one of them
+        first = np.unique(self._near.player[order], return_index=True)[1]
         return order[np.sort(first)]
 
 
