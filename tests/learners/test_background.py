@@ -208,6 +208,14 @@ def test_labels_of_prior_art_count_as_submitted():
     assert np.isfinite(full_table(game)).all()
 
 
+def test_a_label_that_prior_art_alone_has_is_nobody_elses():
+    oracle = UtilityOracle(np.zeros((3, 1)), NAMES[[1, 1, 2]], Utility("knn(k=1)"))
+    old = Submission(id=["old"], identity=["them"], features=[[0.0]], label=["bat"])
+    far = TrainingRows(np.array([[8.0], [9.0]]), np.array([1, 0]), np.arange(2), 2, 3)
+    game, _ = game_of(far, oracle.given(PriorArt(old, np.arange(1))))
+    assert (full_table(game) == 0.0).all()  # a bat is nearer than any bee
+
+
 def test_prior_art_that_cannot_be_compared_is_refused():
     _, background, plain_oracle, oracle = given("ridge")
     units = oracle.prior.units
