@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
+from datamarket_gym.conformance import ConformanceError, check_learner
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
+from datamarket_gym.learners.knn import Knn
 from datamarket_gym.learners.oracle import Utility, UtilityOracle, require_learnable
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import QuotientGame, Valuator
@@ -227,3 +231,22 @@ def test_prior_art_that_cannot_be_compared_is_refused():
     numbers = UtilityOracle(background.features, background.label, Utility("ridge"))
     with pytest.raises(SubmissionError, match="both as numbers or both as text"):
         numbers.given(oracle.prior)
+
+
+@dataclass(frozen=True)
+class Forgetful(Knn):
+    """Of what is there it remembers one row."""
+
+    def scorer_given(self, rows, background, validation):
+        return AlwaysThere(self.scorer(with_background(rows, _first(background)), validation))
+
+
+def _first(background):
+    one = slice(1)
+    return TrainingRows(background.features[one], background.label[one], background.player[one], 1, 3)
+
+
+def test_the_checker_finds_a_learner_that_forgets_what_is_there():
+    check_learner(Knn(3))
+    with pytest.raises(ConformanceError, match="not worth what they are together"):
+        check_learner(Forgetful(3))

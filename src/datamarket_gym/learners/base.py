@@ -193,7 +193,7 @@ def among(features: Features, others: Features) -> NDArray[np.bool_]:
     alike = others[np.isin(others[:, 0], features[:, 0])] + 0.0  # few are left to be looked at
     known = {row.tobytes() for row in alike.astype(np.float64)}
     mine = (row.tobytes() for row in features.astype(np.float64) + 0.0)
-    return np.array([row in known for row in mine], dtype=bool)
+    return np.array([bool(known) and row in known for row in mine], dtype=bool)
 
 
 def content_order(rows: TrainingRows, place: Codes) -> NDArray[np.int64]:
