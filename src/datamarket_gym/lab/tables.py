@@ -34,6 +34,12 @@ WORDS = {
     "oracle_l1": "oracle L1",
     "rank_stability": "rank stability (Kendall's tau)",
     "utility": "utility v(all)",
+    "share_gain": "gain of a fixed pot",
+    "value_added": "value added (over the thief's honest pay)",
+    "victims_loss": "victims' loss (together)",
+    "bystanders_loss": "bystanders' loss (together)",
+    "known_share": "part of what is sold again that is recognised",
+    "honest_known": "part of honest units taken for old ones",
 }
 """What metrics are called where their names do not say it."""
 _BESIDE = ["granularity", "representative"]

@@ -106,6 +106,12 @@ LABELS = [
     (re.compile(r"worthless_squat_by_leak"), "worthless squatting by leaked rows"),
     (re.compile(r"worthless_squat_all"), "worthless squatting before all"),
     (re.compile(r"noisy_theft_in_another_name"), "noisy theft in another name, noise of 1 spread"),
+    (re.compile(r"copies"), "copies of all that others sold before"),
+    (re.compile(r"copies_alone"), "such copies and nothing else"),
+    (re.compile(r"midpoints"), "midpoints of two old units of a class"),
+    (re.compile(r"blends"), "blends of old units with new ones"),
+    (re.compile(r"relabelled_copies"), "copies under the next class"),
+    (re.compile(r"own_units_again"), "one's own old units again"),
 ]
 """What attacks call themselves in tables, where it is not their registered name."""
 
@@ -123,6 +129,7 @@ MECHANISMS = {
     "recommended": "recommended",
     "components": "components",
     "units": "units play",
+    "equal_units_alone": "equal units alone",
 }
 
 EVIDENCE = {

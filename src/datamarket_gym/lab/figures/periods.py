@@ -1,0 +1,113 @@
+"""The figures of S12: what copies of an earlier period gain, and what their owners lose, by their noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.figures.checks import LEARNERS
+from datamarket_gym.lab.figures.drawing import (
+    along,
+    distinct,
+    drawer,
+    honest_line,
+    legend_below,
+    line,
+    panels,
+    pick,
+    plotting,
+    say,
+)
+from datamarket_gym.lab.figures.words import words
+
+COPIES = "copies"
+BARS = {"gain": 1.05, "victim_loss": 0.02}
+"""What neither the gain of copies nor what a victim loses should exceed."""
+SERIES = (
+    ("without", "equal_units_alone", "as if nothing had been bought before, no lineage"),
+    ("without", "recommended", "as if nothing had been bought before, lineage"),
+    ("with", "equal_units_alone", "prior art, no lineage"),
+    ("with", "recommended", "prior art and lineage (recommended)"),
+)
+"""With prior art or without, the mechanism, and both in words."""
+
+
+@drawer("s12")
+def gains(rows: Sequence[Row]) -> Any:
+    """A column of panels for each domain, a row for each utility and layout: the gain against the noise of copies."""
+    with plotting() as plt:
+        figure, axes = _noise_panels(plt, rows, "gain", "gain of the thief")
+        for axis in axes:
+            honest_line(axis)
+            axis.set_yscale("symlog", base=2, linthresh=1.0, linscale=1.0)
+            ticks = [t for t in (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16) if t <= 1.1 * axis.dataLim.y1]
+            axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+            axis.minorticks_off()
+            axis.set_ylim(min(0.8, axis.dataLim.y0 - 0.05), max(1.2, 1.1 * axis.dataLim.y1))
+        _others(figure, rows)
+        say(figure, f"1 is honesty, dotted: {BARS['gain']}; linear up to 1, logarithmic beyond")
+    return figure
+
+
+@drawer("s12", called="s12-victims")
+def losses(rows: Sequence[Row]) -> Any:
+    """The same of the victim who loses most, where those who are copied sell in the second period too."""
+    with plotting() as plt:
+        figure, axes = _noise_panels(plt, rows, "victim_loss", "largest loss of a victim")
+        for axis in axes:
+            axis.set_ylim(-0.02, max(0.1, 1.1 * axis.dataLim.y1))
+            axis.yaxis.set_major_formatter(lambda part, _: f"{part:.0%}")
+        say(figure, f"of its honest pay in the second period; dotted: {BARS['victim_loss']:.0%}")
+    return figure
+
+
+def _noise_panels(plt: Any, rows: Sequence[Row], metric: str, ylabel: str) -> tuple[Any, Any]:
+    shown = [row for row in pick(rows, metric, attack=COPIES) if "noise" in row]
+    if not shown:
+        raise DataMarketError(
+            f"these results have no {metric} of {COPIES} by their noise; run the whole experiment, without --only"
+        )
+    domains = list(dict.fromkeys(_domain(row) for row in shown))
+    kinds = list(dict.fromkeys((row["layout"], row["learner"]) for row in shown))
+    figure, axes = panels(plt, len(kinds) * len(domains), len(domains), (2.9, 2.5))
+    noise = sorted(distinct(shown, "noise"))
+    for number, axis in enumerate(axes):
+        (layout, learner), domain = kinds[number // len(domains)], domains[number % len(domains)]
+        here = [
+            row for row in pick(shown, metric, layout=layout, learner=learner) if _domain(row) == domain
+        ]
+        for place, (prior, mechanism, label) in enumerate(SERIES):
+            x, y, se = along(
+                [r for r in here if (r["prior"], r["mechanism"]) == (prior, mechanism)], "noise"
+            )
+            if len(x):
+                line(axis, place, [noise.index(level) for level in x], y, se, label)
+        axis.axhline(BARS[metric], color="#d4202a", linewidth=0.8, linestyle=":", zorder=0)
+        tasks = distinct(here, "task") or [domain]
+        axis.set(title=words("task", tasks[0]), xlabel="noise of the copies, in spreads")
+        axis.set_xticks(range(len(noise)), [f"{level:g}" for level in noise])
+        if number % len(domains) == 0:
+            axis.set_ylabel(f"{layout}, {LEARNERS.get(learner, learner)}:\n{ylabel}")
+    legend_below(figure, *axes)
+    say(
+        figure,
+        "the thief sells its own new units and copies of all that others sold in the first period",
+    )
+    say(figure, "newcomers: those others are gone; continuing: everybody sells in both periods")
+    return figure, axes
+
+
+def _domain(row: Row) -> str:
+    """The task without its parameters."""
+    return str(row["task"]).partition("(")[0]
+
+
+def _others(figure: Any, rows: Sequence[Row]) -> None:
+    """The thefts that have no noise to be drawn against are in the tables."""
+    names = [
+        words("attack", name) for name in distinct(rows, "attack") if name not in (COPIES, "honest")
+    ]
+    if names:
+        say(figure, f"not shown, in the tables: {'; '.join(names)}")

@@ -1,0 +1,170 @@
+"""Two periods of one market: who sells in which, and what a thief of the first submits in the second.
+
+The thief saw all that was bought in the first period. What it makes of it comes first in the second, before
+everybody else's units, unless it is better off by coming last: for that it needs neither a forged clock nor foresight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.specs import Document
+from datamarket_gym.judge.redteam.own_market import spread
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
+from datamarket_gym.world.attacks.attack import is_clocked
+from datamarket_gym.world.market import ACCOUNT, ProviderMarket
+
+_LATER = 1.0  # markets last from 0 to 1: the second begins where the first ends
+
+
+class Theft(Document):
+    """What a thief makes of the first period's units, all of ``others`` or its ``own``, and sells in the second.
+
+    ``copy``: each with Gaussian noise, in spreads (multiples of the typical spread of a feature); ``midpoint``:
+    half-way to another of them of its class; ``blend``: half-way to a new unit of the thief's, of its class if there is
+    one. ``relabelled`` gives each the next class, ``alone`` sells nothing else, and ``last`` sells it after everybody
+    else's units.
+    """
+
+    called: str
+    of: Literal["others", "own"] = "others"
+    how: Literal["copy", "midpoint", "blend"] = "copy"
+    noise: list[float] = Field(default=[0.0], min_length=1)
+    relabelled: bool = False
+    alone: bool = False
+    last: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class TwoPeriods:
+    """What was bought in the first period, what all sell in the second when they are honest, and who is the thief."""
+
+    old: Submission
+    honest: SubmittedProfile
+    thief: str
+    spread: float
+    seed: int
+
+    def stolen(self, theft: Theft) -> Codes:
+        """The rows of the first period that a theft is made of."""
+        own = self.old.identity == self.thief
+        return np.flatnonzero(own if theft.of == "own" else ~own)
+
+    def after(self, theft: Theft, noise: float) -> SubmittedProfile:
+        """The second period with the theft."""
+        rows, new, truth = self.stolen(theft), self.honest.submission, self.honest.truth
+        if not len(rows):
+            raise DataMarketError(
+                f"{theft.called}: {self.thief} has nothing to make it of in the first period; choose units of "
+                f"{'others' if theft.of == 'own' else 'its own'}, or another layout"
+            )
+        made = self._made(theft, rows, noise)
+        kept = np.flatnonzero(new.identity != self.thief) if theft.alone else np.arange(len(new))
+        submission = Submission.concat([new.take(kept), made])
+        known = GroundTruth(
+            submission.id,
+            np.concatenate([truth.owner[kept], self.old.identity[rows]]),
+            np.concatenate([truth.source[kept], self.old.id[rows]]),
+            truth.controller,
+        )
+        return SubmittedProfile(submission, known, self.thief, theft.called)
+
+    def _made(self, theft: Theft, rows: Codes, noise: float) -> Submission:
+        n, old, new = len(rows), self.old, self.honest.submission
+        features = old.features[rows]
+        if theft.how != "copy":
+            features = (features + self._partners(theft, rows)) / 2
+        if noise:
+            drawn = keyed_generator(self.seed, "noise of period 2", self.thief).normal(
+                size=features.shape
+            )
+            features = features + noise * self.spread * drawn
+        label = old.label[rows]
+        if theft.relabelled:
+            classes = np.unique(np.concatenate([old.label, new.label]))
+            label = classes[(np.searchsorted(classes, label) + 1) % len(classes)]
+        ids = np.array([f"{unit}~again.{i}" for i, unit in enumerate(old.id[rows])])
+        changed: dict[str, NDArray[Any]] = {
+            "id": ids,
+            "identity": np.full(n, self.thief),
+            "features": features,
+            "label": label,
+            "source": ids,
+            "batch": np.full(n, f"{self.thief}/again"),
+        }
+        if is_clocked(new):
+            ends = (
+                (float(new.times.max()) + 1.0, float(new.times.max()) + 2.0)
+                if theft.last
+                else (_LATER, float(new.times.min()))
+            )
+            changed["time"] = np.linspace(*ends, n, endpoint=False)
+        return replace(old.take(rows, changed), metadata={ACCOUNT: np.full(n, self.thief)})
+
+    def _partners(self, theft: Theft, rows: Codes) -> Features:
+        """For each unit another of its class, stolen too or a new one of the thief's (of any class at need)."""
+        if theft.how == "midpoint":
+            pool, among = self.old, rows
+        else:
+            pool = self.honest.submission
+            among = np.flatnonzero(pool.identity == self.thief)
+        rng = keyed_generator(self.seed, "partners of period 2", self.thief)
+        partner = np.empty(len(rows), dtype=np.int64)
+        for place, (row, label) in enumerate(zip(rows, self.old.label[rows], strict=True)):
+            alike = among[pool.label[among] == label]
+            if theft.how == "midpoint":
+                alike = alike[alike != row]
+            partner[place] = rng.choice(alike if len(alike) else among)
+        return pool.features[partner]
+
+
+def newcomers(market: ProviderMarket, provider: int) -> TwoPeriods:
+    """Half of the providers sell in the first period; the others, the thief among them, in the second."""
+    names = market.state.providers
+    if len(names) < 2:
+        raise DataMarketError("a market of one provider has no two periods; give it two at least")
+    thief = market.state.provider(provider)
+    at = names.index(thief)
+    late = [names[(at + i) % len(names)] for i in range(len(names) // 2)]
+    return _divided(market, thief, ~np.isin(market.honest.submission.identity, late))
+
+
+def continuing(market: ProviderMarket, provider: int) -> TwoPeriods:
+    """Every provider sells one half of its units, drawn at random, in the first period, and the other in the second."""
+    submission, state = market.honest.submission, market.state
+    early = np.zeros(len(submission), dtype=bool)
+    for name in state.providers:
+        rows = np.flatnonzero(submission.identity == name)
+        if len(rows) < 2:
+            raise DataMarketError(f"{name} has one unit; to sell in both periods it needs two at least")
+        early[state.rng("sold in period 1", name).permutation(rows)[: len(rows) // 2]] = True
+    return _divided(market, state.provider(provider), early)
+
+
+LAYOUTS: dict[str, Callable[[ProviderMarket, int], TwoPeriods]] = {
+    "newcomers": newcomers,
+    "continuing": continuing,
+}
+"""Who sells in which period, by name."""
+
+
+def _divided(market: ProviderMarket, thief: str, early: NDArray[np.bool_]) -> TwoPeriods:
+    everything, truth = market.honest.submission, market.honest.truth
+    rows = np.flatnonzero(~early)
+    time = {} if everything.time is None else {"time": everything.time[rows] + _LATER}
+    new = everything.take(rows, time)
+    # Who sells in the first period alone is no seller of the second.
+    sellers = {str(name): str(name) for name in new.identities}
+    later = GroundTruth(truth.id[rows], truth.owner[rows], truth.source[rows], sellers)
+    old = everything.take(np.flatnonzero(early))
+    return TwoPeriods(old, SubmittedProfile(new, later), thief, spread(market.state), market.seed)
