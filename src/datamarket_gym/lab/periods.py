@@ -7,8 +7,8 @@ everybody else's units, unless it is better off by coming last: for that it need
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,17 @@ _LATER = 1.0  # markets last from 0 to 1: the second begins where the first ends
 
 
 class Theft(Document):
-    """What a thief makes of the first period's units, all of ``others`` or its ``own``, and sells in the second.
+    """What a thief makes of old units, all of ``others`` or its ``own``, and sells in the second period.
 
     ``copy``: each with Gaussian noise, in spreads (multiples of the typical spread of a feature); ``midpoint``:
     half-way to another of them of its class; ``blend``: half-way to a new unit of the thief's, of its class if there is
     one. ``relabelled`` gives each the next class, ``alone`` sells nothing else, and ``last`` sells it after everybody
-    else's units.
+    else's units. Of ``new`` units it is no theft, and what theft is compared with: as many as there are to steal, made
+    of the thief's own new units, taken in turn.
     """
 
     called: str
-    of: Literal["others", "own"] = "others"
+    of: Literal["others", "own", "new"] = "others"
     how: Literal["copy", "midpoint", "blend"] = "copy"
     noise: list[float] = Field(default=[0.0], min_length=1)
     relabelled: bool = False
@@ -55,77 +56,79 @@ class TwoPeriods:
     spread: float
     seed: int
 
-    def stolen(self, theft: Theft) -> Codes:
-        """The rows of the first period that a theft is made of."""
-        own = self.old.identity == self.thief
-        return np.flatnonzero(own if theft.of == "own" else ~own)
+    def originals(self, theft: Theft) -> tuple[Submission, Codes]:
+        """The units that a theft is made of: rows of a submission."""
+        new, own = self.honest.submission, self.old.identity == self.thief
+        if theft.of == "new":
+            return new, np.resize(np.flatnonzero(new.identity == self.thief), np.count_nonzero(~own))
+        return self.old, np.flatnonzero(own if theft.of == "own" else ~own)
+
+    def possible(self, theft: Theft) -> bool:
+        """Whether there is anything to make it of: a newcomer has no old units of its own."""
+        return len(self.originals(theft)[1]) > 0
 
     def after(self, theft: Theft, noise: float) -> SubmittedProfile:
         """The second period with the theft."""
-        rows, new, truth = self.stolen(theft), self.honest.submission, self.honest.truth
-        if not len(rows):
+        new, truth = self.honest.submission, self.honest.truth
+        if not self.possible(theft):
             raise DataMarketError(
-                f"{theft.called}: {self.thief} has nothing to make it of in the first period; choose units of "
-                f"{'others' if theft.of == 'own' else 'its own'}, or another layout"
+                f"{theft.called}: {self.thief} sold nothing in the first period; choose units of others, or layout "
+                "'continuing'"
             )
-        made = self._made(theft, rows, noise)
+        pool, rows = self.originals(theft)
+        made = self._made(theft, pool, rows, noise)
         kept = np.flatnonzero(new.identity != self.thief) if theft.alone else np.arange(len(new))
         submission = Submission.concat([new.take(kept), made])
         known = GroundTruth(
             submission.id,
-            np.concatenate([truth.owner[kept], self.old.identity[rows]]),
-            np.concatenate([truth.source[kept], self.old.id[rows]]),
+            np.concatenate([truth.owner[kept], pool.identity[rows]]),
+            np.concatenate([truth.source[kept], pool.id[rows]]),
             truth.controller,
         )
         return SubmittedProfile(submission, known, self.thief, theft.called)
 
-    def _made(self, theft: Theft, rows: Codes, noise: float) -> Submission:
-        n, old, new = len(rows), self.old, self.honest.submission
-        features = old.features[rows]
+    def _made(self, theft: Theft, pool: Submission, rows: Codes, noise: float) -> Submission:
+        n, new = len(rows), self.honest.submission
+        features, label = pool.features[rows], pool.label[rows]
         if theft.how != "copy":
-            features = (features + self._partners(theft, rows)) / 2
+            features = (features + self._partners(theft, pool, rows)) / 2
         if noise:
-            drawn = keyed_generator(self.seed, "noise of period 2", self.thief).normal(
-                size=features.shape
-            )
-            features = features + noise * self.spread * drawn
-        label = old.label[rows]
+            rng = keyed_generator(self.seed, "noise of period 2", self.thief)
+            features = features + noise * self.spread * rng.normal(size=features.shape)
         if theft.relabelled:
-            classes = np.unique(np.concatenate([old.label, new.label]))
+            classes = np.unique(np.concatenate([self.old.label, new.label]))
             label = classes[(np.searchsorted(classes, label) + 1) % len(classes)]
-        ids = np.array([f"{unit}~again.{i}" for i, unit in enumerate(old.id[rows])])
-        changed: dict[str, NDArray[Any]] = {
-            "id": ids,
-            "identity": np.full(n, self.thief),
-            "features": features,
-            "label": label,
-            "source": ids,
-            "batch": np.full(n, f"{self.thief}/again"),
-        }
+        ids = np.array([f"{unit}~again.{i}" for i, unit in enumerate(pool.id[rows])])
+        time = None if new.time is None else np.full(n, new.time[0])
         if is_clocked(new):
-            ends = (
-                (float(new.times.max()) + 1.0, float(new.times.max()) + 2.0)
-                if theft.last
-                else (_LATER, float(new.times.min()))
-            )
-            changed["time"] = np.linspace(*ends, n, endpoint=False)
-        return replace(old.take(rows, changed), metadata={ACCOUNT: np.full(n, self.thief)})
+            end = float(new.times.max()) + _LATER
+            ends = (end, end + _LATER) if theft.last else (_LATER, float(new.times.min()))
+            time = np.linspace(*ends, n, endpoint=False)
+        return Submission(
+            id=ids,
+            identity=np.full(n, self.thief),
+            features=features,
+            label=label,
+            source=ids,
+            batch=np.full(n, f"{self.thief}/again"),
+            time=time,
+            metadata={ACCOUNT: np.full(n, self.thief)},
+        )
 
-    def _partners(self, theft: Theft, rows: Codes) -> Features:
+    def _partners(self, theft: Theft, pool: Submission, rows: Codes) -> Features:
         """For each unit another of its class, stolen too or a new one of the thief's (of any class at need)."""
-        if theft.how == "midpoint":
-            pool, among = self.old, rows
-        else:
-            pool = self.honest.submission
-            among = np.flatnonzero(pool.identity == self.thief)
+        others, among = pool, np.unique(rows)
+        if theft.how == "blend":
+            others = self.honest.submission
+            among = np.flatnonzero(others.identity == self.thief)
         rng = keyed_generator(self.seed, "partners of period 2", self.thief)
         partner = np.empty(len(rows), dtype=np.int64)
-        for place, (row, label) in enumerate(zip(rows, self.old.label[rows], strict=True)):
-            alike = among[pool.label[among] == label]
-            if theft.how == "midpoint":
+        for place, row in enumerate(rows):
+            alike = among[others.label[among] == pool.label[row]]
+            if others is pool:
                 alike = alike[alike != row]
             partner[place] = rng.choice(alike if len(alike) else among)
-        return pool.features[partner]
+        return others.features[partner]
 
 
 def newcomers(market: ProviderMarket, provider: int) -> TwoPeriods:

@@ -36,7 +36,8 @@ AVERAGED = (
     "net_gain", "net_gain_fresh", "expected_net_gain", "expected_share_gain",
     "spill", "kappa", "false_share",
     "honest_cost", "l1_to_logistic", "caught", "measured",
-    "share_gain", "value_added", "victims_loss", "bystanders_loss", "known_share", "honest_known",
+    "share_gain", "value_added", "worth_of_a_copy", "victims_loss", "expected_victim_loss", "bystanders_loss",
+    "known_share", "honest_known",
 )  # fmt: skip
 MEASURES = (
     "gain", *AVERAGED, "honest_payment", "attacked_payment", "honest_payment_fresh",

@@ -112,6 +112,7 @@ LABELS = [
     (re.compile(r"blends"), "blends of old units with new ones"),
     (re.compile(r"relabelled_copies"), "copies under the next class"),
     (re.compile(r"own_units_again"), "one's own old units again"),
+    (re.compile(r"own_new_units_noised"), "as many noisy copies of one's own new units"),
 ]
 """What attacks call themselves in tables, where it is not their registered name."""
 

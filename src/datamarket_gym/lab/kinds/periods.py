@@ -20,7 +20,7 @@ from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.guarantees.deterrence import Checks
-from datamarket_gym.judge.metrics import clearly_paid, gain_of, pot_shares
+from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, gain_of, pot_shares
 from datamarket_gym.lab.cells import Row, kind, labels_of, market_of, oracles_of, selected
 from datamarket_gym.lab.kinds.checks import CheckEntry
 from datamarket_gym.lab.periods import LAYOUTS, Theft, TwoPeriods
@@ -84,7 +84,7 @@ def _second_period(
         if selected(spec.only, "honest", m.name):
             yield {"prior": prior, **second.honesty()}
         for theft in options.thefts:
-            if not (selected(spec.only, theft.called, m.name) and len(periods.stolen(theft))):
+            if not (selected(spec.only, theft.called, m.name) and periods.possible(theft)):
                 continue
             for noise in theft.noise:
                 yield {"prior": prior, "noise": noise, **second.row(theft, noise)}
@@ -130,10 +130,15 @@ class _SecondPeriod:
             self.m, profile, self.periods.honest, self.utility, self.periods.thief, pay, paid
         )
         found = {"attack": theft.called, **self._gains(paid), **self._losses(paid)}
-        found["false_share"] = checked.expected(Checks(0)).false_share
+        after, made = checked.expected(Checks(0)), ~genuine(profile, self.periods.honest)
+        own = np.count_nonzero(self.periods.honest.submission.identity == self.periods.thief)
+        found["worth_of_a_copy"] = self._ratio(after.pay * after.false_share / made.sum(), pay / own)
         found["expected_net_gain"] = self._ratio(checked.expected(self.checks).pay, pay)
+        if "victim_loss" in found:
+            # Who fails is paid nothing and its copies leave: then nobody has lost anything.
+            passes = checked.expected(self.checks).pay / after.pay if after.pay > ROUNDING else 1.0
+            found["expected_victim_loss"] = passes * found["victim_loss"]
         if self.utility.prior is not None:
-            made = ~genuine(profile, self.periods.honest)
             found["known_share"] = float(made[paid.known.unit].sum() / made.sum())
         return found
 
