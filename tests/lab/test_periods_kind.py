@@ -171,6 +171,16 @@ def test_the_expectation_is_the_formula_s_of_one_name(rows):
     assert found["expected_victim_loss"] == pytest.approx(found["victim_loss"] * passes)
 
 
+def test_a_further_name_changes_no_pay_and_its_own_is_not_at_stake(rows):
+    one, apart = at(rows, "copies", 1.0), at(rows, "copies_under_another_name", 1.0)
+    for metric in ("gain", "share_gain", "victim_loss", "value_added", "known_share"):
+        assert apart[metric] == one[metric]
+    assert one["expected_net_gain"] < 1.0
+    # All that the further name sells is copied: it passes with probability 0.2^3, and else honesty is left.
+    assert apart["expected_net_gain"] == pytest.approx(0.008 * apart["gain"] + 0.992)
+    assert apart["expected_victim_loss"] == pytest.approx(0.008 * apart["victim_loss"])
+
+
 def test_what_evidence_does_to_the_honest_is_told_of_the_honest_alone(rows):
     for (*_, prior, attack, _noise), row in rows.items():
         assert ("honest_cost" in row) == (attack == "honest")
@@ -232,7 +242,7 @@ def _above(rows):
         for row in rows
         if (row["metric"], row["learner"], row["mechanism"], row.get("prior"))
         == ("gain", "coverage", "recommended", "with")
-        and row["attack"] in ("copies", "copies_alone")
+        and row["attack"].startswith("copies")
         and not row["value"] <= 1.05 + 1e-9
     ]
 

@@ -168,13 +168,17 @@ class CheckedAttack:
             largest_unit=largest,
         )
 
+    def passes(self, checks: Checks) -> dict[str, float]:
+        """The probability that each of the provider's names passes, in the market in which nobody has failed yet."""
+        first = self._after(frozenset()).names
+        return {name: checks.passes(pays.drawn_false) for name, pays in first.items()}
+
     def _share_where_the_rest_stays(self, checks: Checks) -> float:
         """The expected share of the pot where an operator takes out nothing but what was found: next to nothing.
 
         False units of names that failed go on diluting the others, and amounts, hence draws, stay as they were.
         """
-        market = self._after(frozenset())
-        passes = {name: checks.passes(pays.drawn_false) for name, pays in market.names.items()}
+        market, passes = self._after(frozenset()), self.passes(checks)
         share = 0.0
         for caught, likely in self._outcomes(passes):
             paid = sum(pays.due for name, pays in market.names.items() if name not in caught)

@@ -32,8 +32,8 @@ class Theft(Document):
 
     ``copy``: each with Gaussian noise, in spreads (multiples of the typical spread of a feature); ``midpoint``:
     half-way to another of them of its class; ``blend``: half-way to a new unit of the thief's, of its class if there is
-    one. ``relabelled`` gives each the next class, ``alone`` sells nothing else, and ``last`` sells it after everybody
-    else's units. Of ``new`` units it is no theft, and what theft is compared with: as many as there are to steal, made
+    one. ``relabelled`` gives each the next class, ``alone`` sells nothing else, ``apart`` sells it under a further name, and
+    ``last`` after everybody else's units. Of ``new`` units it is no theft, and what theft is compared with: as many as there are to steal, made
     of the thief's own new units, taken in turn.
     """
 
@@ -43,6 +43,7 @@ class Theft(Document):
     noise: list[float] = Field(default=[0.0], min_length=1)
     relabelled: bool = False
     alone: bool = False
+    apart: bool = False
     last: bool = False
 
 
@@ -83,7 +84,7 @@ class TwoPeriods:
             submission.id,
             np.concatenate([truth.owner[kept], pool.identity[rows]]),
             np.concatenate([truth.source[kept], pool.id[rows]]),
-            truth.controller,
+            {**truth.controller, str(made.identity[0]): self.thief},
         )
         return SubmittedProfile(submission, known, self.thief, theft.called)
 
@@ -98,6 +99,7 @@ class TwoPeriods:
         if theft.relabelled:
             classes = np.unique(np.concatenate([self.old.label, new.label]))
             label = classes[(np.searchsorted(classes, label) + 1) % len(classes)]
+        name = f"{self.thief}~again" if theft.apart else self.thief
         ids = np.array([f"{unit}~again.{i}" for i, unit in enumerate(pool.id[rows])])
         time = None if new.time is None else np.full(n, new.time[0])
         if is_clocked(new):
@@ -106,13 +108,13 @@ class TwoPeriods:
             time = np.linspace(*ends, n, endpoint=False)
         return Submission(
             id=ids,
-            identity=np.full(n, self.thief),
+            identity=np.full(n, name),
             features=features,
             label=label,
             source=ids,
-            batch=np.full(n, f"{self.thief}/again"),
+            batch=np.full(n, f"{name}/again"),
             time=time,
-            metadata={ACCOUNT: np.full(n, self.thief)},
+            metadata={ACCOUNT: np.full(n, name)},
         )
 
     def _partners(self, theft: Theft, pool: Submission, rows: Codes) -> Features:

@@ -108,6 +108,7 @@ LABELS = [
     (re.compile(r"noisy_theft_in_another_name"), "noisy theft in another name, noise of 1 spread"),
     (re.compile(r"copies"), "copies of all that others sold before"),
     (re.compile(r"copies_alone"), "such copies and nothing else"),
+    (re.compile(r"copies_under_another_name"), "such copies under another name"),
     (re.compile(r"midpoints"), "midpoints of two old units of a class"),
     (re.compile(r"blends"), "blends of old units with new ones"),
     (re.compile(r"relabelled_copies"), "copies under the next class"),

@@ -20,7 +20,7 @@ from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.guarantees.deterrence import Checks
-from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, gain_of, pot_shares
+from datamarket_gym.judge.metrics import clearly_paid, gain_of, pot_shares, provider_totals
 from datamarket_gym.lab.cells import Row, kind, labels_of, market_of, oracles_of, selected
 from datamarket_gym.lab.kinds.checks import CheckEntry
 from datamarket_gym.lab.periods import LAYOUTS, Theft, TwoPeriods
@@ -29,7 +29,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.pipeline.prior import prior_of
-from datamarket_gym.units.truth import genuine
+from datamarket_gym.units.truth import SubmittedProfile, genuine
 from datamarket_gym.world.market import ProviderMarket
 
 LAYOUT = "layout"
@@ -112,41 +112,42 @@ class _SecondPeriod:
 
     def honesty(self) -> Row:
         """Nobody cheats: how many honest units are taken for old ones, and what evidence costs the honest."""
-        honest, paid = self.periods.honest.submission, self.before
-        untied = self.m.model_copy(update={"evidence": "none"}).pay(honest, self.utility).totals
-        lost = np.maximum(untied - paid.totals, 0.0).sum()
-        found = {"attack": "honest", **self._gains(paid), "honest_cost": gain_of(lost, untied.sum())}
+        honest, paid = self.periods.honest, self.before
+        untied = self.m.model_copy(update={"evidence": "none"}).pay(honest.submission, self.utility)
+        lost = np.maximum(untied.totals - paid.totals, 0.0).sum()
+        found = {"attack": "honest", **self._gains(honest, paid)}
+        found["honest_cost"] = gain_of(lost, untied.totals.sum())
         if self.utility.prior is not None:
-            found["honest_known"] = len(paid.known) / len(honest)
+            found["honest_known"] = len(paid.known) / len(honest.submission)
         return found
 
     def row(self, theft: Theft, noise: float) -> Row:
         """A theft: what the thief gains, what others lose, and how much of what it sells was recognised."""
-        profile = self.periods.after(theft, noise)
+        profile, thief = self.periods.after(theft, noise), self.periods.thief
         with told_once(LeakedRowsWarning):  # the thief's doing
             paid = self.m.pay(profile.submission, self.utility)
-        pay = self.before.total([self.periods.thief])
+        pay = self.before.total([thief])
         checked = CheckedAttack(
-            self.m, profile, self.periods.honest, self.utility, self.periods.thief, pay, paid
+            self.m, profile, self.periods.honest, self.utility, thief, pay, paid
         )
-        found = {"attack": theft.called, **self._gains(paid), **self._losses(paid)}
+        found = {"attack": theft.called, **self._gains(profile, paid), **self._losses(paid)}
         after, made = checked.expected(Checks(0)), ~genuine(profile, self.periods.honest)
-        own = np.count_nonzero(self.periods.honest.submission.identity == self.periods.thief)
+        own = np.count_nonzero(self.periods.honest.submission.identity == thief)
         found["worth_of_a_copy"] = self._ratio(after.pay * after.false_share / made.sum(), pay / own)
         found["expected_net_gain"] = self._ratio(checked.expected(self.checks).pay, pay)
         if "victim_loss" in found:
-            # Who fails is paid nothing and its copies leave: then nobody has lost anything.
-            passes = checked.expected(self.checks).pay / after.pay if after.pay > ROUNDING else 1.0
+            # A name that fails takes its copies along: then nobody has lost anything.
+            passes = math.prod(checked.passes(self.checks).values())
             found["expected_victim_loss"] = passes * found["victim_loss"]
         if self.utility.prior is not None:
             found["known_share"] = float(made[paid.known.unit].sum() / made.sum())
         return found
 
-    def _gains(self, paid: Payments) -> Row:
+    def _gains(self, profile: SubmittedProfile, paid: Payments) -> Row:
         """The thief's pay over its honest pay, raw and of a fixed pot, and how much more all data are worth."""
         thief, before = self.periods.thief, self.before
-        pay, now = before.total([thief]), paid.total([thief])
-        shares = [pot_shares(each.as_dict())[thief] for each in (paid, before)]
+        pay, now = before.total([thief]), paid.total(profile.identities_of(thief))
+        shares = [pot_shares(each)[thief] for each in (provider_totals(paid, profile), before.as_dict())]
         return {
             "honest_payment": pay,
             "attacked_payment": now,

@@ -1,0 +1,189 @@
+"""Writes the generated block of docs/prior-measured.md: what S12 found, domain by domain, from docs/results/s12.json.
+
+The block stands between two comments, `<!-- s12 -->` and `<!-- /s12 -->`; tests/lab/test_prior_page.py fails where it
+is stale.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from datamarket_gym.core.files import write_text
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.figures.words import attack_words, words
+from datamarket_gym.lab.promises import kept
+from datamarket_gym.lab.results import Compact, read_all
+from datamarket_gym.lab.summary import matches
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "prior-measured.md"
+LAYOUTS = {
+    "newcomers": "Newcomers: those who are copied are gone",
+    "continuing": "Continuing: everybody sells in both periods",
+}
+LEARNERS = {"coverage": "coverage", "knn": "5-NN over chance"}
+MIXES = ("midpoints", "blends", "relabelled_copies")
+OURS = {"mechanism": "recommended", "prior": "with"}
+Cells = dict[str, Callable[[str], str]]
+"""The columns of a table, by their heads; each says what stands there of a domain."""
+
+
+def block(text: str) -> str:
+    """The part of the page between the comments."""
+    return text.split("<!-- s12 -->\n")[1].split("<!-- /s12 -->")[0]
+
+
+def made(one: Compact) -> str:
+    """The block."""
+    found = Found(one.rows)
+    parts = [_bars(one)]
+    for learner, said in LEARNERS.items():
+        for layout, title in LAYOUTS.items():
+            parts += [f"**{title}, {said}.** Copies at the noise that is worst for each column.", ""]
+            parts += [*found.copies(learner, layout), ""]
+    parts += [
+        "**Mixes and relabelled copies**, prior art and lineage, coverage: gain → in expectation with checks.",
+        "",
+    ]
+    parts += [*found.mixes(), ""]
+    parts += [
+        "**The honest**, prior art and lineage, nobody cheats: units taken for old ones, what evidence costs.",
+        "",
+    ]
+    parts += [*found.honest(), ""]
+    errors = max(row["se"] or 0.0 for row in one.rows if row["metric"] == "gain" and matches(row, OURS))
+    parts.append(
+        f"Means over {one.seeds} markets; standard errors of gains with prior art and lineage up to {errors:.2f}."
+    )
+    return "\n".join(parts) + "\n"
+
+
+def _bars(one: Compact) -> str:
+    """Which of the promises hold, and where they do not."""
+    lines = []
+    for promise in one.spec.promises:
+        found = kept(promise, one.rows)
+        where = sorted({words("task", row["task"]) for _, row in found.broken})
+        verdict = (
+            "holds"
+            if found.holds
+            else f"**does not hold** on {', '.join(where)} ({len(found.broken)} of {len(found.numbers)} cells)"
+        )
+        largest = f"the largest is {found.numbers[0][0]:.3f}" if found.numbers else "no rows"
+        lines.append(f"- {promise.says} It {verdict}; {largest}.")
+    return "\n".join(lines) + "\n"
+
+
+class Found:
+    """The rows of S12, asked domain by domain."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = [row for row in rows if row["value"] is not None]
+        self.domains = list(dict.fromkeys(_domain(row) for row in self.rows))
+
+    def worst(self, domain: str, metric: str, **where: object) -> Row | None:
+        """The row with the largest value of a metric."""
+        found = [
+            row
+            for row in self.rows
+            if row["metric"] == metric and matches(row, where) and _domain(row) == domain  # type: ignore[arg-type]
+        ]
+        return max(found, key=lambda row: float(row["value"]), default=None)
+
+    def shown(self, domain: str, metric: str, style: str = ".2f", **where: object) -> str:
+        """The largest value, or a dash."""
+        row = self.worst(domain, metric, **where)
+        return "-" if row is None else f"{row['value'] + 0.0:{style}}"
+
+    def copies(self, learner: str, layout: str) -> list[str]:
+        """What copies gain, and what their victims lose."""
+        at = {"attack": "copies", "learner": learner, "layout": layout}
+
+        def ours(domain: str) -> str:
+            row = self.worst(domain, "gain", **at, **OURS)
+            return "-" if row is None else f"{row['value']:.2f} at {row['noise']:g}"
+
+        def new_value(domain: str) -> str:
+            row = self.worst(domain, "gain", **at, **OURS)
+            return (
+                "-"
+                if row is None
+                else self.shown(domain, "value_added", **at, **OURS, noise=row["noise"])
+            )
+
+        lost = "victim_loss" if layout == "continuing" else "bystanders_loss"
+        who = "largest victim's loss" if layout == "continuing" else "bystanders' loss"
+        columns: Cells = {
+            "gain without prior art": lambda d: self.shown(
+                d, "gain", **at, mechanism="recommended", prior="without"
+            ),
+            "prior art, no lineage": lambda d: self.shown(
+                d, "gain", **at, mechanism="equal_units_alone", prior="with"
+            ),
+            "prior art and lineage, at noise": ours,
+            "of it new value": new_value,
+            "as many noisy copies of own new units": lambda d: self.shown(
+                d, "gain", **{**at, "attack": "own_new_units_noised"}, **OURS
+            ),
+            "expected with 3 checks, under another name": lambda d: self.shown(
+                d, "expected_net_gain", **{**at, "attack": "copies_under_another_name"}, **OURS
+            ),
+            f"{who} without prior art": lambda d: self.shown(
+                d, lost, ".1%", **at, mechanism="recommended", prior="without"
+            ),
+            "with prior art and lineage": lambda d: self.shown(d, lost, ".1%", **at, **OURS),
+        }
+        if layout == "continuing":
+            columns["expected with checks"] = lambda d: self.shown(
+                d, "expected_victim_loss", ".1%", **at, **OURS
+            )
+        return self.table(columns)
+
+    def mixes(self) -> list[str]:
+        """What is made of old units but no copy of one."""
+
+        def cell(layout: str, attack: str) -> Callable[[str], str]:
+            at = {"learner": "coverage", "layout": layout, "attack": attack, **OURS}
+            return lambda d: (
+                f"{self.shown(d, 'gain', **at)} → {self.shown(d, 'expected_net_gain', **at)}"
+            )
+
+        return self.table(
+            {f"{layout}: {attack_words(a)}": cell(layout, a) for layout in LAYOUTS for a in MIXES}
+        )
+
+    def honest(self) -> list[str]:
+        """What evidence does to the honest."""
+
+        def cell(layout: str, learner: str) -> Callable[[str], str]:
+            at = {"learner": learner, "layout": layout, "attack": "honest", **OURS}
+            return lambda d: (
+                f"{self.shown(d, 'honest_known', '.1%', **at)}, {self.shown(d, 'honest_cost', '.1%', **at)}"
+            )
+
+        return self.table(
+            {f"{layout}, {said}": cell(layout, k) for layout in LAYOUTS for k, said in LEARNERS.items()}
+        )
+
+    def table(self, columns: Cells) -> list[str]:
+        """A row for each domain."""
+        lines = [f"| domain | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+        for domain in self.domains:
+            cells = [cell(domain) for cell in columns.values()]
+            lines.append(f"| {words('task', domain)} | {' | '.join(cells)} |")
+        return lines
+
+
+def _domain(row: Row) -> str:
+    return str(row["task"]).partition("(")[0]
+
+
+def page(docs: Path = DOCS) -> str:
+    """The page with its block written anew."""
+    (one,) = [one for one in read_all(docs / "results") if one.spec.name == "s12"]
+    text = PAGE.read_text(encoding="utf-8")
+    return text.replace(block(text), made(one))
+
+
+if __name__ == "__main__":
+    write_text(PAGE, page())
+    print(PAGE)
