@@ -32,9 +32,9 @@ class Theft(Document):
 
     ``copy``: each with Gaussian noise, in spreads (multiples of the typical spread of a feature); ``midpoint``:
     half-way to another of them of its class; ``blend``: half-way to a new unit of the thief's, of its class if there is
-    one. ``relabelled`` gives each the next class, ``alone`` sells nothing else, ``apart`` sells it under a further name, and
-    ``last`` after everybody else's units. Of ``new`` units it is no theft, and what theft is compared with: as many as there are to steal, made
-    of the thief's own new units, taken in turn.
+    one. ``relabelled`` gives each the next class, ``alone`` sells nothing else, ``apart`` sells it under a further
+    name, and ``last`` after everybody else's units. Of ``new`` units it is no theft, and what theft is compared with:
+    as many as there are to steal, made of the thief's own new units, taken in turn.
     """
 
     called: str

@@ -127,9 +127,7 @@ class _SecondPeriod:
         with told_once(LeakedRowsWarning):  # the thief's doing
             paid = self.m.pay(profile.submission, self.utility)
         pay = self.before.total([thief])
-        checked = CheckedAttack(
-            self.m, profile, self.periods.honest, self.utility, thief, pay, paid
-        )
+        checked = CheckedAttack(self.m, profile, self.periods.honest, self.utility, thief, pay, paid)
         found = {"attack": theft.called, **self._gains(profile, paid), **self._losses(paid)}
         after, made = checked.expected(Checks(0)), ~genuine(profile, self.periods.honest)
         own = np.count_nonzero(self.periods.honest.submission.identity == thief)
