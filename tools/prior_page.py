@@ -1,4 +1,4 @@
-"""Writes the generated block of docs/prior-measured.md: what S12 found, domain by domain, from docs/results/s12.json.
+"""Writes the generated block of docs/prior-measured.md: what S12 found, domain by domain, from docs/results.
 
 The block stands between two comments, `<!-- s12 -->` and `<!-- /s12 -->`; tests/lab/test_prior_page.py fails where it
 is stale.
@@ -32,7 +32,7 @@ def block(text: str) -> str:
     return text.split("<!-- s12 -->\n")[1].split("<!-- /s12 -->")[0]
 
 
-def made(one: Compact) -> str:
+def made(one: Compact, dimensions: Compact) -> str:
     """The block."""
     found = Found(one.rows)
     parts = [_bars(one)]
@@ -45,6 +45,11 @@ def made(one: Compact) -> str:
         "",
     ]
     parts += [*found.mixes(), ""]
+    parts += [
+        "**By the number of features** (synthetic, newcomers, coverage): the largest gain over all noise.",
+        "",
+    ]
+    parts += [*_by_dimension(dimensions.rows), ""]
     parts += [
         "**The honest**, prior art and lineage, nobody cheats: units taken for old ones, what evidence costs.",
         "",
@@ -173,15 +178,41 @@ class Found:
         return lines
 
 
+def _by_dimension(rows: Sequence[Row]) -> list[str]:
+    """The largest gains given prior art, by the number of features."""
+    kinds = {
+        "copies, no lineage": ("copies", "equal_units_alone"),
+        "copies, lineage": ("copies", "recommended"),
+        "as many noisy copies of own new units, lineage": ("own_new_units_noised", "recommended"),
+        "midpoints, lineage": ("midpoints", "recommended"),
+    }
+    gains = [row for row in rows if row["metric"] == "gain" and row.get("prior") == "with"]
+    lines = [f"| features | {' | '.join(kinds)} |", "|---" * (1 + len(kinds)) + "|"]
+    for features in sorted({row["dimensions"] for row in gains}):
+        cells = [
+            max(
+                r["value"]
+                for r in gains
+                if (r["dimensions"], r["attack"], r["mechanism"]) == (features, *kind)
+            )
+            for kind in kinds.values()
+        ]
+        lines.append(f"| {features} | {' | '.join(f'{cell:.2f}' for cell in cells)} |")
+    return lines
+
+
 def _domain(row: Row) -> str:
     return str(row["task"]).partition("(")[0]
 
 
 def page(docs: Path = DOCS) -> str:
     """The page with its block written anew."""
-    (one,) = [one for one in read_all(docs / "results") if one.spec.name == "s12"]
+    results = {one.spec.name: one for one in read_all(docs / "results")}
     text = PAGE.read_text(encoding="utf-8")
-    return text.replace(block(text), made(one))
+    start, end = "<!-- s12 -->\n", "<!-- /s12 -->"
+    return text.replace(
+        start + block(text) + end, start + made(results["s12"], results["s12-dimensions"]) + end
+    )
 
 
 if __name__ == "__main__":

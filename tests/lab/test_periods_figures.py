@@ -49,6 +49,7 @@ def texts(tmp_path_factory):
 
 def test_both_say_n_the_errors_the_four_lines_and_no_identifiers(texts):
     assert set(texts) == {"s12", "s12-victims"}
+    assert figures_of("s12-dimensions") == ["s12-dimensions"]
     for text in texts.values():
         assert "n = 10 seeds" in text
         assert "standard error" in text
@@ -79,3 +80,18 @@ def test_results_without_copies_are_refused(tmp_path):
     for name in figures_of("s12"):
         with pytest.raises(DataMarketError, match=r"no (gain|victim_loss) of copies by their noise"):
             draw(name, without, tmp_path)
+
+
+def test_dimensions_are_told_apart_by_their_lines(tmp_path):
+    of = {"layout": "newcomers", "learner": "coverage", "task": "synthetic"}
+    shown = [
+        {**row, "experiment": "s12-dimensions", "dimensions": d, "value": 1.0 + row["noise"] / d}
+        for row in rows()
+        if row["metric"] == "gain" and all(row[key] == value for key, value in of.items())
+        for d in (12, 384)
+    ]
+    svg, _ = draw("s12-dimensions", shown, tmp_path)
+    text = svg.read_text(encoding="utf-8")
+    assert all(words in text for words in ("12 features", "384 features", "prior art, no lineage"))
+    with pytest.raises(DataMarketError, match="no gain of copies by dimension"):
+        draw("s12-dimensions", rows(), tmp_path)

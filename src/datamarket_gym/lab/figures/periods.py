@@ -25,6 +25,8 @@ from datamarket_gym.lab.figures.words import words
 COPIES = "copies"
 BARS = {"gain": 1.05, "victim_loss": 0.02}
 """What neither the gain of copies nor what a victim loses should exceed."""
+_HONEST = f"1: {words('attack', 'honest')}, dotted: {BARS['gain']}"
+_SOLD = words("attack", COPIES)
 SERIES = (
     ("without", "equal_units_alone", "as if nothing had been bought before, no lineage"),
     ("without", "recommended", "as if nothing had been bought before, lineage"),
@@ -47,7 +49,7 @@ def gains(rows: Sequence[Row]) -> Any:
             axis.minorticks_off()
             axis.set_ylim(min(0.8, axis.dataLim.y0 - 0.05), max(1.2, 1.1 * axis.dataLim.y1))
         _others(figure, rows)
-        say(figure, f"1 is honesty, dotted: {BARS['gain']}; linear up to 1, logarithmic beyond")
+        say(figure, f"{_HONEST}; linear up to 1, logarithmic beyond")
     return figure
 
 
@@ -60,6 +62,36 @@ def losses(rows: Sequence[Row]) -> Any:
             axis.set_ylim(-0.02, max(0.1, 1.1 * axis.dataLim.y1))
             axis.yaxis.set_major_formatter(lambda part, _: f"{part:.0%}")
         say(figure, f"of its honest pay in the second period; dotted: {BARS['victim_loss']:.0%}")
+    return figure
+
+
+@drawer("s12-dimensions")
+def dimensions(rows: Sequence[Row]) -> Any:
+    """A panel for each mechanism, a line for each number of features: the gain of copies, given prior art."""
+    shown = [row for row in pick(rows, "gain", attack=COPIES, prior="with") if "dimensions" in row]
+    if not shown:
+        raise DataMarketError(
+            "these results have no gain of copies by dimension; run the whole experiment"
+        )
+    titles = {"equal_units_alone": "prior art, no lineage", "recommended": "prior art and lineage"}
+    noise = sorted(distinct(shown, "noise"))
+    with plotting() as plt:
+        figure, axes = panels(plt, len(titles), size=(4.4, 3.4))
+        for axis, (mechanism, title) in zip(axes, titles.items(), strict=True):
+            for place, features in enumerate(sorted(distinct(shown, "dimensions"))):
+                x, y, se = along(pick(shown, "gain", mechanism=mechanism, dimensions=features), "noise")
+                line(axis, place, [noise.index(level) for level in x], y, se, f"{features} features")
+            honest_line(axis)
+            axis.axhline(BARS["gain"], color="#d4202a", linewidth=0.8, linestyle=":", zorder=0)
+            axis.set(title=title, xlabel="noise of the copies, in spreads", ylabel="gain of the thief")
+            axis.set_xticks(range(len(noise)), [f"{level:g}" for level in noise])
+        top = max(axis.dataLim.y1 for axis in axes)
+        for axis in axes:
+            axis.set_ylim(0.9, 1.05 * top)
+        legend_below(figure, axes[0])
+        say(figure, f"newcomers, coverage: beside its own new units the thief sells {_SOLD}")
+        _others(figure, rows)
+        say(figure, _HONEST)
     return figure
 
 
@@ -91,10 +123,7 @@ def _noise_panels(plt: Any, rows: Sequence[Row], metric: str, ylabel: str) -> tu
         if number % len(domains) == 0:
             axis.set_ylabel(f"{layout}, {LEARNERS.get(learner, learner)}:\n{ylabel}")
     legend_below(figure, *axes)
-    say(
-        figure,
-        "the thief sells its own new units and copies of all that others sold in the first period",
-    )
+    say(figure, f"beside its own new units the thief sells {_SOLD}")
     say(figure, "newcomers: those others are gone; continuing: everybody sells in both periods")
     return figure, axes
 

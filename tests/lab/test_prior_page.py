@@ -1,0 +1,54 @@
+"""docs/prior-measured.md: its numbers are those of the published results, and it says plainly what does not hold."""
+
+import sys
+from pathlib import Path
+
+from datamarket_gym.lab.promises import kept
+from datamarket_gym.lab.results import read_all
+
+ROOT = Path(__file__).parents[2]
+
+
+def _tool():
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import prior_page
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    return prior_page
+
+
+def test_the_generated_block_is_up_to_date():
+    tool = _tool()
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), "run: python tools/prior_page.py"
+
+
+def test_every_promise_stands_there_with_whether_it_holds_and_where_not():
+    tool = _tool()
+    (one,) = [one for one in read_all(ROOT / "docs" / "results") if one.spec.name == "s12"]
+    lines = tool.block(tool.PAGE.read_text(encoding="utf-8")).splitlines()
+    for promise in one.spec.promises:
+        found = kept(promise, one.rows)
+        (line,) = [line for line in lines if promise.says in line]
+        assert ("**does not hold**" in line) == (not found.holds)
+        assert found.numbers, promise.says
+
+
+def row(task, attack, value, mechanism="recommended", noise=1.0, prior="with", metric="gain"):
+    return {
+        "task": task, "attack": attack, "value": value, "mechanism": mechanism, "noise": noise, "prior": prior,
+        "metric": metric, "learner": "coverage", "layout": "newcomers", "se": None, "seeds": 10,
+    }  # fmt: skip
+
+
+def test_a_column_shows_the_noise_that_is_worst_for_it_and_the_value_added_there():
+    rows = [
+        row("synthetic", "copies", 1.2, noise=0.6), row("synthetic", "copies", 1.5, noise=1.0),
+        row("synthetic", "copies", 0.4, noise=1.0, metric="value_added"),
+        row("synthetic", "copies", 9.9, noise=0.6, metric="value_added"),
+        row("synthetic", "copies", 3.0, prior="without", noise=0.6),
+        row("stl10(partition=iid)", "copies", 1.01),
+    ]  # fmt: skip
+    lines = _tool().Found(rows).copies("coverage", "newcomers")
+    assert lines[2].startswith("| synthetic market | 3.00 | - | 1.50 at 1 | 0.40 | - |")
+    assert lines[3].startswith("| STL-10 | - | - | 1.01 at 1 | - |")
