@@ -22,6 +22,7 @@ from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 from datamarket_gym.world.attacks.attack import is_clocked
+from datamarket_gym.world.attacks.turning import turned
 from datamarket_gym.world.market import ACCOUNT, ProviderMarket
 
 _LATER = 1.0  # markets last from 0 to 1: the second begins where the first ends
@@ -30,21 +31,27 @@ _LATER = 1.0  # markets last from 0 to 1: the second begins where the first ends
 class Theft(Document):
     """What a thief makes of old units, all of ``others`` or its ``own``, and sells in the second period.
 
-    ``copy``: each with Gaussian noise, in spreads (multiples of the typical spread of a feature); ``midpoint``:
-    half-way to another of them of its class; ``blend``: half-way to a new unit of the thief's, of its class if there is
-    one. ``relabelled`` gives each the next class, ``alone`` sells nothing else, ``apart`` sells it under a further
-    name, and ``last`` after everybody else's units. Of ``new`` units it is no theft, and what theft is compared with:
-    as many as there are to steal, made of the thief's own new units, taken in turn.
+    ``copy``: each with Gaussian noise, in spreads (multiples of the typical spread of a feature); ``turn``: each
+    turned, as long as it is, to a cosine with the original just below what the market ties, by chance, and ``towards``:
+    towards another of them of its class; ``midpoint``: half-way to such a one; ``blend``: half-way to a new unit of the
+    thief's, of its class if there is one. ``relabelled`` gives each the next class, ``alone`` sells nothing else,
+    ``apart`` sells it under a further name, and ``last`` after everybody else's units. Of ``new`` units it is no theft,
+    and what theft is compared with: as many as there are to steal, made of its own new units, taken in turn.
     """
 
     called: str
     of: Literal["others", "own", "new"] = "others"
-    how: Literal["copy", "midpoint", "blend"] = "copy"
+    how: Literal["copy", "turn", "towards", "midpoint", "blend"] = "copy"
     noise: list[float] = Field(default=[0.0], min_length=1)
     relabelled: bool = False
     alone: bool = False
     apart: bool = False
     last: bool = False
+
+    @property
+    def evades(self) -> bool:
+        """Whether it is made for the threshold that the market ties at."""
+        return self.how in ("turn", "towards")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +75,8 @@ class TwoPeriods:
         """Whether there is anything to make it of: a newcomer has no old units of its own."""
         return len(self.originals(theft)[1]) > 0
 
-    def after(self, theft: Theft, noise: float) -> SubmittedProfile:
-        """The second period with the theft."""
+    def after(self, theft: Theft, noise: float, cosine: float = 1.0) -> SubmittedProfile:
+        """The second period with the theft; ``cosine`` is how like their originals turned copies are."""
         new, truth = self.honest.submission, self.honest.truth
         if not self.possible(theft):
             raise DataMarketError(
@@ -77,7 +84,7 @@ class TwoPeriods:
                 "'continuing'"
             )
         pool, rows = self.originals(theft)
-        made = self._made(theft, pool, rows, noise)
+        made = self._made(theft, pool, rows, noise, cosine)
         kept = np.flatnonzero(new.identity != self.thief) if theft.alone else np.arange(len(new))
         submission = Submission.concat([new.take(kept), made])
         known = GroundTruth(
@@ -88,10 +95,19 @@ class TwoPeriods:
         )
         return SubmittedProfile(submission, known, self.thief, theft.called)
 
-    def _made(self, theft: Theft, pool: Submission, rows: Codes, noise: float) -> Submission:
+    def _made(
+        self, theft: Theft, pool: Submission, rows: Codes, noise: float, cosine: float
+    ) -> Submission:
         n, new = len(rows), self.honest.submission
         features, label = pool.features[rows], pool.label[rows]
-        if theft.how != "copy":
+        if theft.how == "turn":
+            aside = keyed_generator(self.seed, "turned in period 2", self.thief).normal(
+                size=features.shape
+            )
+            features = turned(features, aside, cosine)
+        elif theft.how == "towards":
+            features = turned(features, self._partners(theft, pool, rows), cosine)
+        elif theft.how != "copy":
             features = (features + self._partners(theft, pool, rows)) / 2
         if noise:
             rng = keyed_generator(self.seed, "noise of period 2", self.thief)

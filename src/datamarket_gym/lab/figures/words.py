@@ -109,6 +109,8 @@ LABELS = [
     (re.compile(r"copies"), "copies of all that others sold before"),
     (re.compile(r"copies_alone"), "such copies and nothing else"),
     (re.compile(r"copies_under_another_name"), "such copies under another name"),
+    (re.compile(r"just_under"), "copies turned just below the threshold"),
+    (re.compile(r"just_under_towards_others"), "the same, towards another old unit"),
     (re.compile(r"midpoints"), "midpoints of two old units of a class"),
     (re.compile(r"blends"), "blends of old units with new ones"),
     (re.compile(r"relabelled_copies"), "copies under the next class"),

@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from datamarket_gym.core.errors import LeakedRowsWarning, ParameterError, UnknownNameError
+from datamarket_gym.core.errors import (
+    LeakedRowsWarning,
+    ParameterError,
+    SubmissionError,
+    UnknownNameError,
+)
 from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.checked import CheckedAttack
@@ -25,7 +30,7 @@ from datamarket_gym.lab.cells import Row, kind, labels_of, market_of, oracles_of
 from datamarket_gym.lab.kinds.checks import CheckEntry
 from datamarket_gym.lab.periods import LAYOUTS, Theft, TwoPeriods
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
-from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.pipeline.prior import prior_of
@@ -35,6 +40,7 @@ from datamarket_gym.world.market import ProviderMarket
 LAYOUT = "layout"
 """The axis of a task that says who sells in which period."""
 WITH, WITHOUT = "with", "without"
+_BELOW = 0.005  # how far below the market's threshold copies are turned
 
 
 class PeriodsOptions(Document):
@@ -87,7 +93,8 @@ def _second_period(
             if not (selected(spec.only, theft.called, m.name) and periods.possible(theft)):
                 continue
             for noise in theft.noise:
-                yield {"prior": prior, "noise": noise, **second.row(theft, noise)}
+                if found := second.row(theft, noise):
+                    yield {"prior": prior, "noise": noise, **found}
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +128,19 @@ class _SecondPeriod:
             found["honest_known"] = len(paid.known) / len(honest.submission)
         return found
 
-    def row(self, theft: Theft, noise: float) -> Row:
-        """A theft: what the thief gains, what others lose, and how much of what it sells was recognised."""
-        profile, thief = self.periods.after(theft, noise), self.periods.thief
+    def row(self, theft: Theft, noise: float) -> Row | None:
+        """A theft: what the thief gains, what others lose, and how much of what it sells was recognised.
+
+        None where it cannot be played: no likeness is tied, which it would keep below, or it takes a class away, and
+        accuracy cannot be measured.
+        """
+        tied = None if self.before.threshold is None else self.before.threshold.theta
+        if theft.evades and tied is None:
+            return None
+        thief = self.periods.thief
+        profile = self.periods.after(theft, noise, 1.0 if tied is None else tied - _BELOW)
+        if not self._payable(profile):
+            return None
         with told_once(LeakedRowsWarning):  # the thief's doing
             paid = self.m.pay(profile.submission, self.utility)
         pay = self.before.total([thief])
@@ -140,6 +157,13 @@ class _SecondPeriod:
         if self.utility.prior is not None:
             found["known_share"] = float(made[paid.known.unit].sum() / made.sum())
         return found
+
+    def _payable(self, profile: SubmittedProfile) -> bool:
+        try:
+            require_learnable(profile.submission.label, self.utility)
+        except SubmissionError:
+            return False
+        return True
 
     def _gains(self, profile: SubmittedProfile, paid: Payments) -> Row:
         """The thief's pay over its honest pay, raw and of a fixed pot, and how much more all data are worth."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
@@ -35,11 +36,16 @@ class Turn(Attack):
         """Own units, and the turned copies."""
         rows = stolen(own, self.victim, self.fraction, "turn")
         vectors = own.honest.features[rows]
-        squared = np.maximum((vectors**2).sum(axis=1, keepdims=True), np.finfo(float).tiny)
         aside = own.rng("turning").normal(size=vectors.shape)
-        aside -= vectors * ((aside * vectors).sum(axis=1, keepdims=True) / squared)
-        aside *= np.sqrt(
-            squared / np.maximum((aside**2).sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        )
-        turned = self.cosine * vectors + np.sqrt(1 - self.cosine**2) * aside
-        return [Block(0, own.rows), Block(0, rows, features=turned, copy=True)]
+        made = turned(vectors, aside, self.cosine)
+        return [Block(0, own.rows), Block(0, rows, features=made, copy=True)]
+
+
+def turned(vectors: Features, aside: Features, cosine: float) -> Features:
+    """The vectors, as long as they are, turned to a cosine with themselves, towards ``aside``."""
+    least = np.finfo(float).tiny
+    squared = np.maximum((vectors**2).sum(axis=1, keepdims=True), least)
+    aside = aside - vectors * ((aside * vectors).sum(axis=1, keepdims=True) / squared)
+    aside *= np.sqrt(squared / np.maximum((aside**2).sum(axis=1, keepdims=True), least))
+    made: Features = cosine * vectors + np.sqrt(1 - cosine**2) * aside
+    return made
