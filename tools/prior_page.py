@@ -4,7 +4,7 @@ The block stands between two comments, `<!-- s12 -->` and `<!-- /s12 -->`; tests
 is stale.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from datamarket_gym.core.files import write_text
@@ -21,7 +21,9 @@ LAYOUTS = {
     "continuing": "Continuing: everybody sells in both periods",
 }
 LEARNERS = {"coverage": "coverage", "knn": "5-NN over chance"}
-MIXES = ("midpoints", "blends", "relabelled_copies")
+MIXES = (
+    "just_under", "just_under_towards_others", "midpoints", "blends", "relabelled_copies"
+)  # fmt: skip
 OURS = {"mechanism": "recommended", "prior": "with"}
 Cells = dict[str, Callable[[str], str]]
 """The columns of a table, by their heads; each says what stands there of a domain."""
@@ -41,7 +43,8 @@ def made(one: Compact, dimensions: Compact) -> str:
             parts += [f"**{title}, {said}.** Copies at the noise that is worst for each column.", ""]
             parts += [*found.copies(learner, layout), ""]
     parts += [
-        "**Mixes and relabelled copies**, prior art and lineage, coverage: gain → in expectation with checks.",
+        "**Copies just below the threshold, mixes, copies under another class**, prior art and lineage, coverage: gain → in "
+        "expectation with checks; largest loss of a victim → in expectation.",
         "",
     ]
     parts += [*found.mixes(), ""]
@@ -144,17 +147,24 @@ class Found:
         return self.table(columns)
 
     def mixes(self) -> list[str]:
-        """What is made of old units but no copy of one."""
+        """What is made of old units and not simply a noisy copy of one."""
+        lines = [f"| layout, theft | {' | '.join(words('task', d) for d in self.domains)} |"]
+        lines.append("|---" * (1 + len(self.domains)) + "|")
+        for layout in LAYOUTS:
+            for attack in MIXES:
+                at = {"learner": "coverage", "layout": layout, "attack": attack, **OURS}
+                cells = [self._gain_and_loss(domain, at) for domain in self.domains]
+                lines.append(f"| {layout}: {attack_words(attack)} | {' | '.join(cells)} |")
+        return lines
 
-        def cell(layout: str, attack: str) -> Callable[[str], str]:
-            at = {"learner": "coverage", "layout": layout, "attack": attack, **OURS}
-            return lambda d: (
-                f"{self.shown(d, 'gain', **at)} → {self.shown(d, 'expected_net_gain', **at)}"
-            )
-
-        return self.table(
-            {f"{layout}: {attack_words(a)}": cell(layout, a) for layout in LAYOUTS for a in MIXES}
+    def _gain_and_loss(self, domain: str, at: Mapping[str, str]) -> str:
+        gain = f"{self.shown(domain, 'gain', **at)} → {self.shown(domain, 'expected_net_gain', **at)}"
+        if at["layout"] != "continuing":
+            return gain
+        lost, still = (
+            self.shown(domain, metric, ".1%", **at) for metric in ("victim_loss", "expected_victim_loss")
         )
+        return f"{gain}; {lost} → {still}"
 
     def honest(self) -> list[str]:
         """What evidence does to the honest."""
