@@ -43,8 +43,8 @@ def made(one: Compact, dimensions: Compact) -> str:
             parts += [f"**{title}, {said}.** Copies at the noise that is worst for each column.", ""]
             parts += [*found.copies(learner, layout), ""]
     parts += [
-        "**Copies just below the threshold, mixes, copies under another class**, prior art and lineage, coverage: gain → in "
-        "expectation with checks; largest loss of a victim → in expectation.",
+        "**Copies just below the threshold, mixes, copies under another class**, prior art and lineage, coverage: "
+        "gain → in expectation with checks; largest loss of a victim → in expectation.",
         "",
     ]
     parts += [*found.mixes(), ""]
