@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from datamarket_gym.payout.book.arrived import KINDS, Arrived
 from datamarket_gym.payout.book.disputes import Disputes
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.rules import Rules
@@ -69,6 +70,7 @@ class Accounts:
     number: int = 0
     head: str = ""
     at: str = ""
+    latest: str = ""  # time of any entry; that of the last, unless the clock ran backwards
     id: str = ""  # of the book
     runs: dict[str, RunRecord] = field(default_factory=dict)
     payable: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
@@ -82,6 +84,7 @@ class Accounts:
     batches: dict[str, Batch] = field(default_factory=dict)
     disputes: Disputes = field(default_factory=Disputes)
     rules: Rules = field(default_factory=Rules)
+    arrived: Arrived = field(default_factory=Arrived)
     entries: list[BookEntry] = field(default_factory=list)
     _due: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)  # run: kind, payee
     _bounced: set[int] = field(default_factory=set)
@@ -107,6 +110,7 @@ class Accounts:
         except BookError as error:
             raise BookError(f"{error} (entry {entry.number}, {entry.kind})") from error
         self.number, self.head, self.at = entry.number, entry.hash, entry.at
+        self.latest = max(self.latest, entry.at)
         self.entries.append(entry)
 
     def require_whole(self) -> None:
@@ -202,6 +206,9 @@ class Accounts:
 
     def _ruled(self, entry: BookEntry) -> None:
         self.rules = self.rules.after(entry)
+
+    def _arrives(self, entry: BookEntry) -> None:
+        self.arrived.after(entry, self.latest)
 
     def _held(self, entry: BookEntry) -> None:
         self.holds[entry.payee] = str(entry.content["why"])
@@ -388,7 +395,6 @@ _OTHERS: dict[str, Callable[[Accounts, BookEntry], None]] = {
     "release": Accounts._released,
     "asked": Accounts._asks,
     "batch": Accounts._batched,
-    "dispute": Accounts._disputed,
-    "resolved": Accounts._disputed,
-    "revoked": Accounts._disputed,
+    **dict.fromkeys(("dispute", "resolved", "revoked"), Accounts._disputed),
+    **dict.fromkeys(KINDS, Accounts._arrives),
 }

@@ -1,6 +1,7 @@
 """Where a book lies: a SQLite file, or tables of a PostgreSQL database, through SQLAlchemy.
 
-Two tables: the entries (number, body, hash), to which rows are only added, and the head (the last number and hash).
+Two tables: the entries (number, body, hash), to which rows are only added, and the head (the last number and hash); and
+a third where batches arrived: the digests of their units, which only those read who ask for them.
 Triggers refuse every change by hand that they can see; the chain finds the others. One writer at a time: a lock beside
 the file, or a lock of the server; each page of entries is one transaction.
 """
@@ -11,6 +12,7 @@ import getpass
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,8 +59,24 @@ class Page:
     def __init__(self, accounts: Accounts, now: datetime | None = None) -> None:
         self.accounts = accounts
         self.new: list[BookRow] = []
+        self.digests: dict[int, bytes] = {}  # of the units of batches, by the number of the entry
         self._user = user()
-        self._at = (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
+        self._at = _moment(now)
+
+    def wait(self) -> None:
+        """Wait for a time later than that of every entry: two within a millisecond would be in no order.
+
+        A clock that is behind is refused, not waited for.
+        """
+        while self._at <= self.accounts.latest:
+            if self._at < self.accounts.latest:
+                raise BookError(
+                    f"the clock says {self._at}, and the book holds an entry of {self.accounts.latest}: the time of "
+                    "arrival decides who was first, so nothing was entered. Set the clock right; if it was ahead "
+                    "when that entry was made, wait until that time"
+                )
+            time.sleep(0.0005)
+            self._at = _moment()
 
     def add(
         self,
@@ -117,9 +135,30 @@ class Book:
             with self._refusing():
                 new = [{"number": n, "body": body, "hash": said} for n, body, said in page.new]
                 connection.execute(sa.insert(tables.ENTRIES), new)
+                if page.digests:
+                    tables.add_digests(connection, page.digests)
                 connection.execute(sa.update(tables.HEAD).values(number=after.number, hash=after.hash))
                 connection.commit()
             note_head(page.accounts, self.where if self.path is None else str(self.path))
+
+    def digests(self, number: int) -> bytes | None:
+        """The digests of the units of a batch, one after another, as they lie there; None where there are none."""
+        column = tables.DIGESTS.c
+        with self._refusing(), self.engine.connect() as connection:
+            if not tables.has_digests(connection):
+                return None
+            said = sa.select(column.digests).where(column.number == number)
+            found = connection.execute(said).scalar_one_or_none()
+        if found is not None and not isinstance(found, bytes):
+            raise BookError(f"the digests of entry {number} are no bytes: something else wrote them")
+        return found
+
+    def numbers_with_digests(self) -> list[int]:
+        """The numbers of the entries that have digests."""
+        with self._refusing(), self.engine.connect() as connection:
+            if not tables.has_digests(connection):
+                return []
+            return list(connection.execute(sa.select(tables.DIGESTS.c.number)).scalars())
 
     def examined(self) -> list[Check]:
         """Its file, rules, chain and sums, looked at."""
@@ -246,6 +285,10 @@ def user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # no such user, as in some containers
         return "unknown"
+
+
+def _moment(now: datetime | None = None) -> str:
+    return (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
 
 
 def _of_file(path: Path) -> Engine:

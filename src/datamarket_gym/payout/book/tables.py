@@ -1,4 +1,7 @@
-"""The two tables of a book, the triggers that guard them, and how transactions on them begin."""
+"""The tables of a book, the triggers that guard them, and how transactions on them begin.
+
+Two tables every book has. The third, of the digests of batches that arrived, is made with the first batch.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,13 @@ HEAD = sa.Table(
     sa.Column("one", sa.Integer, sa.CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
     sa.Column("number", sa.Integer, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
+)
+_LATER = sa.MetaData()
+DIGESTS = sa.Table(
+    "book_digests",
+    _LATER,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("digests", sa.LargeBinary, nullable=False),
 )
 _ONLY_ADDED = "entries of the book are only added"
 _SQLITE = tuple(
@@ -46,9 +56,31 @@ _POSTGRESQL = (
     "CREATE TRIGGER book_head_moves BEFORE UPDATE OR DELETE ON book_head "
     "FOR EACH ROW EXECUTE FUNCTION book_head_moves()",
 )
+_DIGESTS_STAY = "digests of the book are only added, to the last entry"
+_SQLITE_LATER = tuple(
+    f"CREATE TRIGGER book_digests_{name} BEFORE {verb} ON book_digests {when}"
+    f"BEGIN SELECT RAISE(ABORT, '{_DIGESTS_STAY}'); END"
+    for name, verb, when in (
+        ("kept", "UPDATE", ""),
+        ("stay", "DELETE", ""),
+        ("follow", "INSERT",
+         "WHEN NEW.number IS NOT (SELECT max(number) FROM book_entries) "
+         "OR NEW.number <= (SELECT coalesce(max(number), 0) FROM book_digests) "),
+    )
+)  # fmt: skip
+_POSTGRESQL_LATER = (
+    "CREATE FUNCTION book_digests_stay() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$BEGIN IF TG_OP = 'INSERT' THEN IF NEW.number = (SELECT max(number) FROM book_entries) THEN RETURN NEW; END IF; "
+    f"END IF; RAISE EXCEPTION '{_DIGESTS_STAY}'; END$$",
+    "CREATE TRIGGER book_digests_stay BEFORE INSERT OR UPDATE OR DELETE ON book_digests "
+    "FOR EACH ROW EXECUTE FUNCTION book_digests_stay()",
+    "CREATE TRIGGER book_digests_emptied BEFORE TRUNCATE ON book_digests "
+    "FOR EACH STATEMENT EXECUTE FUNCTION book_digests_stay()",
+)
 _LOCK = 0x626F6F6B  # "book": PostgreSQL's lock of whoever writes
 _POSTGRESQL_RULES = """
-WITH book AS (SELECT * FROM pg_class WHERE oid IN (to_regclass('book_entries'), to_regclass('book_head')))
+WITH book AS (SELECT * FROM pg_class
+  WHERE oid IN (to_regclass('book_entries'), to_regclass('book_head'), to_regclass('book_digests')))
 SELECT 'table ' || relname || ' ' || concat(relkind, relpersistence, relrowsecurity, relforcerowsecurity) FROM book
 UNION ALL SELECT 'column ' || c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
     || a.attnotnull || coalesce(' ' || pg_get_expr(d.adbin, d.adrelid), '')
@@ -58,7 +90,7 @@ UNION ALL SELECT 'column ' || c.relname || '.' || a.attname || ' ' || format_typ
 UNION ALL SELECT 'trigger ' || tgname || ' ' || tgenabled::text || ' ' || pg_get_triggerdef(oid, true)
   FROM pg_trigger WHERE tgrelid IN (SELECT oid FROM book) AND NOT tgisinternal
 UNION ALL SELECT 'function ' || p.proname || ' ' || p.prosrc
-  FROM pg_proc p WHERE p.proname IN ('book_entries_stay', 'book_head_moves')
+  FROM pg_proc p WHERE p.proname IN ('book_entries_stay', 'book_head_moves', 'book_digests_stay')
     AND p.pronamespace = (SELECT relnamespace FROM book WHERE relname = 'book_entries')
 UNION ALL SELECT 'constraint ' || conname || ' ' || pg_get_constraintdef(oid, true)
   FROM pg_constraint WHERE conrelid IN (SELECT oid FROM book)
@@ -95,16 +127,40 @@ def make(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def has_digests(connection: Connection) -> bool:
+    """Whether there is the table of digests."""
+    return sa.inspect(connection).has_table(DIGESTS.name)
+
+
+def add_digests(connection: Connection, digests: dict[int, bytes]) -> None:
+    """Add the digests of the entries that were just added; the table is made where there is none yet."""
+    if not has_digests(connection):
+        make_digests(connection)
+    connection.execute(
+        sa.insert(DIGESTS), [{"number": n, "digests": said} for n, said in digests.items()]
+    )
+
+
+def make_digests(connection: Connection) -> None:
+    """Make the table of digests and its triggers, in the transaction that is going on."""
+    _LATER.create_all(connection, checkfirst=False)
+    for statement in _SQLITE_LATER if connection.dialect.name == "sqlite" else _POSTGRESQL_LATER:
+        connection.exec_driver_sql(statement)
+
+
 def differences(connection: Connection) -> list[str]:
-    """Tables, columns, triggers and functions that are not as this version makes them, in words."""
+    """Tables, columns, triggers and functions that are not as this version makes them, in words.
+
+    The table of digests is there with all that belongs to it, or not at all.
+    """
     if connection.dialect.name == "sqlite":
         found = _of_sqlite(connection)
         with sa.create_engine("sqlite://").connect() as fresh:
-            make(fresh)
+            _make_all(fresh, found)
             made = _of_sqlite(fresh)
     else:
         found = {str(row[0]) for row in connection.exec_driver_sql(_POSTGRESQL_RULES)}
-        made = _of_new_schema(connection)
+        made = _of_new_schema(connection, found)
     return [
         *(f"gone or changed: {_short(rule)}" for rule in sorted(made - found)),
         *(f"not of this program: {_short(rule)}" for rule in sorted(found - made)),
@@ -116,13 +172,20 @@ def _of_sqlite(connection: Connection) -> set[str]:
     return {" ".join(f"{kind} {name} {sql}".split()) for kind, name, sql in rows}
 
 
-def _of_new_schema(connection: Connection) -> set[str]:
+def _make_all(connection: Connection, found: set[str]) -> None:
+    """Make the tables of a book of which these rules were found."""
+    make(connection)
+    if any(DIGESTS.name in rule for rule in found):
+        make_digests(connection)
+
+
+def _of_new_schema(connection: Connection, found: set[str]) -> set[str]:
     """The same of tables that are made anew, in a schema that is gone when the transaction is undone."""
     transaction = connection.begin_nested()
     try:
         connection.exec_driver_sql("CREATE SCHEMA book_as_made")
         connection.exec_driver_sql("SET LOCAL search_path TO book_as_made")
-        make(connection)
+        _make_all(connection, found)
         rows = connection.exec_driver_sql(_POSTGRESQL_RULES).all()
         return {str(row[0]).replace("book_as_made.", "") for row in rows}
     finally:

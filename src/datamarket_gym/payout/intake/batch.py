@@ -1,0 +1,105 @@
+"""A batch as it is handed in: a table in any format that ``pay`` reads, or a folder identity/label/image.
+
+Columns are named as for ``pay``. No encoder is asked: texts, files of images and features are taken as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.errors import SubmissionError, UnknownNameError
+from datamarket_gym.payout.book.arrived import What
+from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree
+from datamarket_gym.payout.intake.content import unit_digests, what_of
+from datamarket_gym.payout.names import require_writable, visible
+from datamarket_gym.payout.spec import Columns, Files
+from datamarket_gym.units.arrays import ArrayFile, file_and_member
+from datamarket_gym.units.tables import Table
+
+
+@dataclass(frozen=True)
+class UnitBatch:
+    """The digests of units, row by row; whose they are, where the batch says so."""
+
+    where: str
+    what: What
+    ids: list[str]
+    identity: list[str] | None
+    digests: list[bytes]
+    skipped: Skipped  # files of a folder that were not read
+
+    def owner(self, named: str | None) -> str:
+        """Whose batch it is: of one who hands it in, whom the batch may name and must not contradict."""
+        inside = sorted(set(self.identity or ()))
+        if len(inside) > 1:
+            raise SubmissionError(
+                f"{self.where} holds units of {len(inside):,} identities ({visible(inside[0])!r}, "
+                f"{visible(inside[1])!r}, ...), and what arrives in one file is in no order: give each a batch"
+            )
+        if named is None and not inside:
+            raise SubmissionError(
+                f"{self.where} does not say whose units it holds; name who hands it in with --identity"
+            )
+        if named is not None and inside and inside != [named]:
+            raise SubmissionError(
+                f"{self.where} holds units of {visible(inside[0])!r}, and is to be entered as {visible(named)!r}'s; "
+                "correct --identity, or the batch"
+            )
+        owner = inside[0] if named is None else named
+        require_writable("identity", [owner])
+        return owner
+
+    def place(self, unit: str) -> int:
+        """The row of a unit, by its id."""
+        if self.ids.count(unit) > 1:
+            raise SubmissionError(f"{self.where} has several units {unit!r}; give each an id of its own")
+        if unit not in self.ids:
+            raise UnknownNameError("unit", unit, self.ids)
+        return self.ids.index(unit)
+
+
+def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
+    """Read a batch; what cannot be read is refused by its row."""
+    if path.is_dir():
+        tree, skipped = image_tree(path, 2)
+        ids, owners, labels = (list(part) for part in zip(*tree, strict=True))
+        found = unit_digests("image", np.array(labels), image_bytes(path, ids))
+        return UnitBatch(repr(str(path)), "image", ids, owners, found, skipped)
+    what, table = what_of(columns), Table.open(path)
+    table.require("label", columns.label)
+    held_in = {"text": columns.text, "image": columns.image}.get(what)
+    content = [] if held_in is None else [table.require(what, held_in)]
+    id_ = columns.id or ("id" if "id" in table.names else None)
+    ids = [] if id_ is None else [table.require("id", id_)]
+    owners = [columns.identity] if columns.identity in table.names else []
+    matrices = {}
+    if what == "features" and files.features is None:
+        matrices["features"] = table.require_matrix("features", columns.features or "features")
+    single, dense = table.read([*ids, *owners, *content], [columns.label], matrices)
+    label = single[columns.label].values()
+    payload: Features | list[str] | list[bytes]
+    if what == "text":
+        payload = single[content[0]].strings()
+    elif what == "image":
+        if files.images is None:
+            raise SubmissionError(f"{table.where}: name the folder of the images, too (--images)")
+        payload = image_bytes(Path(files.images), single[content[0]].named())
+    else:
+        payload = dense["features"] if matrices else _array(str(files.features), len(label))
+    return UnitBatch(
+        table.where,
+        what,
+        single[ids[0]].named() if ids else [f"row {i}" for i in range(len(label))],
+        single[owners[0]].named() if owners else None,
+        unit_digests(what, label, payload),
+        [],
+    )
+
+
+def _array(written: str, rows: int) -> Features:
+    path, member = file_and_member(written)
+    return ArrayFile.open(path).matrix(member, rows)

@@ -1,0 +1,137 @@
+"""The intake log: batches that arrived, as entries of a book, and when each unit did.
+
+The chain of the book holds who, when and the root over the digests of the units; the digests themselves lie beside it,
+in a table of their own, and are held against the root by whoever reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from datamarket_gym.payout.book.arrived import Arrived, What
+from datamarket_gym.payout.book.entry import BookEntry, BookError
+from datamarket_gym.payout.book.store import Book
+from datamarket_gym.payout.intake.content import LENGTH
+from datamarket_gym.payout.intake.merkle import root
+from datamarket_gym.payout.intake.sealing import sealed_root
+from datamarket_gym.payout.names import visible
+
+
+def received(
+    book: Book, identity: str, digests: Sequence[bytes], what: What, by: str | None = None
+) -> BookEntry:
+    """Enter a batch that has arrived now."""
+    said = {"root": root(digests).hex(), "units": len(digests), "what": what}
+    return _entered(book, "received", identity, said, digests, by)
+
+
+def committed(book: Book, identity: str, sealed: bytes, units: int, by: str | None = None) -> BookEntry:
+    """Enter the root of a sealed batch, whose content comes later."""
+    return _entered(book, "sealed", identity, {"root": sealed.hex(), "units": units}, (), by)
+
+
+def revealed(
+    book: Book,
+    identity: str,
+    digests: Sequence[bytes],
+    what: What,
+    secret: bytes,
+    by: str | None = None,
+) -> BookEntry:
+    """Enter the content of a sealed batch: all of it, as it was sealed, by whoever sealed it."""
+    under = sealed_root(digests, secret, identity).hex()
+    sealed = book.accounts().arrived.same("sealed", identity, under)
+    if sealed is None:
+        raise BookError(
+            f"{visible(identity)!r} has no sealed batch of these units, in this order, under this secret; hand over "
+            "the whole batch as it was sealed, and the secret of that time"
+        )
+    said = {
+        "of": sealed.number, "root": root(digests).hex(), "secret": secret.hex(), "units": len(digests), "what": what,
+    }  # fmt: skip
+    return _entered(book, "revealed", identity, said, digests, by)
+
+
+def _entered(
+    book: Book, kind: str, identity: str, said: dict[str, Any], digests: Sequence[bytes], by: str | None
+) -> BookEntry:
+    with book.page() as page:
+        page.wait()
+        entry = page.add(kind, payee=identity, content=said, by=by)
+        if digests:
+            page.digests[entry.number] = b"".join(digests)
+    return entry
+
+
+def held_digests(book: Book, arrived: Arrived, entry: BookEntry) -> list[bytes]:
+    """The digests of a batch that was received or revealed; an error where they are not those of its root."""
+    raw, said = book.digests(entry.number), entry.content
+    if raw is None:
+        raise BookError(f"the digests of the batch of entry {entry.number} are gone")
+    digests = [raw[at : at + LENGTH] for at in range(0, len(raw), LENGTH)]
+    if len(raw) != LENGTH * said["units"] or root(digests).hex() != said["root"]:
+        raise BookError(
+            f"the digests of the batch of entry {entry.number} were changed: they do not lead to its root"
+        )
+    if entry.kind == "revealed":
+        sealed = arrived.sealed[said["of"]]
+        under = sealed_root(digests, bytes.fromhex(said["secret"]), entry.payee)
+        if under.hex() != sealed.content["root"]:
+            raise BookError(
+                f"the batch that entry {entry.number} reveals is not the one that entry {sealed.number} sealed"
+            )
+    return digests
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A batch whose units are known: its entry, and the entry by which it counts (of a revealed one: its seal)."""
+
+    entry: BookEntry
+    counts: BookEntry
+
+    @property
+    def seconds(self) -> float:
+        """When it arrived, in seconds since 1970 by the operator's clock."""
+        return datetime.fromisoformat(self.counts.at).timestamp()
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """When units arrived, by the operator's clock; digests are read batch by batch, when they are asked for."""
+
+    book: Book
+    arrived: Arrived
+    batches: tuple[Arrival, ...]  # the earliest first
+
+    def of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[Arrival | None]:
+        """The earliest batch of each identity that holds the digest; None where there is none."""
+        wanted: dict[str, set[bytes]] = {}
+        for who, what in zip(identity, digest, strict=True):
+            wanted.setdefault(who, set()).add(what)
+        found: dict[tuple[str, bytes], Arrival] = {}
+        for batch in self.batches:
+            who = batch.entry.payee
+            if missing := wanted.get(who):
+                here = missing.intersection(held_digests(self.book, self.arrived, batch.entry))
+                found.update(((who, each), batch) for each in here)
+                missing -= here
+        return [found.get(key) for key in zip(identity, digest, strict=True)]
+
+    def time_of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[float | None]:
+        """When each unit arrived; of two entries the later has the later time, always."""
+        return [None if batch is None else batch.seconds for batch in self.of(identity, digest)]
+
+
+def arrivals(book: Book) -> Arrivals:
+    """The batches of a log whose units are known; a revealed one counts by the entry that sealed it."""
+    arrived = book.accounts().arrived
+    batches = [
+        Arrival(entry, arrived.sealed[entry.content["of"]] if entry.kind == "revealed" else entry)
+        for entry in arrived.entries
+        if entry.kind != "sealed"
+    ]
+    return Arrivals(book, arrived, tuple(sorted(batches, key=lambda batch: batch.counts.number)))
