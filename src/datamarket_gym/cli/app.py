@@ -25,8 +25,8 @@ from datamarket_gym.core.errors import DataMarketError
 
 HEADINGS = {
     "Pay, and defend what was paid": (
-        "theta", "pay", "check", "explain", "statements", "verify", "ledger", "book", "statement", "dispute", "export",
-        "audit",
+        "intake", "theta", "pay", "check", "explain", "statements", "verify", "ledger", "book", "statement", "dispute",
+        "export", "audit",
     ),
     "Compare mechanisms under attack": ("demo", "list", "run", "suite", "results", "figures", "embed", "bench"),
 }  # fmt: skip

@@ -125,14 +125,14 @@ def show_checks(
     folder = run_folder(run)
     if folder is None:
         try:
-            return _print_checks(verify_book(book_at(run), anchor))
+            return print_checks(verify_book(book_at(run), anchor))
         except BookError as error:
             if is_address(run) or not Path(run).exists():
                 raise  # there is nothing that could be verified
-            return _print_checks([Check("book", False, str(error))])
+            return print_checks([Check("book", False, str(error))])
     with shown_on_stderr(in_logs=False) as progress:
         checks = verify(folder, recompute, submissions, validation, progress, reference, anchor)
-    return _print_checks(checks)
+    return print_checks(checks)
 
 
 def approve_and_show(
@@ -153,7 +153,7 @@ def approve_and_show(
     with shown_on_stderr(in_logs=False) as progress:
         checks = verify(run, True, submissions, validation, progress, reference)
     if not all(check.good for check in checks):
-        _print_checks([check for check in checks if not check.good])
+        print_checks([check for check in checks if not check.good])
         return False
     after = approve(run, sha256(run / MANIFEST), by, despite)
     if after in APPROVED:
@@ -196,7 +196,8 @@ def show_ledger(run: Path) -> None:
     console.print(table)
 
 
-def _print_checks(checks: list[Check]) -> bool:
+def print_checks(checks: list[Check]) -> bool:
+    """Print what was looked at; whether all of it is good."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")  # a path that is cut names no file

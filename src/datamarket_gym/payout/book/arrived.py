@@ -36,7 +36,7 @@ class Arrived:
 
     def after(self, entry: BookEntry, latest: str) -> None:
         """Take up the next batch; ``latest`` is the latest time of any entry before."""
-        _require_written(entry)
+        require_written(entry)
         if entry.at <= latest:
             raise BookError(
                 f"the time of a batch, {entry.at}, is not later than that of an entry before it, {latest}, and the "
@@ -68,17 +68,17 @@ class Arrived:
             )
         self.opened[number] = entry.number
 
-    def same(self, kind: str, identity: str, root: str) -> BookEntry | None:
-        """The first entry of a kind with this root, of an identity."""
-        wanted = (kind, identity, root)
-        return next((e for e in self.entries if (e.kind, e.payee, e.content["root"]) == wanted), None)
+    def same(self, kind: str, identity: str, said: dict[str, Any]) -> BookEntry | None:
+        """The first entry of a kind and an identity that says just this."""
+        wanted = (kind, identity, said)
+        return next((e for e in self.entries if (e.kind, e.payee, e.content) == wanted), None)
 
 
-def _require_written(entry: BookEntry) -> None:
-    """Refuse an entry that says less or more than one of its kind does."""
+def require_written(entry: BookEntry) -> None:
+    """Refuse what is no entry of a batch, or says less or more than one of its kind does."""
     said: dict[str, Any] = entry.content
     plain = (entry.run, entry.currency, entry.amount) == ("", "", 0)
-    if set(said) != _SAID[entry.kind] or not plain or not _AT.fullmatch(entry.at):
+    if set(said) != _SAID.get(entry.kind) or not plain or not _AT.fullmatch(entry.at):
         raise BookError("it is no entry of a batch that this version has written")
     if not entry.payee.strip() or unwritable(entry.payee):
         raise BookError("a batch is of somebody, who is named in characters that files can hold")

@@ -90,11 +90,12 @@ def entries_of(rows: Iterable[tuple[int, str, str]]) -> Iterator[BookEntry]:
                 f"entry {number} of the book was changed, or one before it was put in or taken out: its hash does not "
                 "follow from it and from the entry before"
             )
-        yield _parsed(number, body, previous, said)
+        yield parsed(number, body, previous, said)
         previous = said
 
 
-def _parsed(number: int, body: str, previous: str, said: str) -> BookEntry:
+def parsed(number: int, body: str, previous: str, said: str) -> BookEntry:
+    """The entry of a body; an error where that is none."""
     try:
         fields = json.loads(body)
     except ValueError as error:

@@ -8,6 +8,7 @@ from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.seal import Head
+from datamarket_gym.payout.intake.log import examined_batches
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.verdicts import Check
 
@@ -38,7 +39,14 @@ def examined(book: Book) -> list[Check]:
         accounts = Accounts.of(entries)
     except BookError as error:
         return [*found, Check("book", False, str(error))]
-    return [*found, *_sums(accounts), _clock(entries)]
+    return [*found, *_sums(accounts), _clock(entries), *_batches(book, accounts)]
+
+
+def _batches(book: Book, accounts: Accounts) -> list[Check]:
+    """The digests of batches that arrived, where any did."""
+    if not accounts.arrived.entries and not book.numbers_with_digests():
+        return []
+    return [examined_batches(book, accounts.arrived)]
 
 
 def _sums(accounts: Accounts) -> list[Check]:

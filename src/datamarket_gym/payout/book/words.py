@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datamarket_gym.core.screen import counted
+from datamarket_gym.payout.book.arrived import KINDS
 from datamarket_gym.payout.book.entry import BookEntry
 
 _SAID = ("detail", "title", "why", "reference", "beacon", "seal", "manifest", "outcomes")
@@ -23,6 +25,9 @@ def detail_of(entry: BookEntry) -> str:
         return f"dispute {said['number']}: {said['about']}"
     if entry.kind in ("resolved", "revoked"):
         return f"dispute {said['number']} {said.get('outcome', entry.kind)}: {said['why']}"
+    if entry.kind in KINDS:
+        opens = f"; opens entry {said['of']}" if "of" in said else ""
+        return f"{counted(said['units'], 'unit')}, root {said['root'][:16]}{opens}"
     if entry.kind == "asked":
         return f"for {said['for']}: {said['why']}"
     if entry.kind == "superseded":

@@ -1,7 +1,8 @@
 """The intake log: batches that arrived, as entries of a book, and when each unit did.
 
 The chain of the book holds who, when and the root over the digests of the units; the digests themselves lie beside it,
-in a table of their own, and are held against the root by whoever reads them.
+in a table of their own, and are held against the root by whoever reads them. Nothing is entered twice: the same batch,
+handed in again or by a command that was killed and is run once more, gives the entry of the first time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.book.arrived import Arrived, What
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.store import Book
@@ -18,6 +20,7 @@ from datamarket_gym.payout.intake.content import LENGTH
 from datamarket_gym.payout.intake.merkle import root
 from datamarket_gym.payout.intake.sealing import sealed_root
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.verdicts import Check
 
 
 def received(
@@ -42,7 +45,7 @@ def revealed(
     by: str | None = None,
 ) -> BookEntry:
     """Enter the content of a sealed batch: all of it, as it was sealed, by whoever sealed it."""
-    under = sealed_root(digests, secret, identity).hex()
+    under = {"root": sealed_root(digests, secret, identity).hex(), "units": len(digests)}
     sealed = book.accounts().arrived.same("sealed", identity, under)
     if sealed is None:
         raise BookError(
@@ -59,6 +62,8 @@ def _entered(
     book: Book, kind: str, identity: str, said: dict[str, Any], digests: Sequence[bytes], by: str | None
 ) -> BookEntry:
     with book.page() as page:
+        if (before := page.accounts.arrived.same(kind, identity, said)) is not None:
+            return before
         page.wait()
         entry = page.add(kind, payee=identity, content=said, by=by)
         if digests:
@@ -84,6 +89,21 @@ def held_digests(book: Book, arrived: Arrived, entry: BookEntry) -> list[bytes]:
                 f"the batch that entry {entry.number} reveals is not the one that entry {sealed.number} sealed"
             )
     return digests
+
+
+def examined_batches(book: Book, arrived: Arrived) -> Check:
+    """Whether all batches have their digests, and nothing else has any."""
+    open_ones = [entry for entry in arrived.entries if entry.kind != "sealed"]
+    try:
+        known = {entry.number for entry in open_ones}
+        if strange := sorted(set(book.numbers_with_digests()) - known):
+            raise BookError(f"there are digests for entry {strange[0]}, which is no batch that has any")
+        units = sum(len(held_digests(book, arrived, entry)) for entry in open_ones)
+    except BookError as error:
+        return Check("batches", False, str(error))
+    waiting = len(arrived.sealed) - len(arrived.opened)
+    said = f"{counted(len(open_ones), 'batch', 'batches')}, {counted(units, 'unit')}, as they arrived"
+    return Check("batches", True, f"{said}; {waiting:,} sealed" if waiting else said)
 
 
 @dataclass(frozen=True)

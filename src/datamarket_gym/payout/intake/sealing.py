@@ -27,13 +27,13 @@ def new_secret() -> bytes:
     return secrets.token_bytes(SECRET)
 
 
+def salted(digest: bytes, place: int, secret: bytes, identity: str) -> bytes:
+    """The salted digest of a unit at a place of a batch."""
+    name = identity.encode()
+    said = (_TAG, len(name).to_bytes(8, "little"), name, place.to_bytes(8, "little"), digest)
+    return hmac.digest(secret, b"".join(said), "sha256")
+
+
 def sealed_root(digests: Sequence[bytes], secret: bytes, identity: str) -> bytes:
     """The root over the salted digests of a batch."""
-    name = identity.encode()
-    before = _TAG + len(name).to_bytes(8, "little") + name
-    return root(
-        [
-            hmac.digest(secret, before + place.to_bytes(8, "little") + digest, "sha256")
-            for place, digest in enumerate(digests)
-        ]
-    )
+    return root([salted(each, place, secret, identity) for place, each in enumerate(digests)])

@@ -1,0 +1,226 @@
+"""``datamarket intake``: batches on their way into the log, receipts, and what they show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from datamarket_gym.cli.payout import print_checks
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import write_json
+from datamarket_gym.core.screen import counted, listed
+from datamarket_gym.payout.book.anchor import read_anchors
+from datamarket_gym.payout.book.entry import BookEntry
+from datamarket_gym.payout.book.place import book_at
+from datamarket_gym.payout.book.store import Book, begun, open_book
+from datamarket_gym.payout.book.words import moment_of
+from datamarket_gym.payout.intake.batch import UnitBatch, read_batch
+from datamarket_gym.payout.intake.checked import anchored_by, in_book, of_batch, said_by
+from datamarket_gym.payout.intake.log import committed, received, revealed
+from datamarket_gym.payout.intake.proofs import prove, read_proof
+from datamarket_gym.payout.intake.receipts import IntakeReceipt
+from datamarket_gym.payout.intake.sealed_files import read_sealed, read_secret, seal
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.spec import Columns, Files
+from datamarket_gym.units.sql import as_files, is_query
+
+_FEW = 5
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A batch that is named on the command line, and which of its columns are what."""
+
+    written: str
+    columns: Columns
+    files: Files
+
+    def read(self) -> UnitBatch:
+        """The units of the batch; files of a folder that are no units are told."""
+        with as_files({"submissions": self.written}) as found:
+            batch = read_batch(found["submissions"], self.columns, self.files)
+        if batch.skipped:
+            told = listed((f"{visible(name)} ({why})" for name, why in batch.skipped), _FEW, "; ")
+            _say(f"Not read, and not entered: {told}")
+        return batch
+
+    def beside(self, entry: BookEntry) -> Path:
+        """Where the receipt of an entry goes if nobody says: beside the batch."""
+        return _beside(Path("batch") if is_query(self.written) else Path(self.written), entry)
+
+
+def begin_log(where: str) -> None:
+    """Begin a log, or say that there is one."""
+    there = begun(where)
+    book = open_book(where, new=True)
+    accounts = book.accounts()
+    how = "was there before, and takes batches" if there and accounts.number > 1 else "takes batches"
+    _say(f"{book.where}: {counted(accounts.number, 'entry', 'entries')}, id {accounts.id}; {how}")
+
+
+def add_batch(
+    where: str, handed: Handed, identity: str | None, receipt: Path | None, by: str | None
+) -> None:
+    """Enter a batch and write its receipt."""
+    book = book_at(where)
+    before = book.accounts().number
+    batch = handed.read()
+    entry = received(book, batch.owner(identity), batch.digests, batch.what, by)
+    _told(book, entry, entry.number <= before, receipt or handed.beside(entry))
+
+
+def seal_batch(handed: Handed, identity: str | None, out: Path, secret: Path) -> None:
+    """Seal a batch, at its submitter's."""
+    batch = handed.read()
+    sealed = seal(batch, batch.owner(identity), out, secret)
+    _say(
+        f"Sealed: {counted(sealed.units, 'unit')} of {visible(sealed.identity)!r}. Hand over {out}; keep {secret} "
+        "and the batch as it is: without either nothing can be revealed."
+    )
+
+
+def commit_batch(where: str, path: Path, identity: str, receipt: Path | None, by: str | None) -> None:
+    """Enter a sealed batch and write its receipt."""
+    sealed = read_sealed(path)
+    if sealed.identity != identity:
+        raise DataMarketError(
+            f"{str(path)!r} is sealed for {visible(sealed.identity)!r} and could not be revealed as "
+            f"{visible(identity)!r}'s; correct --identity, or seal it again"
+        )
+    book = book_at(where)
+    before = book.accounts().number
+    entry = committed(book, identity, sealed.root, sealed.units, by)
+    _told(book, entry, entry.number <= before, receipt or _beside(path, entry))
+
+
+def reveal_batch(where: str, handed: Handed, secret: Path, receipt: Path | None, by: str | None) -> None:
+    """Enter the content of a sealed batch and write its receipt."""
+    kept, book = read_secret(secret), book_at(where)
+    before = book.accounts().number
+    batch = handed.read()
+    owner = batch.owner(kept.identity)
+    entry = revealed(book, owner, batch.digests, batch.what, kept.secret or b"", by)
+    sealed = book.accounts().arrived.sealed[entry.content["of"]]
+    _told(book, entry, entry.number <= before, receipt or handed.beside(entry))
+    _say(f"It counts from the time of entry {sealed.number}, {sealed.at}.")
+
+
+def write_receipt_again(where: str, number: int, out: Path) -> None:
+    """Write the receipt of an entry."""
+    book = book_at(where)
+    found = [entry for entry in book.accounts().arrived.entries if entry.number == number]
+    if not found:
+        raise DataMarketError(f"entry {number} is no batch; see: datamarket intake show {where}")
+    IntakeReceipt.of(book, found[0]).write(out)
+    _say(f"receipt: {out}")
+
+
+def prove_unit(
+    where: str, handed: Handed, identity: str | None, unit: str, anchor: Path | None, out: Path
+) -> None:
+    """Write the proof of a unit."""
+    batch = handed.read()
+    owner, digest = batch.owner(identity), batch.digests[batch.place(unit)]
+    proof = prove(book_at(where), owner, digest, None if anchor is None else read_anchors(anchor))
+    write_json(out, proof.plain(), sort=False)
+    entry = proof.receipt.entry
+    _say(
+        f"{out}: unit {visible(unit)!r} of {visible(owner)!r} is in entry {entry.number}, {entry.at}. It shows no "
+        "other unit; of the batch it shows how many there are."
+    )
+    if proof.after:
+        _say(
+            f"It shows the entries {entry.number + 1} to {proof.after[-1].number}, too: whose batches they are and "
+            "when they came."
+        )
+
+
+def check_shown(
+    path: Path,
+    where: str | None,
+    anchor: Path | None,
+    handed: Handed | None,
+    unit: str | None,
+    secret: Path | None,
+) -> bool:
+    """Check a receipt or a proof, and print what holds; whether all of it does."""
+    shown = read_proof(path)
+    found = said_by(shown)
+    if where is not None:
+        found += in_book(shown, book_at(where))
+    if anchor is not None:
+        found.append(anchored_by(shown, anchor))
+    if handed is not None:
+        key = None if secret is None else read_secret(secret).secret
+        found.append(of_batch(shown, handed.read(), unit, key))
+    elif unit is not None or secret is not None:
+        raise DataMarketError("there is no batch to look into; name it with --unit-in")
+    good = print_checks(found)
+    if where is None and anchor is None:
+        _say(
+            "It agrees with itself, which anybody can write. Whether the operator's log holds it is shown by the log "
+            "(--book), or by an anchor that others keep (--anchor)."
+        )
+    return good
+
+
+def show_log(where: str) -> None:
+    """Print the batches of a log."""
+    book = book_at(where)
+    accounts = book.accounts()
+    arrived = accounts.arrived
+    _say(f"{book.where}: {counted(len(arrived.entries), 'batch', 'batches')}, head {accounts.head}")
+    table = _table("entry", "time (UTC)", "identity", "batch", "units", "root")
+    for entry in arrived.entries:
+        said = entry.content
+        opened = arrived.opened.get(entry.number)
+        how = {
+            "received": f"received, {said.get('what')}",
+            "sealed": "sealed, not revealed" if opened is None else f"sealed, opened by {opened}",
+            "revealed": f"opens {said.get('of')}, {said.get('what')}",
+        }[entry.kind]
+        cells = [str(entry.number), moment_of(entry), visible(entry.payee), how, f"{said['units']:,}"]
+        cells.append(said["root"][:16])
+        table.add_row(*map(escape, cells))
+    Console().print(table)
+
+
+def _told(book: Book, entry: BookEntry, again: bool, receipt: Path) -> None:
+    """The entry in a short table, and where its receipt is."""
+    table = _table("entry", "time (UTC)", "identity", "units", "root")
+    said = entry.content
+    cells = (
+        str(entry.number),
+        entry.at[:23].replace("T", " "),
+        visible(entry.payee),
+        f"{said['units']:,}",
+    )
+    table.add_row(*map(escape, cells), said["root"][:16])
+    Console().print(table)
+    if again:
+        _say("It was entered before, just as it is; nothing was entered now: the first time counts.")
+    IntakeReceipt.of(book, entry).write(receipt)
+    _say(f"receipt: {receipt}")
+
+
+def _beside(path: Path, entry: BookEntry) -> Path:
+    return path.with_name(f"{path.name.partition('#')[0]}.entry-{entry.number}.receipt.json")
+
+
+def _say(words: str) -> None:
+    Console(soft_wrap=True).print(words, highlight=False, markup=False)
+
+
+def _table(*heads: str) -> Table:
+    """A table for 80 columns: numbers, times and hashes are never broken."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for head in heads:
+        side: Literal["left", "right"] = "right" if head == "units" else "left"
+        table.add_column(head, overflow="fold", justify=side, no_wrap=head not in ("identity", "batch"))
+    return table

@@ -1,0 +1,100 @@
+"""The receipt of a batch: what its submitter keeps, a small JSON file.
+
+It holds the entry of the log as it was entered, the hash of the entry before and its own: whoever has it can hold the
+operator to it. A log that was cut short or written anew does not hold an entry with this hash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import read_json, write_json
+from datamarket_gym.payout.book.arrived import require_written
+from datamarket_gym.payout.book.entry import BookEntry, BookError, link, parsed
+from datamarket_gym.payout.book.store import Book
+
+FORMAT = 1
+
+
+class ReceiptError(DataMarketError):
+    """A receipt, a proof or a sealed batch is none, contradicts itself, or was changed."""
+
+
+@dataclass(frozen=True)
+class IntakeReceipt:
+    """An entry of the log, and the id of the book that it stands in."""
+
+    book: str
+    entry: BookEntry
+
+    @classmethod
+    def of(cls, book: Book, entry: BookEntry) -> IntakeReceipt:
+        """The receipt of an entry."""
+        return cls(book.accounts().id, entry)
+
+    def plain(self) -> dict[str, Any]:
+        """All of it: what people read, and the entry that was hashed."""
+        entry = self.entry
+        return {
+            "receipt": FORMAT,
+            **_readable(self.book, entry),
+            "body": entry.body,
+            "previous": entry.previous,
+            "hash": entry.hash,
+        }
+
+    @classmethod
+    def from_plain(cls, said: Any) -> IntakeReceipt:
+        """A receipt that agrees with itself; whether any book holds the entry is another matter."""
+        names = ("book", "entry", "body", "previous", "hash")
+        if (
+            not isinstance(said, dict)
+            or said.get("receipt") != FORMAT
+            or not all(n in said for n in names)
+        ):
+            raise ReceiptError(
+                "it is no receipt of a batch; name the file that datamarket intake add wrote"
+            )
+        book, number, body, previous, hashed = (said[name] for name in names)
+        if (
+            not all(isinstance(text, str) for text in (book, body, previous, hashed))
+            or type(number) is not int
+        ):
+            raise ReceiptError("the receipt was changed: its entry is none")
+        if link(previous, body) != hashed:
+            raise ReceiptError("the receipt was changed: its hash does not follow from its entry")
+        try:
+            found = cls(book, parsed(number, body, previous, hashed))
+            require_written(found.entry)
+        except BookError as error:
+            raise ReceiptError(f"the receipt was changed: {error}") from error
+        if found.plain() != said:
+            raise ReceiptError("the receipt was changed: it says otherwise than its entry")
+        return found
+
+    def write(self, path: Path) -> None:
+        """Write it; another receipt that is there stays."""
+        number = self.entry.number
+        again = "run the same command again with --receipt (nothing is entered twice)"
+        if path.exists() and not (path.is_file() and read_json(path) == self.plain()):
+            raise ReceiptError(
+                f"the batch is entry {number} of the log; {str(path)!r} holds something else, which stays: {again}"
+            )
+        try:
+            write_json(path, self.plain(), sort=False)
+        except OSError as error:
+            raise ReceiptError(
+                f"the batch is entry {number} of the log; its receipt cannot be written ({error}): {again}"
+            ) from error
+
+
+def _readable(book: str, entry: BookEntry) -> dict[str, Any]:
+    """What a receipt says in plain sight."""
+    said = entry.content
+    shown: dict[str, Any] = {n: said[n] for n in ("units", "what", "root", "of") if n in said}
+    return {
+        "book": book, "entry": entry.number, "kind": entry.kind, "at": entry.at, "identity": entry.payee, **shown,
+    }  # fmt: skip
