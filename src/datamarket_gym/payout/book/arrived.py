@@ -64,7 +64,8 @@ class Arrived:
             )
         if sealed.content["units"] != said["units"]:
             raise BookError(
-                f"the sealed batch of entry {number} has {sealed.content['units']:,} units, not {said['units']:,}"
+                f"the sealed batch of entry {number} has another number of units: {sealed.content['units']:,}, not "
+                f"{said['units']:,}"
             )
         self.opened[number] = entry.number
 

@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -141,17 +141,19 @@ class Book:
                 connection.commit()
             note_head(page.accounts, self.where if self.path is None else str(self.path))
 
-    def digests(self, number: int) -> bytes | None:
-        """The digests of the units of a batch, one after another, as they lie there; None where there are none."""
-        column = tables.DIGESTS.c
+    def digests(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
+        """The digests of the units of each of these batches, as they lie there; None where there are none."""
+        as_it_is = sa.type_coerce(tables.DIGESTS.c.digests, sa.types.NullType())  # SQLite holds anything
         with self._refusing(), self.engine.connect() as connection:
-            if not tables.has_digests(connection):
-                return None
-            said = sa.select(column.digests).where(column.number == number)
-            found = connection.execute(said).scalar_one_or_none()
-        if found is not None and not isinstance(found, bytes):
-            raise BookError(f"the digests of entry {number} are no bytes: something else wrote them")
-        return found
+            there = tables.has_digests(connection)
+            for number in numbers:
+                wanted = sa.select(as_it_is).where(tables.DIGESTS.c.number == number)
+                found = connection.execute(wanted).scalar_one_or_none() if there else None
+                if found is not None and not isinstance(found, bytes):
+                    raise BookError(
+                        f"the digests of entry {number} are no bytes: something else wrote them"
+                    )
+                yield found
 
     def numbers_with_digests(self) -> list[int]:
         """The numbers of the entries that have digests."""

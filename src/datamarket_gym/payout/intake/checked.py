@@ -50,7 +50,7 @@ def in_book(shown: IntakeReceipt | Proof, book: Book) -> list[Check]:
         waiting = "not revealed yet: it counts from the time above once it is"
         return [*found, Check("sealed batch", True, waiting if opened is None else revealed)]
     try:
-        held_digests(book, accounts.arrived, entry)
+        list(held_digests(book, accounts.arrived, [entry]))
     except BookError as error:
         return [*found, Check("digests", False, str(error))]
     return [*found, Check("digests", True, "those of all its units lie there as they arrived")]

@@ -7,7 +7,7 @@ handed in again or by a command that was killed and is run once more, gives the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -71,9 +71,14 @@ def _entered(
     return entry
 
 
-def held_digests(book: Book, arrived: Arrived, entry: BookEntry) -> list[bytes]:
-    """The digests of a batch that was received or revealed; an error where they are not those of its root."""
-    raw, said = book.digests(entry.number), entry.content
+def held_digests(book: Book, arrived: Arrived, entries: Sequence[BookEntry]) -> Iterator[list[bytes]]:
+    """The digests of batches that were received or revealed, one batch at a time; each is held against its root."""
+    for entry, raw in zip(entries, book.digests([each.number for each in entries]), strict=True):
+        yield _held(arrived, entry, raw)
+
+
+def _held(arrived: Arrived, entry: BookEntry, raw: bytes | None) -> list[bytes]:
+    said = entry.content
     if raw is None:
         raise BookError(f"the digests of the batch of entry {entry.number} are gone")
     digests = [raw[at : at + LENGTH] for at in range(0, len(raw), LENGTH)]
@@ -98,7 +103,7 @@ def examined_batches(book: Book, arrived: Arrived) -> Check:
         known = {entry.number for entry in open_ones}
         if strange := sorted(set(book.numbers_with_digests()) - known):
             raise BookError(f"there are digests for entry {strange[0]}, which is no batch that has any")
-        units = sum(len(held_digests(book, arrived, entry)) for entry in open_ones)
+        units = sum(map(len, held_digests(book, arrived, open_ones)))
     except BookError as error:
         return Check("batches", False, str(error))
     waiting = len(arrived.sealed) - len(arrived.opened)
@@ -133,12 +138,13 @@ class Arrivals:
         for who, what in zip(identity, digest, strict=True):
             wanted.setdefault(who, set()).add(what)
         found: dict[tuple[str, bytes], Arrival] = {}
-        for batch in self.batches:
+        theirs = [batch for batch in self.batches if batch.entry.payee in wanted]
+        held = held_digests(self.book, self.arrived, [batch.entry for batch in theirs])
+        for batch, units in zip(theirs, held, strict=True):
             who = batch.entry.payee
-            if missing := wanted.get(who):
-                here = missing.intersection(held_digests(self.book, self.arrived, batch.entry))
-                found.update(((who, each), batch) for each in here)
-                missing -= here
+            here = wanted[who].intersection(units)
+            found.update(((who, each), batch) for each in here)
+            wanted[who] -= here
         return [found.get(key) for key in zip(identity, digest, strict=True)]
 
     def time_of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[float | None]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.errors import RunError
-from datamarket_gym.core.files import read_json
+from datamarket_gym.core.files import json_text, read_json
 from datamarket_gym.payout.book.arrived import KINDS
 from datamarket_gym.payout.book.entry import BookEntry, BookError, link, parsed
 from datamarket_gym.payout.book.seal import Head
@@ -77,6 +77,8 @@ class Proof:
             receipt,
             tuple(_followers(receipt.entry, said["after"])),
         )
+        if json_text(found.plain()) != json_text(said):
+            raise ReceiptError("the proof was changed: it is not as this version writes one")
         found._require_path()
         return found
 
@@ -113,7 +115,7 @@ def prove(book: Book, identity: str, digest: bytes, upto: list[Head] | None = No
             f"the log holds no such unit of {visible(identity)!r}: hand it in first, or name the columns that it was "
             "handed in with"
         )
-    digests = held_digests(book, known.arrived, found.entry)
+    [digests] = held_digests(book, known.arrived, [found.entry])
     place, secret = digests.index(digest), _secret(found)
     leaves = digests
     if secret is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import read_json, write_json
+from datamarket_gym.core.files import json_text, read_json, write_json
 from datamarket_gym.payout.book.arrived import require_written
 from datamarket_gym.payout.book.entry import BookEntry, BookError, link, parsed
 from datamarket_gym.payout.book.store import Book
@@ -71,7 +71,7 @@ class IntakeReceipt:
             require_written(found.entry)
         except BookError as error:
             raise ReceiptError(f"the receipt was changed: {error}") from error
-        if found.plain() != said:
+        if json_text(found.plain()) != json_text(said):  # as text: 1, 1.0 and true are equal otherwise
             raise ReceiptError("the receipt was changed: it says otherwise than its entry")
         return found
 

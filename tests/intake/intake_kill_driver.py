@@ -1,0 +1,85 @@
+"""Hands in batches in child processes and kills them with SIGKILL; prints what it saw as JSON.
+
+A program of its own, so that the package is imported once and children start at once.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from functools import partial
+
+from intake_files import digests, found
+
+from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.intake.log import arrivals, committed, received, revealed
+from datamarket_gym.payout.intake.sealing import sealed_root
+from killed_children import child, killed_at_rename
+
+SECRET = bytes(32)
+
+
+def batch(number):
+    return digests(*range(100 * number, 100 * number + 20))
+
+
+def step(book, number):
+    """Of every three steps: one batch is received, one sealed, and that one revealed."""
+    units = batch(number - number % 3 // 2)
+    if number % 3 == 0:
+        received(book, "alice", units, "text", by="clerk")
+    elif number % 3 == 1:
+        committed(book, "bob", sealed_root(units, SECRET, "bob"), len(units), by="clerk")
+    else:
+        revealed(book, "bob", units, "text", SECRET, by="clerk")
+
+
+def work(where, start, steps):
+    book = open_book(where)
+    for number in range(start, start + steps):
+        step(book, number)
+
+
+def required(where, start):
+    """The number of steps that are in the log: all of each or nothing, none twice; an error otherwise."""
+    assert found(where) == "", found(where)
+    book = open_book(where)
+    kinds = [entry.kind for entry in book.read()[1:]]
+    assert kinds == [("received", "sealed", "revealed")[i % 3] for i in range(len(kinds))], kinds
+    assert len(kinds) >= start, (len(kinds), start)
+    batches = arrivals(book).batches
+    held = book.digests([each.entry.number for each in batches])
+    for each, raw in zip(batches, held, strict=True):
+        assert raw == b"".join(batch(each.counts.number - 2)), each
+    return len(kinds)
+
+
+def main():
+    where, seed, kills = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    open_book(where, new=True)
+    draw, start, seen = random.Random(seed), 0, {"kills": 0, "kept": 0, "again": 0}
+    renames = 12 if "://" not in where else 2  # a log on a server renames nothing
+    for number in range(kills + renames):
+        if number < kills:
+            pid = child(partial(work, where, start, 1000))
+            time.sleep(draw.uniform(0, 0.2))
+            os.kill(pid, signal.SIGKILL)
+        else:  # just before and just after each rename: of the seal, before and after the commit
+            pid = child(partial(work, where, start, 2), before=partial(killed_at_rename, number - kills))
+        status = os.waitpid(pid, 0)[1]
+        assert os.WIFSIGNALED(status) or status == 0, status
+        seen["kills"] += os.WIFSIGNALED(status)
+        there = required(where, start)
+        seen["kept"] += there > start
+        if there:  # the last one is handed in again, as somebody does who saw no answer
+            work(where, there - 1, 1)
+            assert required(where, there) == there
+            seen["again"] += 1
+        start = there
+    sys.stdout.write(json.dumps({**seen, "steps": start}))
+
+
+if __name__ == "__main__":
+    main()

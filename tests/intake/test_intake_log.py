@@ -1,0 +1,238 @@
+"""The log: who was first, what cannot follow, and books that never saw a batch; on both databases."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from intake_files import SECRET, digest, digests, found, shell, story
+
+from datamarket_gym.payout.book import store
+from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.store import Page, open_book
+from datamarket_gym.payout.intake.log import arrivals, committed, received, revealed
+from datamarket_gym.payout.intake.merkle import root
+from datamarket_gym.payout.intake.sealing import new_secret, sealed_root
+
+
+def kinds(book):
+    return [(entry.kind, entry.payee) for entry in book.read()[1:]]
+
+
+def test_units_have_the_time_of_their_earliest_batch_and_revealed_ones_that_of_the_seal(where):
+    book = story(where)
+    entries = book.read()
+    seconds = [datetime.fromisoformat(entry.at).timestamp() for entry in entries]
+    received(book, "alice", digests(9, 1), "text")
+    known = arrivals(book)
+    asked = [("alice", 1), ("alice", 9), ("bob", 7), ("cem", 7), ("bob", 1), ("dee", 8), ("eve", 0)]
+    times = known.time_of([who for who, _ in asked], [digest(unit) for _, unit in asked])
+    last = datetime.fromisoformat(book.read()[-1].at).timestamp()
+    assert times == [seconds[1], last, seconds[2], seconds[3], None, None, None]
+    assert times[2] < times[3]  # Bob sealed before Cem came, and showed it after
+    assert [batch.counts.number for batch in known.batches] == [2, 3, 4, 7]
+    assert [batch.entry.number for batch in known.batches] == [2, 5, 4, 7]
+    assert found(where) == ""
+
+
+def test_many_at_once_are_still_in_order(where):
+    book = open_book(where, new=True)
+    for number in range(12):
+        received(book, "alice", digests(number), "features")
+    times = arrivals(book).time_of(["alice"] * 12, digests(*range(12)))
+    assert times == sorted(set(times))
+
+
+class Clock(datetime):
+    """A clock that says what it is told to, one after another, then the last for ever."""
+
+    said: list
+
+    @classmethod
+    def now(cls, tz=None):
+        return cls.said.pop(0) if len(cls.said) > 1 else cls.said[0]
+
+
+def test_two_within_a_millisecond_wait_for_the_next(tmp_path, monkeypatch):
+    book = open_book(tmp_path / "book.sqlite", new=True)
+    noon = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    Clock.said = [noon]
+    monkeypatch.setattr(store, "datetime", Clock)
+    first = received(book, "alice", digests(0), "text")
+    Clock.said = [noon, noon + timedelta(microseconds=900), noon + timedelta(microseconds=1100)]
+    second = received(book, "bob", digests(0), "text")
+    assert (first.at[-10:], second.at[-10:]) == (".000+00:00", ".001+00:00")
+
+
+def test_a_clock_that_is_behind_is_refused_with_both_times(where, monkeypatch):
+    book = story(where)
+    last = book.read()[-1]
+    Clock.said = [datetime.now(UTC) - timedelta(days=1)]
+    monkeypatch.setattr(store, "datetime", Clock)
+    with pytest.raises(BookError) as refused:
+        received(book, "eve", digests(0), "text")
+    said = Clock.said[0].isoformat(timespec="milliseconds")
+    assert said in str(refused.value)
+    assert last.at in str(refused.value)
+    assert book.read()[-1] == last
+
+
+def test_an_entry_of_any_kind_with_a_later_time_counts(tmp_path, monkeypatch):
+    """The clock was ahead when something else was entered, then set right: no batch comes before that."""
+    book = open_book(tmp_path / "book.sqlite", new=True)
+    Clock.said = [datetime.now(UTC) + timedelta(days=1)]
+    monkeypatch.setattr(store, "datetime", Clock)
+    with book.page() as page:
+        page.add("rule", content={"approvals": 2})
+    monkeypatch.undo()
+    with book.page() as page:
+        page.add("rule", content={"approvals": 3})
+    with pytest.raises(BookError, match="the clock says"):
+        received(book, "alice", digests(0), "text")
+
+
+def test_the_same_batch_again_is_not_entered_again(where):
+    book = story(where)
+    before = book.read()
+    again = [
+        received(book, "alice", digests(0, 1, 2, 3, 4), "text"),
+        committed(book, "bob", sealed_root(digests(5, 6, 7), SECRET, "bob"), 3),
+        revealed(book, "bob", digests(5, 6, 7), "text", SECRET),
+    ]
+    assert again == [before[1], before[2], before[4]]
+    assert book.read() == before
+    received(book, "alice", digests(4, 3, 2, 1, 0), "text")  # in another order it is another batch
+    assert len(book.read()) == len(before) + 1
+
+
+def test_a_sealed_batch_is_revealed_whole_by_its_own_and_under_its_secret(where):
+    book = open_book(where, new=True)
+    units = digests(1, 2, 3)
+    committed(book, "alice", sealed_root(units, SECRET, "alice"), 3)
+    committed(book, "mallory", sealed_root(units, SECRET, "alice"), 3)  # hers, entered as his
+    wrong = [
+        ("mallory", units, SECRET),
+        ("alice", units[:2], SECRET),
+        ("alice", units[::-1], SECRET),
+        ("alice", [*units[:2], digest(4)], SECRET),
+        ("alice", [*units, digest(4)], SECRET),
+        ("alice", units, bytes(32)),
+        ("bob", units, SECRET),
+    ]
+    for who, what, secret in wrong:
+        with pytest.raises(BookError, match="no sealed batch of these units"):
+            revealed(book, who, what, "text", secret)
+    assert revealed(book, "alice", units, "text", SECRET).content["of"] == 2
+    assert arrivals(book).time_of(["mallory", "alice"], units[:2])[0] is None
+    assert found(where) == ""
+
+
+def test_what_is_sealed_says_nothing_of_the_content():
+    """The same units under two secrets, and of two identities, have nothing in common; nor with the plain root."""
+    units = digests(1)
+    seals = [sealed_root(units, new_secret(), "alice") for _ in range(3)]
+    seals += [sealed_root(units, SECRET, who) for who in ("alice", "bob", "alic", "")]
+    assert len({*seals, root(units)}) == len(seals) + 1
+
+
+def rogue(book, kind, **fields):
+    with book.page() as page:
+        page.wait()
+        page.add(kind, **fields)
+
+
+GOOD = {"root": "0" * 64, "units": 3, "what": "text"}
+OPENS = {**GOOD, "secret": "1" * 64}
+
+
+@pytest.mark.parametrize(
+    ("kind", "payee", "content", "wrong"),
+    [
+        ("revealed", "bob", {**OPENS, "of": 6}, "of 'dee', not of 'bob'"),
+        ("revealed", "dee", {**OPENS, "of": 6}, "another number of units: 1, not 3"),
+        ("revealed", "bob", {**OPENS, "of": 3}, "was revealed before, in entry 5"),
+        ("revealed", "alice", {**OPENS, "of": 3}, "is of 'bob', not of 'alice'"),
+        ("revealed", "alice", {**OPENS, "of": 2}, "entry 2 is no sealed batch"),
+        ("revealed", "alice", {**OPENS, "of": 99}, "entry 99 is no sealed batch"),
+        ("revealed", "dee", {**OPENS, "of": True}, "entry True is no sealed batch"),
+        ("revealed", "dee", GOOD, "no entry of a batch that this version has written"),
+        ("received", "alice", {**GOOD, "more": 1}, "no entry of a batch"),
+        ("received", "alice", {"root": "0" * 64, "units": 3}, "no entry of a batch"),
+        ("received", "alice", {**GOOD, "units": 0}, "at least one unit, not 0"),
+        ("received", "alice", {**GOOD, "units": "3"}, "at least one unit, not '3'"),
+        ("received", "alice", {**GOOD, "units": True}, "at least one unit, not True"),
+        ("received", "alice", {**GOOD, "what": "sound"}, "not 'sound'"),
+        ("received", "alice", {**GOOD, "root": "0" * 63}, "64 digits"),
+        ("received", "alice", {**GOOD, "root": "G" * 64}, "64 digits"),
+        ("received", "alice", {**GOOD, "root": None}, "64 digits"),
+        ("received", "", GOOD, "of somebody"),
+        ("received", "a\nb", GOOD, "of somebody"),
+        ("sealed", "alice", GOOD, "no entry of a batch"),
+    ],
+)
+def test_entries_that_cannot_follow_are_refused(tmp_path, kind, payee, content, wrong):
+    book = story(tmp_path / "book.sqlite")
+    before = book.read()
+    with pytest.raises(BookError, match=wrong):
+        rogue(book, kind, payee=payee, content=content)
+    assert book.read() == before
+
+
+@pytest.mark.parametrize("field", [{"run": "x"}, {"currency": "EUR"}, {"amount": 1}])
+def test_a_batch_moves_no_money(tmp_path, field):
+    book = story(tmp_path / "book.sqlite")
+    with pytest.raises(BookError, match="no entry of a batch"):
+        rogue(book, "received", payee="alice", content=GOOD, **field)
+
+
+def test_a_time_that_does_not_move_on_is_refused_whoever_wrote_it(tmp_path):
+    book = story(tmp_path / "book.sqlite")
+    page = Page(book.accounts())
+    page.wait()
+    page.add("received", payee="alice", content=GOOD)
+    with pytest.raises(BookError, match="not later than that of an entry before"):
+        page.add("received", payee="bob", content=GOOD)
+    page._at = "2999-01-01 00:00"
+    with pytest.raises(BookError, match="no entry of a batch"):
+        page.add("received", payee="bob", content=GOOD)
+
+
+def test_books_without_the_table_go_on_as_they_are(where):
+    """As all were that were made before; the table comes with the first batch, and neither is an edit."""
+    book = open_book(where, new=True)
+    with book.page() as page:
+        page.add("rule", content={"approvals": 2})
+    with shell(where) as connection, pytest.raises(Exception, match="book_digests"):
+        connection.execute("SELECT * FROM book_digests")
+    assert found(where) == ""
+    assert book.changed_rules() == []
+    assert arrivals(book).time_of(["alice"], digests(0)) == [None]
+    committed(book, "alice", sealed_root(digests(0), SECRET, "alice"), 1)
+    assert found(where) == ""  # hashes alone need no table either
+    received(book, "alice", digests(0), "text")
+    assert found(where) == ""
+    assert book.changed_rules() == []
+    with shell(where) as connection:
+        assert len(list(connection.execute("SELECT * FROM book_digests"))) == 1
+
+
+def test_other_commands_do_not_read_the_digests(tmp_path, monkeypatch):
+    book = story(tmp_path / "book.sqlite")
+    monkeypatch.setattr(store.Book, "digests", lambda self, numbers: pytest.fail("they were read"))
+    assert book.accounts().number == 6
+    with book.page() as page:
+        page.add("rule", content={"approvals": 2})
+    assert kinds(book)[-1] == ("rule", "")
+
+
+def test_verify_says_how_many_there_are(where):
+    checks = {check.what: check for check in story(where).examined()}
+    assert checks["batches"].good
+    assert checks["batches"].detail == "3 batches, 10 units, as they arrived; 1 sealed"
+
+
+def test_of_others_no_digests_are_read(where, monkeypatch):
+    book = story(where)
+    known, read = arrivals(book), []
+    real = store.Book.digests
+    monkeypatch.setattr(store.Book, "digests", lambda self, some: read.append(some) or real(self, some))
+    assert known.time_of(["cem"], digests(7))[0] is not None
+    assert read == [[4]]
