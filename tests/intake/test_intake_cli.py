@@ -1,0 +1,143 @@
+"""The commands, as a submitter and an operator use them."""
+
+import json
+import re
+import stat
+from contextlib import chdir
+
+import pytest
+from typer.testing import CliRunner
+
+from datamarket_gym.cli.app import app
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.intake.proofs import read_proof
+
+ALICE = 'id,text,label\nu1,"red fox, running",a\nu2,blue bird,b\nu3,green fish,a\n'
+BOB = "id,text,label\nv1,white hare,a\nv2,blue bird,b\n"
+
+
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "alice.csv").write_text(ALICE)
+    (tmp_path / "bob.csv").write_text(BOB)
+    return tmp_path
+
+
+def intake(here, *args, code=0):
+    """What a command prints, in one line; a user's mistake (code 2) is what it says."""
+    with chdir(here):
+        done = CliRunner().invoke(app, args, env={"COLUMNS": "160"})
+    if isinstance(done.exception, DataMarketError):
+        assert code == 2, done.exception
+        return str(done.exception)
+    assert done.exit_code == code, done.output
+    return " ".join(done.output.split())
+
+
+def test_a_submitter_and_an_operator(here):
+    text = ("--text", "text")
+    assert "takes batches" in intake(here, "intake", "init", "log.sqlite")
+    said = intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", *text)
+    assert "receipt: alice.csv.entry-2.receipt.json" in said
+    assert re.search(r"2 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} alice 3 [0-9a-f]{16}", said)
+    receipt = json.loads((here / "alice.csv.entry-2.receipt.json").read_text())
+    entry = open_book(here / "log.sqlite").read()[1]
+    assert (receipt["entry"], receipt["at"], receipt["identity"]) == (2, entry.at, "alice")
+    assert (receipt["units"], receipt["root"], receipt["hash"]) == (3, entry.content["root"], entry.hash)
+    again = intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", *text)
+    assert "was entered before" in again
+    assert "takes batches" in intake(here, "intake", "init", "log.sqlite")
+    assert len(open_book(here / "log.sqlite").read()) == 2
+
+    mine = ("intake", "check", "alice.csv.entry-2.receipt.json")
+    assert "which anybody can write" in intake(here, *mine)
+    held = intake(here, *mine, "--book", "log.sqlite", "--unit-in", "alice.csv", "--unit", "u2", *text)
+    assert "holds the entry, to the letter" in held
+    assert "all 3 of them; 'u2' is number 2" in held
+    other = intake(here, *mine, "--book", "log.sqlite", "--unit-in", "bob.csv", *text, code=1)
+    assert "are not those of the entry" in other
+
+    intake(here, "book", "anchor", "log.sqlite", "--anchor", "anchors.txt")
+    prove = ("intake", "prove", "log.sqlite", "alice.csv", "--identity", "alice", *text)
+    assert "shows no other unit" in intake(
+        here, *prove, "--unit", "u2", "--out", "proof.json", "--anchor", "anchors.txt"
+    )
+    (here / "elsewhere").mkdir()
+    for name in ("proof.json", "anchors.txt", "alice.csv"):
+        (here / name).rename(here / "elsewhere" / name)
+    shown = intake(here / "elsewhere", "intake", "check", "proof.json", "--anchor", "anchors.txt")
+    assert "is number 2 of 3" in shown
+    assert "entry 2 is as it was anchored" in shown
+    inside = ("intake", "check", "proof.json", "--unit-in", "alice.csv", *text)
+    assert "it is 'u2' of 'alice.csv'" in intake(here / "elsewhere", *inside)
+    assert "it is not that of 'u1'" in intake(here / "elsewhere", *inside, "--unit", "u1", code=1)
+    forged = json.loads((here / "elsewhere" / "proof.json").read_text())
+    forged["place"] = 0
+    (here / "forged.json").write_text(json.dumps(forged))
+    assert "not in the batch" in intake(here, "intake", "check", "forged.json", code=2)
+
+
+def test_a_sealed_batch(here):
+    intake(here, "intake", "init", "log.sqlite")
+    sealing = ("intake", "seal", "bob.csv", "--identity", "bob", "--text", "text")
+    names = ("--out", "sealed.json", "--secret", "secret.json")
+    assert "keep secret.json" in intake(here, *sealing, *names)
+    assert stat.S_IMODE((here / "secret.json").stat().st_mode) == 0o600
+    sealed, secret = ((here / name).read_text() for name in ("sealed.json", "secret.json"))
+    assert json.loads(secret)["key"] not in sealed
+    assert "perhaps of a batch that is not revealed yet" in intake(here, *sealing, *names, code=2)
+    assert (here / "secret.json").read_text() == secret
+
+    commit = ("intake", "commit", "log.sqlite")
+    assert "sealed for 'bob'" in intake(here, *commit, "sealed.json", "--identity", "eve", code=2)
+    assert "stays at home" in intake(here, *commit, "secret.json", "--identity", "bob", code=2)
+    intake(here, *commit, "sealed.json", "--identity", "bob")
+    assert json.loads(secret)["key"] not in (here / "log.sqlite").read_bytes().decode("latin-1")
+    intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", "--text", "text")
+    shown = intake(here, "intake", "show", "log.sqlite")
+    assert "sealed, not revealed" in shown
+    check = ("intake", "check", "sealed.json.entry-2.receipt.json", "--book", "log.sqlite")
+    assert "not revealed yet" in intake(here, *check)
+    own = (*check, "--unit-in", "bob.csv", "--text", "text")
+    assert "name the secret" in intake(here, *own, code=1)
+    assert "all 2 of them" in intake(here, *own, "--secret", "secret.json")
+
+    reveal = ("intake", "reveal", "log.sqlite")
+    wrong = intake(here, *reveal, "alice.csv", "--secret", "secret.json", "--text", "text", code=2)
+    assert "no sealed batch of these units" in wrong
+    said = intake(here, *reveal, "bob.csv", "--secret", "secret.json", "--text", "text")
+    assert "counts from the time of entry 2" in said
+    assert "was entered before" in intake(
+        here, *reveal, "bob.csv", "--secret", "secret.json", "--text", "text"
+    )
+    assert "revealed in entry 4" in intake(here, *check)
+    assert "sealed, opened by 4" in intake(here, "intake", "show", "log.sqlite")
+    intake(
+        here, "intake", "prove", "log.sqlite", "bob.csv", "--unit", "v2", "--identity", "bob", "--text", "text", "--out",
+        "p.json",
+    )  # fmt: skip
+    assert read_proof(here / "p.json").receipt.entry.number == 2
+    assert "ok batches 2 batches, 5 units" in intake(here, "verify", "log.sqlite")
+
+
+def test_a_lost_receipt_is_written_again(here):
+    intake(here, "intake", "init", "log.sqlite")
+    intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", "--text", "text")
+    first = here / "alice.csv.entry-2.receipt.json"
+    intake(here, "intake", "receipt", "log.sqlite", "--entry", "2", "--out", "again.json")
+    assert (here / "again.json").read_text() == first.read_text()
+    said = intake(here, "intake", "receipt", "log.sqlite", "--entry", "1", "--out", "no.json", code=2)
+    assert "entry 1 is no batch" in said
+
+
+def test_what_is_asked_wrongly_is_told(here):
+    intake(here, "intake", "init", "log.sqlite")
+    add = ("intake", "add", "log.sqlite", "alice.csv")
+    assert "whose units it holds" in intake(here, *add, "--text", "text", code=2)
+    assert "no column 'features'" in intake(here, *add, "--identity", "alice", code=2)
+    assert "there is no book" in intake(here, "intake", "add", "none.sqlite", "alice.csv", code=2)
+    assert len(open_book(here / "log.sqlite").read()) == 1
+    intake(here, *add, "--text", "text", "--identity", "alice", "--receipt", "r.json")
+    said = intake(here, "intake", "check", "r.json", "--unit", "u1", code=2)
+    assert "name it with --unit-in" in said
