@@ -113,10 +113,8 @@ def test_a_sealed_batch(here):
     )
     assert "revealed in entry 4" in intake(here, *check)
     assert "sealed, opened by 4" in intake(here, "intake", "show", "log.sqlite")
-    intake(
-        here, "intake", "prove", "log.sqlite", "bob.csv", "--unit", "v2", "--identity", "bob", "--text", "text", "--out",
-        "p.json",
-    )  # fmt: skip
+    unit = ("--unit", "v2", "--identity", "bob", "--text", "text")
+    intake(here, "intake", "prove", "log.sqlite", "bob.csv", *unit, "--out", "p.json")
     assert read_proof(here / "p.json").receipt.entry.number == 2
     assert "ok batches 2 batches, 5 units" in intake(here, "verify", "log.sqlite")
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.book import batches, money
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.anchor import add_anchor, anchor_of
@@ -51,6 +52,11 @@ def show_book(where: str, last: int) -> None:
                 "confirmed (datamarket book sent, or cancel).",
                 highlight=False, markup=False,
             )  # fmt: skip
+    if batches_in := len(accounts.arrived.entries):
+        console.print(
+            f"{counted(batches_in, 'batch', 'batches')} of units arrived (datamarket intake show).",
+            highlight=False,
+        )
     if last:
         _print_entries(console, accounts.entries[-last:])
 

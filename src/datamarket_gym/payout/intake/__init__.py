@@ -1,1 +1,40 @@
 """The intake: what arrived, from whom and when, by the operator's clock; receipts, and proofs without the book."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datamarket_gym.payout.intake.content import unit_digests as unit_digests
+    from datamarket_gym.payout.intake.log import Arrivals as Arrivals
+    from datamarket_gym.payout.intake.log import arrivals as arrivals
+    from datamarket_gym.payout.intake.log import committed as committed
+    from datamarket_gym.payout.intake.log import received as received
+    from datamarket_gym.payout.intake.log import revealed as revealed
+    from datamarket_gym.payout.intake.proofs import Proof as Proof
+    from datamarket_gym.payout.intake.proofs import prove as prove
+    from datamarket_gym.payout.intake.receipts import IntakeReceipt as IntakeReceipt
+    from datamarket_gym.payout.intake.sealing import new_secret as new_secret
+    from datamarket_gym.payout.intake.sealing import sealed_root as sealed_root
+
+_EXPORTS = {
+    "Arrivals": "log",
+    "IntakeReceipt": "receipts",
+    "Proof": "proofs",
+    "arrivals": "log",
+    "committed": "log",
+    "new_secret": "sealing",
+    "prove": "proofs",
+    "received": "log",
+    "revealed": "log",
+    "sealed_root": "sealing",
+    "unit_digests": "content",
+}
+
+__all__ = list(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used: the book needs the log, and not what reads batches."""
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
