@@ -75,7 +75,8 @@ def test_a_submitter_and_an_operator(here):
     forged = json.loads((here / "elsewhere" / "proof.json").read_text())
     forged["place"] = 0
     (here / "forged.json").write_text(json.dumps(forged))
-    assert "not in the batch" in intake(here, "intake", "check", "forged.json", code=2)
+    assert "not in the batch" in intake(here, "intake", "check", "forged.json", code=1)
+    assert "there is no file" in intake(here, "intake", "check", "none.json", code=2)
 
 
 def test_a_sealed_batch(here):
@@ -125,6 +126,10 @@ def test_a_lost_receipt_is_written_again(here):
     first = here / "alice.csv.entry-2.receipt.json"
     intake(here, "intake", "receipt", "log.sqlite", "--entry", "2", "--out", "again.json")
     assert (here / "again.json").read_text() == first.read_text()
+    first.unlink()  # as after a kill between the entry and the receipt: the same command again
+    intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", "--text", "text")
+    assert (here / "again.json").read_text() == first.read_text()
+    assert len(open_book(here / "log.sqlite").read()) == 2
     said = intake(here, "intake", "receipt", "log.sqlite", "--entry", "1", "--out", "no.json", code=2)
     assert "entry 1 is no batch" in said
 

@@ -19,15 +19,15 @@ from datamarket_gym.payout.book.anchor import read_anchors
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_at
 from datamarket_gym.payout.book.store import Book, begun, open_book
-from datamarket_gym.payout.book.words import moment_of
 from datamarket_gym.payout.intake.batch import UnitBatch, read_batch
 from datamarket_gym.payout.intake.checked import anchored_by, in_book, of_batch, said_by
 from datamarket_gym.payout.intake.log import committed, received, revealed
 from datamarket_gym.payout.intake.proofs import prove, read_proof
-from datamarket_gym.payout.intake.receipts import IntakeReceipt
+from datamarket_gym.payout.intake.receipts import IntakeReceipt, ReceiptError
 from datamarket_gym.payout.intake.sealed_files import read_sealed, read_secret, seal
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.spec import Columns, Files
+from datamarket_gym.payout.verdicts import Check
 from datamarket_gym.units.sql import as_files, is_query
 
 _FEW = 5
@@ -150,7 +150,12 @@ def check_shown(
     secret: Path | None,
 ) -> bool:
     """Check a receipt or a proof, and print what holds; whether all of it does."""
-    shown = read_proof(path)
+    if not path.is_file():
+        raise DataMarketError(f"there is no file {str(path)!r}; name a receipt or a proof")
+    try:
+        shown = read_proof(path)
+    except ReceiptError as error:
+        return print_checks([Check("receipt", False, str(error))])
     found = said_by(shown)
     if where is not None:
         found += in_book(shown, book_at(where))
@@ -185,8 +190,8 @@ def show_log(where: str) -> None:
             "sealed": "sealed, not revealed" if opened is None else f"sealed, opened by {opened}",
             "revealed": f"opens {said.get('of')}, {said.get('what')}",
         }[entry.kind]
-        cells = [str(entry.number), moment_of(entry), visible(entry.payee), how, f"{said['units']:,}"]
-        cells.append(said["root"][:16])
+        cells = [str(entry.number), _moment(entry), visible(entry.payee), how, f"{said['units']:,}"]
+        cells.append(said["root"][:8])
         table.add_row(*map(escape, cells))
     Console().print(table)
 
@@ -195,18 +200,18 @@ def _told(book: Book, entry: BookEntry, again: bool, receipt: Path) -> None:
     """The entry in a short table, and where its receipt is."""
     table = _table("entry", "time (UTC)", "identity", "units", "root")
     said = entry.content
-    cells = (
-        str(entry.number),
-        entry.at[:23].replace("T", " "),
-        visible(entry.payee),
-        f"{said['units']:,}",
-    )
+    cells = (str(entry.number), _moment(entry), visible(entry.payee), f"{said['units']:,}")
     table.add_row(*map(escape, cells), said["root"][:16])
     Console().print(table)
     if again:
         _say("It was entered before, just as it is; nothing was entered now: the first time counts.")
     IntakeReceipt.of(book, entry).write(receipt)
     _say(f"receipt: {receipt}")
+
+
+def _moment(entry: BookEntry) -> str:
+    """To the millisecond: it decides who was first."""
+    return entry.at[:23].replace("T", " ")
 
 
 def _beside(path: Path, entry: BookEntry) -> Path:

@@ -159,7 +159,7 @@ def _upto(entries: list[BookEntry], entry: BookEntry, anchors: list[Head]) -> li
 def _followers(entry: BookEntry, bodies: list[Any]) -> list[BookEntry]:
     found, last = [], entry
     for body in bodies:
-        if not isinstance(body, str):
+        if not (isinstance(body, str) and body.isascii()):
             raise ReceiptError("the proof was changed: what follows its entry is no entry")
         try:
             last = parsed(last.number + 1, body, last.hash, link(last.hash, body))

@@ -64,6 +64,8 @@ class IntakeReceipt:
             or type(number) is not int
         ):
             raise ReceiptError("the receipt was changed: its entry is none")
+        if not body.isascii():  # no entry is written so
+            raise ReceiptError("the receipt was changed: its entry holds characters that no entry does")
         if link(previous, body) != hashed:
             raise ReceiptError("the receipt was changed: its hash does not follow from its entry")
         try:
