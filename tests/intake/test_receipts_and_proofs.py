@@ -104,6 +104,7 @@ def others(value):
             value[::-1],
             value.replace("a", "b"),
             value + "\0",
+            value + "\ud800",
         ]
         found += [value[:i] + chr(ord(value[i]) ^ 1) + value[i + 1 :] for i in range(len(value))]
     if isinstance(value, list):

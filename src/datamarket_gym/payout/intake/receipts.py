@@ -59,13 +59,9 @@ class IntakeReceipt:
                 "it is no receipt of a batch; name the file that datamarket intake add wrote"
             )
         book, number, body, previous, hashed = (said[name] for name in names)
-        if (
-            not all(isinstance(text, str) for text in (book, body, previous, hashed))
-            or type(number) is not int
-        ):
+        words = (book, body, previous, hashed)
+        if type(number) is not int or not all(isinstance(w, str) and w.isascii() for w in words):
             raise ReceiptError("the receipt was changed: its entry is none")
-        if not body.isascii():  # no entry is written so
-            raise ReceiptError("the receipt was changed: its entry holds characters that no entry does")
         if link(previous, body) != hashed:
             raise ReceiptError("the receipt was changed: its hash does not follow from its entry")
         try:
