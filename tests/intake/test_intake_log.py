@@ -10,7 +10,7 @@ from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.store import Page, open_book
 from datamarket_gym.payout.intake.log import arrivals, committed, received, revealed
 from datamarket_gym.payout.intake.merkle import root
-from datamarket_gym.payout.intake.sealing import new_secret, sealed_root
+from datamarket_gym.payout.intake.sealing import new_secret, salted, sealed_root
 
 
 def kinds(book):
@@ -131,6 +131,14 @@ def test_what_is_sealed_says_nothing_of_the_content():
     seals = [sealed_root(units, new_secret(), "alice") for _ in range(3)]
     seals += [sealed_root(units, SECRET, who) for who in ("alice", "bob", "alic", "")]
     assert len({*seals, root(units)}) == len(seals) + 1
+
+
+def test_a_seal_does_not_show_that_two_units_are_the_same():
+    """A proof shows the salted digest beside: of an equal unit it is another one, and so in another batch."""
+    beside = {
+        salted(digest(1), place, secret, "alice") for place in (0, 1) for secret in (SECRET, bytes(32))
+    }
+    assert len(beside) == 4
 
 
 def rogue(book, kind, **fields):
