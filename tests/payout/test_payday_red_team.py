@@ -6,6 +6,7 @@ import pytest
 from payout_files import run, units, validation
 
 from datamarket_gym.judge.guarantees import Checks
+from datamarket_gym.judge.redteam.clock import forgeries
 from datamarket_gym.judge.redteam.findings import Loss
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.kept import places_of
@@ -40,18 +41,48 @@ def test_attacks_on_the_evidence_are_among_those_tried(folder):
     squats = [trial for trial in found.trials if family(trial.attack) == "squat"]
     assert squats
     assert all("knows=leak" in trial.attack for trial in squats)
-    assert not any(trial.assumes for trial in found.trials)  # no clock is forged, nobody saw the future
+    assumed = {family(trial.attack) for trial in found.trials if trial.assumes}
+    assert assumed == {"backdate"}  # nobody saw the future
 
 
 def test_the_report_says_what_a_victim_loses_by_each_attack(folder, results):
     found, _ = read_red_team(folder / "audit.json")
-    rows = {row["attack"]: row for row in red_team_section(found, results)["rows"]}
-    for finding in found.findings:
-        lost = finding.loss.trial.victim_loss
-        said = rows[finding.family]["loss"]
+    rows = red_team_section(found, results)["rows"]
+    assert [row["attack"] for row in rows] == [finding.family for finding in found.findings]
+    for finding, row in zip(found.findings, rows, strict=True):
+        lost, said = finding.loss.trial.victim_loss, row["loss"]
         assert said["size"] == ("undefined" if lost is None else f"{lost:.0%}")
         assert said["harmful"] == (finding.loss.by_evidence > 0.02)
     assert "most a victim loses" in (folder / "report.html").read_text()
+
+
+def test_forged_times_are_tried_with_and_without_a_log_in_each_run_with_a_clock(folder, results):
+    found, _ = read_red_team(folder / "audit.json")
+    (told,) = forgeries(found)
+    believed, logged = told.worst("believed"), told.worst("logged")
+    assert told.harmful("believed").victim_loss > 0.2
+    assert believed.gain > 1.5 > 1.05 >= logged.gain
+    assert told.harmful("logged").victim_loss <= 0.02
+    assert told.worst("sealed") is None
+    (said,) = red_team_section(found, results)["clock"]
+    assert said.startswith(
+        "Times are from a column. By forged dates (backdate), for whoever can write it"
+    )
+    assert f"a cheat's pay times {believed.gain:.2f}, a victim's loss" in said
+    assert f"whatever is written: a cheat's pay times {logged.gain:.2f}, a victim's loss 0%" in said
+    assert said.endswith("What is sealed cannot be copied before it is revealed.")
+    assert "forged dates" in (folder / "report.html").read_text()
+    plain = found.model_copy(update={"logged": True})
+    (other,) = red_team_section(plain, results)["clock"]
+    assert other.startswith("Times are from an intake log")
+
+
+def test_where_no_unit_has_a_time_no_clock_is_forged(tmp_path):
+    table = {k: v for k, v in units(60, copies=0).items() if k != "time"}
+    place = run(tmp_path, table, validation(60), theta="none", audit=True)
+    found, _ = read_red_team(place / "audit.json")
+    assert not forgeries(found)
+    assert not any(trial.assumes for trial in found.trials)
 
 
 def test_a_victim_of_evidence_is_named_above_the_table(folder, results, tmp_path):

@@ -198,6 +198,24 @@ def test_texts_are_needed_for_blends(market):
         attacked(market, "text_bridge")
 
 
+@pytest.mark.parametrize("attack", ["backdate(victim=all)", "grind_ties(victim=all)"])
+def test_against_a_log_copies_come_after_what_they_copy_whatever_is_written(market, attack):
+    honest = market.honest.submission
+    came = dict(zip(honest.id.tolist(), honest.times.tolist(), strict=True))
+    logged = replace(market.state, logged=True)
+    for state in (market.state, logged):
+        profile = create("attack", attack).apply(0, state)
+        unit, source = profile.submission, profile.truth.aligned(profile.submission).source
+        copies = np.array([name not in came for name in unit.id])
+        originals = np.array([came[name] for name in source[copies]])
+        assert copies.any()
+        assert (unit.times[copies] > originals).all() == state.logged
+        kept = np.array([came[name] for name in unit.id[~copies]])
+        assert (unit.times[~copies] == kept).all()  # honest units, and its own, came when they came
+    late = create("attack", attack).apply(0, logged).submission
+    assert (late.times[copies] <= originals + 1e-9).all()  # the fastest copyist there can be
+
+
 def test_backdated_copies_come_before_everything(market, undated):
     profile = attacked(market, "backdate(sigma=0.01)")
     new = added(market, profile)

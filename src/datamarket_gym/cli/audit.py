@@ -23,6 +23,7 @@ from datamarket_gym.judge.redteam import (
     audit,
     market_state,
 )
+from datamarket_gym.judge.redteam.clock import forgeries
 from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
@@ -88,7 +89,8 @@ def audit_and_show(
             console.print(words, highlight=False, markup=False)
     style = "red" if report.harms else None
     console.print(_harm(report), style=style, highlight=False, markup=False)
-    console.print(_evidence(report), highlight=False, markup=False)
+    for words in (*_forged(report), _evidence(report)):
+        console.print(words, highlight=False, markup=False)
     for warning in report.warnings:
         console.print(f"Warning: {warning}.", style="red", highlight=False, markup=False)
     console.print(f"\nthe report with all certificates is in {out}/", highlight=False)
@@ -224,6 +226,11 @@ def _harm(report: AuditReport) -> str:
     )
 
 
+def _forged(report: AuditReport) -> list[str]:
+    """What forged times gain and cost, with the log and without."""
+    return [each.words(each.family) for each in forgeries(report)]
+
+
 def _evidence(report: AuditReport) -> str:
     if not report.evidence:
         return f"{report.label} is a mechanism of its own: no evidence layers were tried against it."
@@ -241,6 +248,7 @@ def markdown(report: AuditReport) -> str:
         *(f"\n{words}" for words in (report.assumed, verdicts(report)) if words),
         "",
         _harm(report),
+        *(f"\n{words}" for words in _forged(report)),
         "",
         _evidence(report),
         *(f"\nWarning: {warning}." for warning in report.warnings),

@@ -20,12 +20,15 @@ from datamarket_gym.judge.redteam import AuditReport, audit, market_state
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.results import Results
+from datamarket_gym.world.attacks.attack import is_clocked
 
 ATTACKS = (
     "sybil_split_k,exact_dup_2x_sybils,near_duplicate_2x_sybils,copycat,synthetic_laundering,junk_padding,"
     "bridge,leak_stuffing,own_source,squat*knows=leak*"
 )
-"""What is tried: copies and padding, then what is aimed at the evidence; nothing that needs a forged clock."""
+"""What is tried: copies and padding, then what is aimed at the evidence."""
+FORGED = "backdate"
+"""What is tried besides where units have times, with an intake log and without: the clock is then the defence."""
 _PLAYERS, _IDENTITIES, _UNITS, _VALIDATION = 2, 8, 50, 200
 
 
@@ -53,13 +56,14 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
             reference=inputs.reference,
         )
         market = market_state(submission, features, label, spec.seed)
+        tried = f"{ATTACKS},{FORGED}" if is_clocked(submission) else ATTACKS
         with told_once():  # the run tells of its whole market
             found = audit(
                 market,
                 results.named_mechanism,
                 utility,
                 providers=_PLAYERS,
-                only=ATTACKS,
+                only=tried,
                 out=state,
                 threshold=results.threshold if results.threshold.measured else None,
                 checks=spec.spot_checks if spec.checks else None,

@@ -37,7 +37,8 @@ _LEAK = 0.25  # share of the validation split that a curating attacker has seen
 class MarketState:
     """What an attacker can act on: everyone's honest units, a leaked validation sample, a seed.
 
-    ``encoder`` names what embeds changed content, in markets whose units carry any.
+    ``encoder`` names what embeds changed content, in markets whose units carry any. Of a ``logged`` market the times
+    are those at which the operator received the units, by its own log, whatever anybody writes.
     """
 
     honest: SubmittedProfile
@@ -45,6 +46,7 @@ class MarketState:
     leaked_label: NDArray[Any]
     seed: int
     encoder: str = ""
+    logged: bool = False
 
     @property
     def providers(self) -> list[str]:

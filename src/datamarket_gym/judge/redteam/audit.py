@@ -33,6 +33,7 @@ from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
 from datamarket_gym.judge.metrics import clearly_paid, harm_of
+from datamarket_gym.judge.redteam.clock import SEALED, assumed, clocks_of, under
 from datamarket_gym.judge.redteam.expectation import checked_attack, require_checkable
 from datamarket_gym.judge.redteam.findings import (
     STOP_AT,
@@ -78,11 +79,12 @@ class Context:
     checks: Checks | None
     knowledge: float
 
-    def attacked(self, provider: str, attack: str) -> SubmittedProfile:
-        """The profile after an attack."""
+    def attacked(self, provider: str, attack: str, clock: str) -> SubmittedProfile:
+        """The profile after an attack, under a clock."""
         chosen = ATTACKS.create(attack)
+        state, knowledge = under(clock, self.state, self.knowledge)
         with looking_in(self.data):
-            profile = apply_knowing(chosen, provider, self.state, self.knowledge)
+            profile = apply_knowing(chosen, provider, state, knowledge)
             profile = moved_embeddings(profile, self.state)
         return replace(profile, attack=attack)
 
@@ -199,14 +201,17 @@ def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) ->
 def _found(context: Context, run: Run | Unkept) -> AuditReport:
     """The report, from steps that are done or kept."""
     run.progress.stage("audit", "attacks")
-    pairs = [(provider, attack) for provider in context.providers for attack in context.attacks]
-    kinds = {(family(attack), ATTACKS.create(attack).assumes) for attack in context.attacks}
+    played = [
+        (attack, clock) for attack in context.attacks for clock in clocks_of(attack, context.state)
+    ]
+    tries = [(provider, *each) for provider in context.providers for each in played]
+    kinds = {(family(a), assumed(a, c, context.state.logged)) for a, c in played if c != SEALED}
     trials = run.steps(
-        _trial, context, {f"trial-{i:06d}": pair for i, pair in enumerate(pairs)}, _TRIAL,
+        _trial, context, {f"trial-{i:06d}": each for i, each in enumerate(tries)}, _TRIAL,
         after=len(kinds),
     )  # fmt: skip
     explain = {f"finding-{i:03d}": (group, len(trials)) for i, group in enumerate(worst_first(trials))}
-    findings = run.steps(_explain, context, explain, _FINDING, before=len(pairs))
+    findings = run.steps(_explain, context, explain, _FINDING, before=len(tries))
     settled_by = context.honest.payments.threshold if isinstance(context.honest, Paid) else None
     return AuditReport(
         mechanism=m if isinstance(m := context.mechanism, Mechanism) else m.name,
@@ -217,21 +222,23 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
         stop_at=context.stop_at,
         checks=context.checks,
         knowledge=context.knowledge,
+        logged=context.state.logged,
         providers=context.providers,
         trials=trials,
         findings=findings,
     )
 
 
-def _trial(context: Context, provider: str, attack: str) -> Trial:
+def _trial(context: Context, provider: str, attack: str, clock: str) -> Trial:
     honest = context.honest.total(provider)
     try:
-        profile = context.attacked(provider, attack)
+        profile = context.attacked(provider, attack, clock)
         with told_once():
             attacked = paid_by(context.mechanism, profile, context.utility)
             due = _due(context, profile, attacked)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
-        return Trial(provider=provider, attack=attack, honest_payment=honest, why=str(error))
+        why = f"of what is sealed it sees nothing: {error}" if clock == SEALED else str(error)
+        return Trial(provider=provider, attack=attack, honest_payment=honest, clock=clock, why=why)
     before, paid = context.honest.payments, attacked.total(provider)
     clear = clearly_paid(honest, before.grand_value, len(context.state.providers))
     harm = harm_of(before, attacked.payments, profile, provider)
@@ -246,7 +253,8 @@ def _trial(context: Context, provider: str, attack: str) -> Trial:
         victim=harm.victim,
         victim_loss=_known(harm.victim_loss),
         theft=_known(harm.theft),
-        assumes=ATTACKS.create(attack).assumes,
+        assumes=assumed(attack, clock, context.state.logged),
+        clock=clock,
     )
 
 
@@ -277,7 +285,7 @@ def _known(number: float) -> float | None:
 
 def _explain(context: Context, group: Group, all_tried: int) -> Finding:
     worst, unchecked = group.worst, group.unchecked
-    profile = context.attacked(unchecked.provider, unchecked.attack)
+    profile = context.attacked(unchecked.provider, unchecked.attack, unchecked.clock)
     m, honest = context.mechanism, context.honest
     with told_once():
         attacked = paid_by(m, profile, context.utility)
@@ -290,7 +298,9 @@ def _explain(context: Context, group: Group, all_tried: int) -> Finding:
             remedies = try_remedies(
                 m,
                 context.state.honest,
-                profile if unchecked == worst else context.attacked(worst.provider, worst.attack),
+                profile
+                if unchecked == worst
+                else context.attacked(worst.provider, worst.attack, worst.clock),
                 context.utility,
                 honest.payments,
                 context.stop_at,
@@ -319,7 +329,7 @@ def _untied(context: Context, harmful: Trial) -> float | None:
     ):
         return None
     without = m.model_copy(update={"evidence": "none"})
-    profile = context.attacked(harmful.provider, harmful.attack)
+    profile = context.attacked(harmful.provider, harmful.attack, harmful.clock)
     honest = context.state.honest
     before, after = (paid_by(without, p, context.utility).payments for p in (honest, profile))
     return share_lost(harmful.victim, honest, before, profile, after)
@@ -330,7 +340,7 @@ def _spared(context: Context, loss: Loss) -> Loss:
     m, trial = context.mechanism, loss.trial
     if not isinstance(m, Mechanism) or trial.victim is None or loss.by_evidence <= STOP_LOSS:
         return loss
-    profile = context.attacked(trial.provider, trial.attack)
+    profile = context.attacked(trial.provider, trial.attack, trial.clock)
     allowed = (loss.untied or 0.0) + STOP_LOSS
     spared = spared_by(
         m, context.state.honest, profile, context.utility, trial.victim, allowed, context.threshold
@@ -347,7 +357,7 @@ def _digest(context: Context) -> str:
         written(context.utility.learner),
         context.utility.utility.empty,
         str(context.stop_at),
-        repr((context.checks, context.knowledge)),
+        repr((context.checks, context.knowledge, context.state.logged)),
         "" if context.threshold is None else context.threshold.model_dump_json(),
         str(context.state.seed),
         repr((context.providers, context.attacks, submission.identity.tolist())),

@@ -39,6 +39,7 @@ class Trial(Document):
     )
     theft: float | None = None  # the share of the pot that moved to the provider
     assumes: str = ""  # what must be broken besides the mechanism, such as the clock
+    clock: str = ""  # of an attack that forges times: whether they are believed (`redteam.clock`)
     why: str | None = None
 
     @property
@@ -202,7 +203,7 @@ class AuditReport(Document):
 
     ``evidence`` is what the mechanism's policy settled on for the honest market, and ``why``; ``warnings`` are
     those of the honest market. ``checks`` are those that payees expect, if any, and ``knowledge`` is the share of
-    the others' units that attackers see.
+    the others' units that attackers see. ``logged``: its times are those of the operator's intake log.
     """
 
     mechanism: Mechanism | str
@@ -213,6 +214,7 @@ class AuditReport(Document):
     stop_at: float
     checks: Checks | None = None
     knowledge: float = 1.0
+    logged: bool = False
     providers: list[str]
     trials: list[Trial]
     findings: list[Finding]

@@ -36,13 +36,16 @@ def market_state(
     validation_features: Features,
     validation_label: NDArray[Any],
     seed: int = 0,
+    logged: bool = False,
 ) -> MarketState:
-    """What attackers of this submission can act on, a sample of the validation rows included."""
+    """What attackers of this submission can act on, a sample of the validation rows included.
+
+    ``logged``: its times are those of the operator's intake log.
+    """
     n = len(validation_label)
     leak = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
-    return MarketState(
-        honest_profile(submission), validation_features[leak], validation_label[leak], seed
-    )
+    profile = honest_profile(submission)
+    return MarketState(profile, validation_features[leak], validation_label[leak], seed, logged=logged)
 
 
 def spread(state: MarketState) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from datamarket_gym.evidence.threshold.price import LIMIT
-from datamarket_gym.judge.redteam import AuditReport
+from datamarket_gym.judge.redteam import AuditReport, Trial
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.glossary import plain_attack
@@ -136,13 +136,19 @@ def red_team_chart(found: AuditReport) -> dict[str, Any] | None:
         "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
         "xaxis": {"title": {"text": "pay when cheating / honest pay", "standoff": 8}, "range": [0, most * 1.12]},
         "yaxis": {
-            "automargin": True, "tickvals": places, "ticktext": [plain_attack(f.worst.attack) for f in told],
+            "automargin": True, "tickvals": places, "ticktext": [_attack(f.worst) for f in told],
             "zeroline": False,
         },
         "shapes": [{"type": "line", "yref": "paper", "x0": 1, "x1": 1, "y0": 0, "y1": 1,
                     "line": {"color": "--ink", "width": 1.5, "dash": "dot"}}],
     }  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+def _attack(trial: Trial) -> str:
+    """The attack of a bar; of one that forges times, under which clock."""
+    clock = {"believed": ", believed", "logged": ", with a log"}.get(trial.clock, "")
+    return f"{plain_attack(trial.attack)}{clock}"
 
 
 def _hills(name: str, centres: list[float], shares: list[float], color: str) -> dict[str, Any]:

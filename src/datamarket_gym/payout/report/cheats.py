@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from datamarket_gym.judge.redteam import AuditReport, Finding, Loss
+from datamarket_gym.judge.redteam.clock import forgeries
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, Trial, assuming
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.names import visible
@@ -21,6 +22,7 @@ def red_team_section(found: AuditReport, results: Results) -> Row:
 
     return {
         "words": _summary(found, name),
+        "clock": [each.words(_called(each.family)) for each in forgeries(found)],
         "rows": [_row(finding, found, name) for finding in found.findings],
         "checked": found.checks is not None,
         "no_factor": sum(f.worst.expected_gain is None for f in found.findings),
@@ -33,7 +35,7 @@ def _row(finding: Finding, found: AuditReport, name: Callable[[str], str]) -> Ro
     cheat = finding.certificate.provider
     stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in finding.remedies if r.advised]
     return {
-        "attack": f"{family(trial.attack)}{assuming(trial)}",
+        "attack": family(trial.attack),
         "assumes": assuming(trial),
         "tried": finding.tried,
         "pays": verdict == "open",
@@ -56,8 +58,9 @@ def _summary(found: AuditReport, name: Callable[[str], str]) -> str:
         found.assumed,
         _worst(found),
     ]
-    if found.harms:
-        harm = found.harms[0]
+    harms = [harm for harm in found.harms if not harm.loss.trial.assumes]  # forged times are told apart
+    if harms:
+        harm = harms[0]
         loss = _loss(harm.loss, name)
         parts.append(
             f"By {_called(harm.family)}, {loss['victim']} lost {loss['size']} of its honest share ({loss['untied']})."
@@ -75,9 +78,10 @@ def _summary(found: AuditReport, name: Callable[[str], str]) -> str:
 
 def _worst(found: AuditReport) -> str:
     """The largest factor; where none is defined, the largest part of the amount that moved to a cheat."""
-    factors = [f.worst for f in found.findings if f.worst.expected_gain is not None]
-    moved = max((f.unchecked for f in found.findings), key=lambda t: t.theft or 0.0, default=None)
-    if found.findings and not factors:
+    findings = [f for f in found.findings if not f.worst.assumes]  # forged times are told apart
+    factors = [f.worst for f in findings if f.worst.expected_gain is not None]
+    moved = max((f.unchecked for f in findings), key=lambda t: t.theft or 0.0, default=None)
+    if findings and not factors:
         more = "" if moved is None or not moved.theft else (
             f" The worst, {_called(family(moved.attack))}, moved {moved.theft:.0%} of all pay to the cheat if nothing "
             "is checked."

@@ -121,7 +121,7 @@ class PageGlossary:
 
     def attack(self, written: str) -> Markup:
         """An attack by its plain name, linked."""
-        return self.term(f"attack-{family(written.partition(',')[0])}")
+        return self.term(f"attack-{family(written)}")
 
     def claim(self, name: str) -> Markup:
         """What a certificate claims."""

@@ -32,8 +32,9 @@ class Block:
     ``features`` or ``label`` are given they replace the originals'. Copies come after originals.
     ``content`` replaces raw content; new features without it have none, so theirs is left blank.
     ``embedding`` replaces what similarity compares, in markets that hold it apart from the features;
-    ``time`` is when the units came, where a copy does not simply come last; ``claims_origin`` writes
-    each unit's own id into its column ``source``; ``account`` is the payout account they name.
+    ``time`` is when the units came, where a copy does not simply come last, and ``forged`` is what the attacker writes
+    instead, which a market believes unless it keeps a log of what it receives; ``claims_origin`` writes each unit's own id
+    into its column ``source``; ``account`` is the payout account they name.
     """
 
     pseudonym: int
@@ -46,6 +47,7 @@ class Block:
     derived: bool = True  # False: the content has no source unit but itself
     embedding: Features | None = None
     time: Values | None = None
+    forged: Values | None = None
     claims_origin: bool = False
     account: str | None = None  # None: the name's own
 
@@ -93,6 +95,10 @@ class Own:
             return np.full(count, self.honest.times[0])
         return self.honest.times.min() - 1.0 - np.arange(count, 0, -1) / count
 
+    def at_once(self, rows: NDArray[np.int64]) -> Values:
+        """The first moments after some units came: nobody can hand in a copy of what is not there yet."""
+        return np.nextafter(self.honest.times[rows], np.inf)
+
 
 def is_clocked(submission: Submission) -> bool:
     """Whether a submission's times say who came first: there are some, and they differ."""
@@ -110,6 +116,8 @@ class Attack(ABC):
 
     needs_content: ClassVar[str] = ""
     """The raw content it changes ("text" or "image"); most attacks need none."""
+    forges_times: ClassVar[bool] = False
+    """Whether it writes times at which its units did not come (`Block.forged`)."""
 
     @property
     def label(self) -> str:
@@ -142,7 +150,7 @@ class Attack(ABC):
                 )
             identity = name if block.pseudonym == 0 else f"{name}~{block.pseudonym}"
             controller[identity] = name
-            submissions.append(_submit(honest, block, identity, len(submissions)))
+            submissions.append(_submit(market_state, block, identity, len(submissions)))
             owners.append(
                 truth.owner[block.rows] if block.owner is None else np.full(len(block.rows), block.owner)
             )
@@ -157,8 +165,8 @@ class Attack(ABC):
 ATTACKS: Kind[Attack] = Kind("attack", Attack)
 
 
-def _submit(honest: Submission, block: Block, identity: str, number: int) -> Submission:
-    n = len(block.rows)
+def _submit(state: MarketState, block: Block, identity: str, number: int) -> Submission:
+    honest, n = state.honest.submission, len(block.rows)
     changed: dict[str, NDArray[Any]] = {"identity": np.full(n, identity)}
     changed["batch"] = np.full(n, f"{identity}/{number if block.copy else 0}")
     if block.copy:
@@ -166,8 +174,9 @@ def _submit(honest: Submission, block: Block, identity: str, number: int) -> Sub
         changed["id"] = np.array([f"{u}~{number}.{i}" for i, u in enumerate(honest.id[block.rows])])
         if is_clocked(honest):
             changed["time"] = honest.times[block.rows] + float(honest.times.max()) + 1.0
-    if block.time is not None and honest.time is not None:
-        changed["time"] = block.time
+    told = block.time if block.forged is None or state.logged else block.forged
+    if told is not None and honest.time is not None:
+        changed["time"] = told
     if block.claims_origin and honest.source is not None:
         changed["source"] = changed.get("id", honest.id[block.rows])
     if block.embedding is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,11 @@ class Backdate(Attack):
     """Copies others' units, with noise ``sigma``, under times before all originals: a forged clock.
 
     A share ``fraction`` of the units of the ``victim``-th provider after the attacker, or of ``all``. Knows their
-    units, and that the market believes the times that submitters write.
+    units, and that the market believes the times that submitters write. Where it goes by its own log, the copies come
+    at once after their originals: nobody can be faster.
     """
+
+    forges_times: ClassVar[bool] = True
 
     victim: int | str = 1
     sigma: float = 0.0
@@ -44,8 +48,12 @@ class Backdate(Attack):
         rows = stolen(own, self.victim, self.fraction, "backdate")
         features = noisy(own, rows, self.sigma, "backdate noise")
         times = own.honest.times
-        time = times[rows] - (times.max() - times.min()) - 1.0
-        return [Block(0, own.rows), Block(0, rows, features=features, time=time, copy=True)]
+        forged = times[rows] - (times.max() - times.min()) - 1.0
+        came = own.at_once(rows)
+        return [
+            Block(0, own.rows),
+            Block(0, rows, features=features, time=came, forged=forged, copy=True),
+        ]
 
 
 @register("attack", "grind_ties")
@@ -56,8 +64,10 @@ class GrindTies(Attack):
     Of ``tries`` noisy copies (``sigma``) of each unit it submits the one with the smallest content key: the owner,
     where units of equal time go to the smallest. With a ``guess`` it is the one with the earliest lot, the HMAC of
     the content key under what lots are drawn under, ``SEED|BEACON``. Knows their units and, where there are any, their
-    times, which the clock lets it share.
+    times, which the clock lets it share; a log of what is received does not.
     """
+
+    forges_times: ClassVar[bool] = True
 
     victim: int | str = 1
     sigma: float = 0.01
@@ -87,8 +97,15 @@ class GrindTies(Attack):
             better = np.ones(len(rows), dtype=bool) if best is None else keys < best
             features = np.where(better[:, None], copies, features)
             best = keys if best is None else np.where(better, keys, best)
-        time = own.honest.times[rows]
-        return [Block(0, own.rows), Block(0, rows, features=features, time=time, copy=True)]
+        copies = Block(
+            0,
+            rows,
+            features=features,
+            time=own.at_once(rows),
+            forged=own.honest.times[rows],
+            copy=True,
+        )
+        return [Block(0, own.rows), copies]
 
     def _order(self, keys: Keys) -> Keys:
         if not self.guess:
