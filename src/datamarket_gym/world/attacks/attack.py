@@ -32,9 +32,9 @@ class Block:
     ``features`` or ``label`` are given they replace the originals'. Copies come after originals.
     ``content`` replaces raw content; new features without it have none, so theirs is left blank.
     ``embedding`` replaces what similarity compares, in markets that hold it apart from the features;
-    ``time`` is when the units came, where a copy does not simply come last, and ``forged`` is what the attacker writes
-    instead, which a market believes unless it keeps a log of what it receives; ``claims_origin`` writes each unit's own id
-    into its column ``source``; ``account`` is the payout account they name.
+    ``time`` is when the units came, where a copy does not simply come last, and ``forged`` is what the attacker
+    writes instead, which a market believes unless it logs what it receives; ``claims_origin`` writes
+    each unit's own id into its column ``source``; ``account`` is the payout account they name.
     """
 
     pseudonym: int

@@ -97,7 +97,7 @@ class GrindTies(Attack):
             better = np.ones(len(rows), dtype=bool) if best is None else keys < best
             features = np.where(better[:, None], copies, features)
             best = keys if best is None else np.where(better, keys, best)
-        copies = Block(
+        ground = Block(
             0,
             rows,
             features=features,
@@ -105,7 +105,7 @@ class GrindTies(Attack):
             forged=own.honest.times[rows],
             copy=True,
         )
-        return [Block(0, own.rows), copies]
+        return [Block(0, own.rows), ground]
 
     def _order(self, keys: Keys) -> Keys:
         if not self.guess:
