@@ -27,6 +27,7 @@ from datamarket_gym.judge.redteam.clock import forgeries
 from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
+from datamarket_gym.payout.intake.times import IntakeLog
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import read_held, read_submitted
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
@@ -51,6 +52,7 @@ class AuditedTables:
 
 def audit_and_show(
     tables: AuditedTables,
+    intake: str | None,
     spec: PayoutSpec,
     mechanism: str,
     utility: Utility,
@@ -63,9 +65,13 @@ def audit_and_show(
     out: Path,
     jobs: int,
 ) -> None:
-    """Audit a submission, then print the findings and where the files are; ``spec`` says how tables are read."""
+    """Audit a submission, then print the findings and where the files are; ``spec`` says how tables are read.
+
+    ``intake`` is the log that times are from, if they are from one.
+    """
+    log = None if intake is None else IntakeLog.open(intake)
     with as_files(vars(tables)) as found:
-        state, oracle = _market(found, spec, utility, seed)
+        state, oracle = _market(found, spec, utility, seed, log)
     chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
     with shown_on_stderr() as progress, told_once():  # the report has it
         report = audit(
@@ -97,7 +103,7 @@ def audit_and_show(
 
 
 def _market(
-    tables: dict[str, Path], spec: PayoutSpec, utility: Utility, seed: int
+    tables: dict[str, Path], spec: PayoutSpec, utility: Utility, seed: int, log: IntakeLog | None
 ) -> tuple[MarketState, UtilityOracle]:
     """The market that is audited, and what it is paid by; read as a payday reads its tables."""
     require_two_tables(tables["submissions"], tables["validation"])
@@ -106,16 +112,16 @@ def _market(
         require_two_tables(tables["submissions"], tables["reference"], "reference")
         other = read_held(tables["reference"], spec, {}, "reference")
         sample = ReferenceRows(other.features, other.label, other.embedding)
-    submission = _submission(tables["submissions"], spec)
+    submission = _submission(tables["submissions"], spec, log)
     oracle = UtilityOracle(
         held.features, held.label, utility, embedding=held.embedding, reference=sample
     )
-    return market_state(submission, held.features, held.label, seed), oracle
+    return market_state(submission, held.features, held.label, seed, log is not None), oracle
 
 
-def _submission(path: Path, spec: PayoutSpec) -> Submission:
+def _submission(path: Path, spec: PayoutSpec, log: IntakeLog | None) -> Submission:
     """The submitted units with all other columns, some of which attacks and mechanisms of one's own look at."""
-    rows = read_submitted(path, spec, {})
+    rows = read_submitted(path, spec, {}, log)
     columns = spec.columns
     metadata: dict[str, Any] = {}
     named: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
-from datamarket_gym.core.screen import listed
+from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
@@ -65,6 +65,11 @@ def _print(found: Explanation, console: Console) -> None:
             f"{found.counted:,} of its units count for it, {found.repeated:,} repeat its own, and {found.for_others:,} "
             "count for others who came earlier."
         )
+    if found.received:
+        batches = listed(
+            (f"{counted(each.units, 'unit')} {each.words}" for each in found.received), _SHOWN, "; "
+        )
+        say(f"When its units came, by the operator's intake log: {batches}.")
     _print_leaks(found, say)
     _print_unusable(found, say)
     _print_checks(found, say)
@@ -169,7 +174,10 @@ def _print_ties(found: Explanation, console: Console) -> None:
     for tie in found.ties:
         paid = [visible(name) for name in tie.paid_to]
         more = f" and {tie.paid_names - len(paid)} more" if tie.paid_names > len(paid) else ""
-        matched = f"{visible(tie.unit)} and {visible(tie.other)} of {visible(tie.of)}"
+        when, then = (
+            "" if each is None else f" ({each.words})" for each in (tie.received, tie.other_received)
+        )
+        matched = f"{visible(tie.unit)}{when} and {visible(tie.other)} of {visible(tie.of)}{then}"
         why = f"{', '.join(tie.reasons)} {tie.score:.4f}; earlier: {_earlier(tie)}; paid to {', '.join(paid)}{more}"
         for indent, words in ((2, matched), (4, why)):
             console.print(Padding(Text(words, overflow="fold"), (0, 0, 0, indent)))

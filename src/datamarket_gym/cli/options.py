@@ -33,7 +33,20 @@ MovedSubmissions = Annotated[
 ]
 MovedValidation = Annotated[Path | None, typer.Option(help="The same for the validation rows.")]
 MovedReference = Annotated[Path | None, typer.Option(help="The same for the reference rows.")]
+MovedIntake = Annotated[
+    str | None,
+    typer.Option(
+        "--intake", help="The same for the intake log, where times are from one: its file or address."
+    ),
+]
 _Text = str | None
+Intake = Annotated[
+    _Text,
+    typer.Option(
+        help="Book with your intake log: times are when it received each unit, and nothing that the table says; units "
+        "that are not in it are refused. See: intake --help."
+    ),
+]
 # Which columns of a table are what, and what lies beside it: the same for all commands that read units.
 Id = Annotated[_Text, typer.Option("--id", help="Column with unit ids.")]
 Identity = Annotated[_Text, typer.Option(help="Column with identities.")]

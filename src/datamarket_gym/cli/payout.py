@@ -46,6 +46,7 @@ def run_and_show(
     overrides: Path | None,
     reference: str | None,
     book: str | None,
+    intake: str | None,
 ) -> None:
     """Run a payout and print the payments."""
     import pyarrow.parquet as pq
@@ -54,7 +55,7 @@ def run_and_show(
     with (
         told_at_the_end() as told,
         shown_on_stderr() as progress,
-        fetched(submissions, validation, reference, overrides, spec) as places,
+        fetched(submissions, validation, reference, overrides, spec, intake) as places,
     ):
         manifest = pay(places, spec, out, progress, book=book)
     rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
@@ -120,6 +121,7 @@ def show_checks(
     validation: Path | None,
     reference: Path | None,
     anchor: Path | None,
+    intake: str | None,
 ) -> bool:
     """Verify a run, or a book, and print what was found; whether all of it is good."""
     folder = run_folder(run)
@@ -131,7 +133,7 @@ def show_checks(
                 raise  # there is nothing that could be verified
             return print_checks([Check("book", False, str(error))])
     with shown_on_stderr(in_logs=False) as progress:
-        checks = verify(folder, recompute, submissions, validation, progress, reference, anchor)
+        checks = verify(folder, recompute, submissions, validation, progress, reference, anchor, intake)
     return print_checks(checks)
 
 
@@ -142,6 +144,7 @@ def approve_and_show(
     submissions: Path | None,
     validation: Path | None,
     reference: Path | None,
+    intake: str | None,
 ) -> bool:
     """Work a run out again and approve it; whether nothing stood in the way."""
     console = Console()
@@ -151,7 +154,7 @@ def approve_and_show(
         return True
     require_answers(run, despite)
     with shown_on_stderr(in_logs=False) as progress:
-        checks = verify(run, True, submissions, validation, progress, reference)
+        checks = verify(run, True, submissions, validation, progress, reference, intake=intake)
     if not all(check.good for check in checks):
         print_checks([check for check in checks if not check.good])
         return False

@@ -35,6 +35,22 @@ def time_warnings(inputs: Inputs, spec: PayoutSpec) -> list[StandingWarning]:
     return [each for each in found if each is not None]
 
 
+def time_words(inputs: Inputs, spec: PayoutSpec) -> str:
+    """Where the times of a run are from, and who thereby decides who was first; nothing where there are none."""
+    if inputs.received is not None:
+        return (
+            "Times are from the operator's intake log: a unit came when the operator received it, by the operator's "
+            f"clock, whatever anybody wrote ({inputs.received.upto.words})."
+        )
+    if not inputs.has_time:
+        return ""
+    return (
+        f"Times are from the column “{visible(spec.columns.time or 'time')}” of the submissions: whoever writes it "
+        "decides who was first, and the earliest of several copies is paid for all. Unless that is you alone, write "
+        "down what arrives when it arrives (datamarket intake), and pay by that (pay --intake BOOK)."
+    )
+
+
 def later_than(inputs: Inputs, spec: PayoutSpec, now: float) -> StandingWarning | None:
     """Units dated later than now (seconds since 1970), where the run was not told when the market closed.
 

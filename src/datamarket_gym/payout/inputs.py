@@ -22,6 +22,8 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.evidence.leak import HeldRows, Leaks
 from datamarket_gym.learners.oracle import ReferenceRows, UtilityOracle
 from datamarket_gym.payout.image_files import Skipped, unnamed
+from datamarket_gym.payout.intake.times import ROLE as INTAKE
+from datamarket_gym.payout.intake.times import IntakeLog, Received
 from datamarket_gym.payout.intervals import validation_groups
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.quarantine import BadRow
@@ -68,6 +70,7 @@ class Inputs:
     aside: frozenset[str] = frozenset()  # names of units that were set aside, or were found to be false
     removed: dict[str, int] = field(default_factory=dict)  # found to be false, by identity
     bad: tuple[BadRow, ...] = ()  # rows that were set aside at the door, since they cannot be used
+    received: Received | None = None  # where times are from the operator's intake log
 
     @cached_property
     def owner(self) -> Codes:
@@ -121,6 +124,7 @@ class Inputs:
             ids=kept,
             links={name: [column[i] for i in rest] for name, column in self.links.items()},
             aside=self.aside | (frozenset(self.ids) - frozenset(kept)),
+            received=None if self.received is None else self.received.of(rest),
         )
 
 
@@ -130,13 +134,17 @@ def read_inputs(
     spec: PayoutSpec,
     more: dict[str, Path] | None = None,
     reference: Path | None = None,
+    log: IntakeLog | None = None,
 ) -> Inputs:
-    """Read and check everything; ``more`` names further files whose hashes belong to the run."""
+    """Read and check everything; ``more`` names further files whose hashes belong to the run.
+
+    With a ``log`` times are from it alone, and what was taken from it belongs to the run.
+    """
     files: FileHashes = {}
     require_two_tables(submissions, validation)
     if reference is not None:
         require_two_tables(submissions, reference, "reference")
-    rows = read_submitted(submissions, spec, files)
+    rows = read_submitted(submissions, spec, files, log)
     held = read_held(validation, spec, files)
     sample = None if reference is None else read_held(reference, spec, files, "reference")
     for role, path in (more or {}).items():
@@ -150,6 +158,8 @@ def read_inputs(
     if rows.bad:  # whether an image can be read is not told by the table's hash
         told = [f"{row.row} {row.wrong}" for row in rows.bad]
         files["quarantine"] = {"name": "", "bytes": 0, "sha256": names_hash(told, [])}
+    if rows.received is not None:
+        files[INTAKE] = {"name": "", "bytes": 0, "sha256": rows.received.sha256}
     return _assembled(rows, held, sample, files, skipped)
 
 
@@ -220,6 +230,7 @@ def _assembled(
         held.text,
         None if sample is None else ReferenceRows(sample.features, sample.label, sample.embedding, sample.text),
         bad=rows.bad,
+        received=rows.received,
     )  # fmt: skip
 
 

@@ -9,12 +9,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.files import replacing, sha256
+from datamarket_gym.core.errors import RunError
+from datamarket_gym.core.files import read_json, replacing, sha256, write_json
 from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.book.run_record import RunRecord
+from datamarket_gym.payout.intake.times import ROLE as INTAKE
+from datamarket_gym.payout.intake.times import LogHead
+from datamarket_gym.payout.manifest import NAME as MANIFEST
+from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verdicts import Check
@@ -26,7 +32,12 @@ FOLDER = "inputs"
 
 @contextmanager
 def fetched(
-    submissions: str, validation: str, reference: str | None, overrides: Path | None, spec: PayoutSpec
+    submissions: str,
+    validation: str,
+    reference: str | None,
+    overrides: Path | None,
+    spec: PayoutSpec,
+    intake: str | None = None,
 ) -> Iterator[Places]:
     """The places of a new run, for as long as the block lasts; queries are run."""
     tables = {
@@ -37,12 +48,14 @@ def fetched(
     with as_files(tables) as found:
         yield Places(
             found["submissions"], found["validation"], overrides, found.get("reference"),
-            edges=found.get("edges"), queries=asked,
+            edges=found.get("edges"), queries=asked, intake=intake,
         )  # fmt: skip
 
 
-def keep(places: Places, folder: Path) -> None:
-    """Put the answers that a run was made of into its folder."""
+def keep(places: Places, folder: Path, upto: LogHead | None = None) -> None:
+    """Put the answers that a run was made of into its folder, and how far its intake log counts."""
+    if upto is not None:
+        write_json(_log_head(folder), asdict(upto))
     for role in places.queries:
         read, kept = getattr(places, role), path_of(folder, role)
         if kept.is_file() and sha256(kept) == sha256(read):
@@ -50,6 +63,29 @@ def keep(places: Places, folder: Path) -> None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         with replacing(kept) as part:
             shutil.copyfile(read, part)
+
+
+def kept_head(folder: Path) -> LogHead | None:
+    """How far the intake log counts for the run of a folder, finished or not; None where it is not begun.
+
+    A run that was killed goes on with the log as it was, whatever arrived since.
+    """
+    if (folder / MANIFEST).is_file():
+        return log_head(read_manifest(folder))
+    return LogHead(**read_json(_log_head(folder))) if _log_head(folder).is_file() else None
+
+
+def log_head(manifest: dict[str, Any]) -> LogHead | None:
+    """How far the intake log counts for a finished run; None where it takes no times from one."""
+    said = manifest.get(INTAKE)
+    try:
+        return None if said is None else LogHead(**said)
+    except TypeError as error:
+        raise RunError(f"manifest.json: {INTAKE}: {error}; restore it from a copy") from error
+
+
+def _log_head(folder: Path) -> Path:
+    return folder / FOLDER / f"{INTAKE}.json"
 
 
 def path_of(folder: Path, role: str) -> Path:
@@ -63,6 +99,7 @@ def places_of(
     validation: Path | None = None,
     reference: Path | None = None,
     record: RunRecord | None = None,
+    intake: str | None = None,
 ) -> Places:
     """Where a run's inputs are: as named, else in its folder if they are answers, else where they were.
 
@@ -75,6 +112,7 @@ def places_of(
     return Places(
         submissions or known["submissions"], validation or known["validation"], known.get("overrides"),
         reference or known.get("reference"), edges=known.get("edges"), queries=asked,
+        intake=intake or record.places.get(INTAKE), upto=log_head(read_manifest(folder)),
     )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ def write_manifest(
     from datamarket_gym.payout.contents import Contents
     from datamarket_gym.payout.intervals import LEVEL
 
-    spec, division = results.spec, results.division
+    spec, division, received = results.spec, results.division, results.inputs.received
     clusters = results.payments.clusters
     write_json(
         folder / NAME,
@@ -115,6 +115,7 @@ def write_manifest(
             "opening_balances": opening,
             "standing_overrides": [o.model_dump(mode="json") for o in standing],
             "settles": None if settles is None else settles.model_dump(mode="json"),
+            **({} if received is None else {"intake": asdict(received.upto)}),
             "versions": {
                 "datamarket-gym": __version__,
                 **{name: version(name) for name in ("numpy", "scipy", "pyarrow", "plotly", "jinja2")},
@@ -149,7 +150,7 @@ def _utility(results: Results) -> dict[str, Any]:
 
 def submitted_hash(manifest: dict[str, Any]) -> str:
     """A hash of what was submitted, whatever it was valued by."""
-    ours = ("validation", "reference", "edges", "overrides", "images", "quarantine")
+    ours = ("validation", "reference", "edges", "overrides", "images", "quarantine", "intake")
     parts = sorted(
         (role, f["sha256"], *_sheet(f))
         for role, f in manifest["inputs"].items()

@@ -17,6 +17,7 @@ from datamarket_gym.core.files import replacing, write_text
 from datamarket_gym.core.screen import listed
 from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.evidence.order import seniority_ranks
+from datamarket_gym.payout.intake.times import Received
 from datamarket_gym.payout.lots import drawn_clusters
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.quarantine import FILE as QUARANTINE
@@ -257,7 +258,8 @@ def cluster_table(results: Results) -> pa.Table:
 
     ``row`` is its place among the units that played. Spot checks are drawn from this table alone. ``came`` is its place
     in the order of seniority, ``moment`` in that of times alone (equal where times are); ``by_lot`` says that a lot
-    decided who of several names owns the cluster.
+    decided who of several names owns the cluster. Where times are from the intake log, ``received`` is when the unit
+    was received, in seconds since 1970, and ``entry`` the entry that says so.
     """
     inputs, canonical = results.inputs, results.payments.canonical
     share = np.zeros(len(inputs.ids))
@@ -288,8 +290,15 @@ def cluster_table(results: Results) -> pa.Table:
             "came": rank[order],
             "moment": moment[order],
             "by_lot": np.isin(label, drawn_clusters(results))[order],
+            **_received(inputs.received, order),
         }
     )
+
+
+def _received(received: Received | None, order: Codes) -> dict[str, np.ndarray]:
+    if received is None:
+        return {}
+    return {"received": received.time[order], "entry": received.entry[order]}
 
 
 def score_errors(results: Results) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Quarantine: bad rows of the submissions, set aside and listed, so that one of them does not stop a payday.
 
 A row is bad if it has no identity, label, time or content, if its numbers are missing, not finite or not as many as
-those of most rows, if its image cannot be read, or if it shares its id with another row (then all that share it are:
-which of them is meant, nobody can say). Validation and reference rows are never set aside: they are the operator's own,
-and a bad one is an error. So is a file of which more than half is bad: it is then the file that is wrong, or a flag.
+those of most rows, if its image cannot be read, if it shares its id with another row (then all that share it are:
+which of them is meant, nobody can say), or if times are from an intake log that does not have it. Validation and
+reference rows are never set aside: they are the operator's own, and a bad one is an error. So is a file of which more
+than half is bad: it is then the file that is wrong, or a flag.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import SubmissionError
@@ -71,12 +74,33 @@ def kept_rows(
         BadRow(row, ids[row] or "", identities[row] or "", "; ".join(dict.fromkeys(wrong)))
         for row, wrong in sorted(faults.rows.items())
     )
-    if 2 * len(bad) > len(ids):
+    _require_half(bad, len(ids), what)
+    return faults.good(len(ids)), bad
+
+
+def also_aside(
+    bad: tuple[BadRow, ...],
+    wrong: dict[int, str],
+    rows: Codes,
+    ids: Sequence[str],
+    identities: Sequence[str],
+    what: str,
+) -> tuple[Codes, tuple[BadRow, ...]]:
+    """Of rows that were good so far the places to go on with, and all that are set aside now; refused likewise."""
+    more = [BadRow(int(rows[i]), ids[i], identities[i], why) for i, why in wrong.items()]
+    every = tuple(sorted([*bad, *more], key=lambda each: each.row))
+    _require_half(every, len(rows) + len(bad), what)
+    kept = [i for i in range(len(rows)) if i not in wrong]
+    return np.array(kept, dtype=np.int64), every
+
+
+def _require_half(bad: tuple[BadRow, ...], rows: int, what: str) -> None:
+    """Refuse a file of which more than half is bad."""
+    if 2 * len(bad) > rows:
         raise SubmissionError(
-            f"{len(bad):,} of {len(ids):,} rows of {what} are bad, more than half, so none is set aside; look at the "
+            f"{len(bad):,} of {rows:,} rows of {what} are bad, more than half, so none is set aside; look at the "
             f"file and at the columns that are named. The first is row {bad[0].row}: {visible(bad[0].wrong, 200)}"
         )
-    return faults.good(len(ids)), bad
 
 
 def quarantine_csv(rows: Sequence[BadRow]) -> str:

@@ -55,7 +55,7 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
             embedding=None if embedding is None else embedding[held],
             reference=inputs.reference,
         )
-        market = market_state(submission, features, label, spec.seed)
+        market = market_state(submission, features, label, spec.seed, inputs.received is not None)
         tried = f"{ATTACKS},{FORGED}" if is_clocked(submission) else ATTACKS
         with told_once():  # the run tells of its whole market
             found = audit(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from datamarket_gym.payout.book.run_record import Line, named
 from datamarket_gym.payout.book.runs import Draft, Taken, enter, take, taken_of
 from datamarket_gym.payout.book.store import Book, begun, open_book
 from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
-from datamarket_gym.payout.kept import keep
+from datamarket_gym.payout.kept import keep, kept_head
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     read_manifest,
@@ -63,6 +64,8 @@ def pay(
     where = _where(out, book)
     accounts = _accounts(where)
     taken = _taken(out, accounts, spec.currency)
+    if places.intake is not None and places.upto is None:
+        places = replace(places, upto=kept_head(out))
     progress.stage("reading and checking the inputs")
     payday = Payday.read(places, spec, settles, taken)
     _check_times(payday)
@@ -88,7 +91,8 @@ def work_out(
     with open_run(out, payday.run, "run", __version__, manifest_key="run", progress=progress) as run:
         if not run.finished:
             if places is not None:
-                keep(places, out)
+                received = payday.inputs.received
+                keep(places, out, None if received is None else received.upto)
             results = Work(payday, run).results()
             progress.stage("writing tables")
             write_tables(results, out)

@@ -23,6 +23,8 @@ from datamarket_gym.payout.book.disputes import fitting
 from datamarket_gym.payout.book.runs import Taken
 from datamarket_gym.payout.evidence import known_ties, payees
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
+from datamarket_gym.payout.intake.times import ROLE as INTAKE
+from datamarket_gym.payout.intake.times import IntakeLog, LogHead, placed
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
 from datamarket_gym.payout.manifest import require_as_written, run_id
 from datamarket_gym.payout.names import visible
@@ -50,7 +52,8 @@ R = TypeVar("R")
 class Places:
     """Where the files of a run are: submissions, validation rows, what else it was given, and the run it settles.
 
-    ``queries`` are those whose answers some of the files are, by role; these are kept with the run.
+    ``queries`` are those whose answers some of the files are, by role; these are kept with the run. ``intake`` is the
+    log that times are from, a file or an address, and ``upto`` how far it counts; all of it, for a run that is new.
     """
 
     submissions: Path
@@ -60,11 +63,14 @@ class Places:
     settles: Path | None = None
     edges: Path | None = None  # where it is not what the spec says
     queries: dict[str, str] = field(default_factory=dict)
+    intake: str | None = None
+    upto: LogHead | None = None
 
     def as_dict(self) -> dict[str, str]:
         """Absolute paths by role, or queries, for the book."""
         named = {k: v for k, v in vars(self).items() if isinstance(v, Path)}
-        return {role: self.queries.get(role) or str(path.resolve()) for role, path in named.items()}
+        found = {role: self.queries.get(role) or str(path.resolve()) for role, path in named.items()}
+        return found if self.intake is None else found | {INTAKE: placed(self.intake)}
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,7 @@ class Payday:
             spec,
             {k: v for k, v in more.items() if v is not None},
             places.reference,
+            None if places.intake is None else IntakeLog.open(places.intake, places.upto),
         )
         if settles is not None:
             inputs = inputs.without_units({found.unit for found in settles.found})

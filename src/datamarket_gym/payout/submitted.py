@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import LARGEST, Features
+from datamarket_gym.core.arrays import LARGEST, Features, Values
 from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.payout.book.arrived import What
 from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree, note_images
-from datamarket_gym.payout.quarantine import BadRow, kept_rows, note_columns
+from datamarket_gym.payout.intake.content import what_of
+from datamarket_gym.payout.intake.times import IntakeLog, Received, require_received
+from datamarket_gym.payout.quarantine import BadRow, also_aside, kept_rows, note_columns
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
 from datamarket_gym.units.columns import Column
@@ -50,6 +53,10 @@ def file_hash(path: Path) -> dict[str, str | int]:
     return found | ({"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {})
 
 
+_NO_FEATURES = (
+    "the {} have no features; name a column (--features), a file (--features-file), a text column (--text), or an "
+    "image column and its folder (--image, --images)"
+)
 DEFAULTS = {"text": "minilm", "image": "resnet18"}
 
 
@@ -92,6 +99,7 @@ class Rows:
     skipped: Skipped = field(default_factory=list)  # files of the folder that were not read
     images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
     bad: tuple[BadRow, ...] = ()  # rows that were set aside
+    received: Received | None = None  # where times are from the intake log
 
 
 @dataclass
@@ -107,10 +115,21 @@ class Held:
     images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
 
 
-def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
-    """The submitted units; the hash of each file read is added to ``files``."""
+def read_submitted(
+    path: Path, spec: PayoutSpec, files: FileHashes, log: IntakeLog | None = None
+) -> Rows:
+    """The submitted units; the hash of each file read is added to ``files``.
+
+    With a ``log`` times are those at which it has the units, and nothing that the table says of them.
+    """
+    if log is not None and spec.columns.time is not None:
+        raise ParameterError(
+            "time",
+            spec.columns.time,
+            "times are from the intake log alone, whatever a column says; leave --time out, or --intake",
+        )
     if path.is_dir():
-        return _submitted_images(path, spec, files)
+        return _submitted_images(path, spec, files, log)
     table, columns = Table.open(path), spec.columns
     files["submissions"] = file_hash(path)
     names = {"identity": columns.identity, "label": columns.label}
@@ -118,7 +137,7 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
         given = getattr(columns, role)
         if given is not None:
             names[role] = given
-        elif role in ("id", "time") and role in table.names:
+        elif role in ("id", *(("time",) if log is None else ())) and role in table.names:
             names[role] = role
     for role, name in names.items():
         table.require(role, name)
@@ -137,9 +156,18 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
     rows, bad = np.arange(count), tuple[BadRow, ...]()
     if faults is not None:
         rows, bad = _quarantined(faults, spec, names, single, dense, repr(str(path)))
-        single = {name: column.of(rows) for name, column in single.items()}
-        dense = {role: matrix[rows] for role, matrix in dense.items()}
+        single, dense = _of(single, dense, rows)
     ids = single[names["id"]].named() if "id" in names else [f"row {i}" for i in rows.tolist()]
+    received = None
+    if log is not None:
+        what, content = _content(spec, single, dense)
+        owners, label = single[columns.identity].named(), single[columns.label].values()
+        received, unlogged = log.received(what, owners, label, content)
+        if not spec.quarantine:
+            require_received(unlogged, ids, owners, log)
+        kept, bad = also_aside(bad, unlogged, rows, ids, owners, repr(str(path)))
+        single, dense = _of(single, dense, kept)
+        ids, received = [ids[i] for i in kept], received.of(kept)
     images: dict[str, list[str]] = {}
     features = dense.get("features")
     if features is None:
@@ -151,28 +179,69 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
         single[columns.label].values(),
         features,
         dense.get("embedding"),
-        single[names["time"]].times() if "time" in names else None,
+        single[names["time"]].times() if "time" in names else _time(received),
         {name: single[name].optional() for name in linked},
         single[names["trusted_source"]].optional() if "trusted_source" in names else None,
         tuple(matrices.get("features", ())),
         single[names["text"]].strings() if "text" in names else None,
         images=images,
         bad=bad,
+        received=received,
     )
 
 
-def _submitted_images(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
+def _of(
+    single: dict[str, Column], dense: dict[str, Features], rows: NDArray[np.int64]
+) -> tuple[dict[str, Column], dict[str, Features]]:
+    """Some rows of what was read."""
+    return (
+        {name: column.of(rows) for name, column in single.items()},
+        {role: matrix[rows] for role, matrix in dense.items()},
+    )
+
+
+def _time(received: Received | None) -> Values | None:
+    return None if received is None else received.time
+
+
+def _content(
+    spec: PayoutSpec, single: dict[str, Column], dense: dict[str, Features]
+) -> tuple[What, list[str] | list[bytes] | Features]:
+    """What the intake log has of units: their texts, the files of their images, or their features."""
+    what, columns = what_of(spec.columns), spec.columns
+    if what == "text":
+        return what, single[str(columns.text)].strings()
+    if what == "image" and spec.files.images is not None:
+        return what, image_bytes(Path(spec.files.images), single[str(columns.image)].named())
+    if what == "features" and "features" in dense:
+        return what, dense["features"]
+    raise SubmissionError(_NO_FEATURES.format("submissions"))
+
+
+def _submitted_images(path: Path, spec: PayoutSpec, files: FileHashes, log: IntakeLog | None) -> Rows:
     """The units of a folder laid out as identity/label/image."""
     tree, skipped = image_tree(path, 2)
     ids, owners, labels = (list(part) for part in zip(*tree, strict=True))
-    bad: tuple[BadRow, ...] = ()
+    rows, bad = np.arange(len(ids)), tuple[BadRow, ...]()
     if spec.quarantine:
         faults = Faults()
         note_images(faults, path, ids, content_encoder(spec, "image").encoder)
         rows, bad = kept_rows(faults, ids, owners, repr(str(path)))
         ids, owners, labels = ([part[i] for i in rows] for part in (ids, owners, labels))
+    received = None
+    if log is not None:
+        label = np.array(labels)
+        received, unlogged = log.received("image", owners, label, image_bytes(path, ids))
+        if not spec.quarantine:
+            require_received(unlogged, ids, owners, log)
+        kept, bad = also_aside(bad, unlogged, rows, ids, owners, repr(str(path)))
+        ids, owners, labels = ([part[i] for i in kept] for part in (ids, owners, labels))
+        received = received.of(kept)
     seen = _images(path, ids, ids, spec, files, "submissions", skipped)
-    return Rows(ids, owners, np.array(labels), seen, None, None, {}, None, skipped=skipped, bad=bad)
+    return Rows(
+        ids, owners, np.array(labels), seen, None, _time(received), {}, None,
+        skipped=skipped, bad=bad, received=received,
+    )  # fmt: skip
 
 
 def _quarantined(
@@ -285,10 +354,7 @@ def _features(
     if columns.image is not None and folder is not None:
         images[folder] = names = single[columns.image].named()
         return _images(Path(folder), names, ids, spec, files, f"{which} images", what=what)
-    raise SubmissionError(
-        f"the {which} have no features; name a column (--features), a file (--features-file), "
-        "a text column (--text), or an image column and its folder (--image, --images)"
-    )
+    raise SubmissionError(_NO_FEATURES.format(which))
 
 
 def _images(

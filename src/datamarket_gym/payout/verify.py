@@ -30,7 +30,9 @@ from datamarket_gym.payout.book.runs import taken_of
 from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.checks.agreement import agreements
 from datamarket_gym.payout.contents import Contents
-from datamarket_gym.payout.kept import kept_checks, places_of
+from datamarket_gym.payout.intake.times import ROLE as INTAKE
+from datamarket_gym.payout.intake.times import IntakeLog
+from datamarket_gym.payout.kept import kept_checks, log_head, places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     OUTPUTS,
@@ -81,6 +83,7 @@ def verify(
     progress: Progress | None = None,
     reference: Path | None = None,
     anchor: Path | None = None,
+    intake: str | None = None,
 ) -> list[Check]:
     """All checks of a run and of its book; the inputs are looked for where they were, unless named."""
     manifest = read_manifest(folder)
@@ -94,15 +97,15 @@ def verify(
         accounts = book.accounts()
         if anchor is not None:
             checks.append(anchored(accounts.entries, anchor))
-    checks += _of_run(folder, accounts)
+    checks += _of_run(folder, accounts, intake)
     if recompute and accounts is not None and manifest["run"] in accounts.runs:
         record = accounts.runs[manifest["run"]]
-        places = places_of(folder, submissions, validation, reference, record)
+        places = places_of(folder, submissions, validation, reference, record, intake)
         checks += _recomputed(folder, manifest, places, progress or SILENT)
     return checks
 
 
-def _of_run(folder: Path, accounts: Accounts | None) -> list[Check]:
+def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) -> list[Check]:
     """The files of a run against each other and against the book; against themselves where the book cannot be read."""
     manifest = read_manifest(folder)
     checks = [_output(folder, name, manifest["outputs"].get(name)) for name in OUTPUTS]
@@ -121,6 +124,7 @@ def _of_run(folder: Path, accounts: Accounts | None) -> list[Check]:
         return [*checks, Check("run and book", False, "the book holds no such run")]
     wrong = "; ".join(_contradictions(folder, manifest, record))
     checks.append(Check("manifest and book", not wrong, wrong or f"state {record.state}"))
+    checks += _log(manifest, intake or record.places.get(INTAKE))
     if all(check.good for check in checks):
         checks += _sums(folder, manifest, record)
         checks.append(stated(folder, record.history))
@@ -176,6 +180,19 @@ def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -
     for name, value in said.items():
         if getattr(record, name) != value:
             yield f"{name} in the book is {getattr(record, name)!r}, in the manifest {value!r}"
+
+
+def _log(manifest: dict[str, Any], where: str | None) -> list[Check]:
+    """Whether the intake log that a run's times are from still holds what they were taken from."""
+    upto = log_head(manifest)
+    if upto is None:
+        return []
+    try:
+        if where is None:
+            raise BookError("the book does not say where it is; name it with --intake")
+        return [IntakeLog.open(where, upto).examined()]
+    except BookError as error:
+        return [Check("intake log", False, str(error))]
 
 
 def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Check]:

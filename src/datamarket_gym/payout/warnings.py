@@ -34,6 +34,7 @@ NAMES = (
     "odd_identities",
     "quarantined",
     "skipped_files",
+    "unused_log",
     "same_submissions",
     "left_behind",
     "disputes",

@@ -79,6 +79,7 @@ def command(
     features: options.FeatureColumns = None,
     embedding: options.EmbeddingColumns = None,
     time: options.Time = None,
+    intake: options.Intake = None,
     text: options.TextColumn = None,
     image: options.ImageColumn = None,
     images: options.Images = None,
@@ -109,6 +110,7 @@ def command(
     spec = payout_spec(config, asked | columns)
     audit_and_show(
         AuditedTables(submission, validation, reference),
+        intake,
         spec,
         mechanism,
         spec.utility if empty is None else Utility(spec.learner, empty),

@@ -72,6 +72,7 @@ def command(
     features: options.FeatureColumns = None,
     embedding: options.EmbeddingColumns = None,
     time: options.Time = None,
+    intake: options.Intake = None,
     opens: Annotated[
         _Text,
         typer.Option(help="When the market began (2026-05-01, or with a time): earlier units are told."),
@@ -193,4 +194,6 @@ def command(
         image=image, images=images, encoder=encoder, features_file=features_file, embedding_file=embedding_file,
         validation_features_file=validation_features_file, reference_features_file=reference_features_file,
     )  # fmt: skip
-    run_and_show(submissions, validation, out, config, flags | columns, overrides, reference, book)
+    run_and_show(
+        submissions, validation, out, config, flags | columns, overrides, reference, book, intake
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.disputes import open_disputes
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
+from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.warnings import StandingWarning
 
@@ -14,9 +16,27 @@ _MUCH, _ALL = 0.1, 0.99  # parts of a run's units that were paid for before: tol
 def book_warnings(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
     """Warnings that stand before the approval of a run, from what is in the book now."""
     return [
+        *_unused_log(accounts, record),
         *_same_submissions(accounts, record),
         *_left_behind(record),
         *open_disputes(accounts, record.run),
+    ]
+
+
+def _unused_log(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
+    """Batches were received here before the run was worked out, and its times are not from them."""
+    before = [e for e in accounts.arrived.entries if e.number < record.history[0].number]
+    if not before or INTAKE in record.places:
+        return []
+    return [
+        StandingWarning.of(
+            "unused_log",
+            f"The book holds {counted(len(before), 'batch', 'batches')} with the time of receipt, and the run takes no "
+            "times from there",
+            "Whoever writes the table's times decides who was first, though you wrote down what arrived when. Pay with "
+            "--intake and this book; units that are not in it are then refused by name.",
+            count=len(before),
+        )
     ]
 
 

@@ -14,6 +14,7 @@ from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.threshold.crowding import ALLOWED
 from datamarket_gym.evidence.threshold.price import LIMIT
 from datamarket_gym.payout.asked import check_words
+from datamarket_gym.payout.clock import time_words
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
 from datamarket_gym.payout.money import thousands
@@ -38,7 +39,11 @@ _POLICY = {
     "carry": "Scores below zero are not paid but carried: what someone is owed or owes beyond this payment "
     "goes to the next run, and all balances add up to zero.",
 }
-_NO_FILE = {"quarantine": "the rows that were set aside", "images": "the images that no row names"}
+_NO_FILE = {
+    "quarantine": "the rows that were set aside",
+    "images": "the images that no row names",
+    "intake": "the times that the intake log has",
+}
 
 
 def write_report(results: Results, warnings: Sequence[StandingWarning], run: str, folder: Path) -> None:
@@ -151,7 +156,8 @@ def _shown(results: Results) -> str:
 
 
 def _notes(results: Results) -> list[str]:
-    spec, notes = results.spec, []
+    spec = results.spec
+    notes = [words] if (words := time_words(results.inputs, spec)) else []
     if results.threshold.theta is None and spec.theta != "none":
         notes.append(evidence_words(results.threshold))
     if drawn := len(drawn_clusters(results)):

@@ -5,7 +5,8 @@ Text, JSON and pages are views of this record. Amounts are in minor units, names
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,20 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.statements.tables import RunTables, TableRow
 
 MOST_TIES, MOST_NAMES, EXAMPLES = 1000, 20, 3
+
+
+@dataclass(frozen=True)
+class Receipts:
+    """Units that the operator received together: when, and in which entry of the intake log."""
+
+    at: str
+    entry: int
+    units: int = 1
+
+    @property
+    def words(self) -> str:
+        """When and where."""
+        return f"received {self.at}, entry {self.entry:,}"
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,8 @@ class OwnTie:
     units_in_cluster: int
     paid_to: list[str]  # the first names of those who are paid for all that are in the cluster
     paid_names: int  # how many these are
+    received: Receipts | None = None  # where times are from the intake log
+    other_received: Receipts | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +126,7 @@ class Explanation:
     checks: SpotChecks
     without_any_evidence: int
     without_its_evidence: int | None = None  # scored anew, where it was asked for
+    received: list[Receipts] = field(default_factory=list)  # where times are from the intake log
 
 
 def explained(tables: RunTables, name: str, most_ties: int = MOST_TIES) -> Explanation:
@@ -171,7 +189,25 @@ def explained(tables: RunTables, name: str, most_ties: int = MOST_TIES) -> Expla
         drawn_under=under(manifest["spec"]["beacon"]),
         checks=_checks(tables, name, payee),
         without_any_evidence=money.signed(row["without_evidence"]),
+        received=_received(tables, mine),
     )
+
+
+def _received(tables: RunTables, mine: Codes) -> list[Receipts]:
+    """When units that play were received, entry by entry; nothing where times are not from the intake log."""
+    units = tables.units
+    if units.entry is None or units.received is None:
+        return []
+    entries, first, count = np.unique(units.entry[mine], return_index=True, return_counts=True)
+    return [
+        Receipts(_moment(float(units.received[mine[at]])), entry, n)
+        for entry, at, n in zip(entries.tolist(), first.tolist(), count.tolist(), strict=True)
+    ]
+
+
+def _moment(seconds: float) -> str:
+    when = datetime.fromtimestamp(seconds, UTC)
+    return f"{when:%Y-%m-%d %H:%M:%S}.{when.microsecond // 1000:03d} UTC"
 
 
 def _counted_for(tables: RunTables, elsewhere: Codes) -> list[CountedFor]:
@@ -265,6 +301,11 @@ class _Pairs:
             units_in_cluster=int(units.size[mine]),
             paid_to=[tables.names[code] for code in owners[:EXAMPLES]],
             paid_names=len(owners),
+            **{
+                name: found[0]
+                for name, row in (("received", mine), ("other_received", other))
+                if (found := _received(tables, np.array([row])))
+            },
         )
 
     def matched(self) -> tuple[list[MatchedPayee], int]:

@@ -35,6 +35,7 @@ _COLUMNS = {
     "evidence.parquet": ("kind", "left", "right", "reason", "score", "claim", "value"),
     "leaks.parquet": ("unit", "identity", "validation_row", "by", "likeness"),
 }  # fmt: skip
+_LOGGED = ("received", "entry")  # of units whose times are from the intake log
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,8 @@ class PlayedUnits:
     came: Codes
     moment: Codes
     by_lot: np.ndarray
+    received: Values | None = None  # seconds since 1970, where times are from the intake log
+    entry: Codes | None = None  # of that log
 
     @cached_property
     def size(self) -> Codes:
@@ -103,6 +106,7 @@ class RunTables:
             clusters["unit"],
             _places(clusters["identity"], place),
             *(clusters[name].to_numpy() for name in ("cluster", "share", "came", "moment", "by_lot")),
+            *(clusters[name].to_numpy() for name in _LOGGED if name in clusters.column_names),
         )
         of_units = pc.equal(evidence["kind"], "unit")
         return cls(
@@ -259,7 +263,8 @@ def _checked(folder: Path, name: str, manifest: dict[str, Any]) -> pa.Table:
             f"{str(path)!r} has no column {missing[0]!r}: an older version made this run, and did not keep what "
             "explanations need; pay again into another folder"
         )
-    return file.read(columns=list(_COLUMNS[name]), use_threads=False)
+    logged = [c for c in _LOGGED if name == "clusters.parquet" and c in file.schema_arrow.names]
+    return file.read(columns=[*_COLUMNS[name], *logged], use_threads=False)
 
 
 def _places(names: pa.ChunkedArray, among: pa.ChunkedArray) -> Codes:

@@ -1,0 +1,205 @@
+"""The times of a run from the operator's intake log alone: which entries count, and when each of its units arrived.
+
+A run goes by the log up to the last batch that was there when it was worked out. What arrives later changes nothing of
+it, so that it can be worked out again to the byte; a log that no longer holds these entries is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.screen import counted, listed
+from datamarket_gym.payout.book.arrived import What
+from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.receipts import holds, is_address
+from datamarket_gym.payout.book.seal import Head
+from datamarket_gym.payout.book.store import Book, open_book
+from datamarket_gym.payout.intake.content import unit_digests
+from datamarket_gym.payout.intake.log import Arrival, Arrivals, arrivals, held_digests
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.verdicts import Check
+
+ROLE = "intake"
+"""The log among the inputs of a run, and among their places."""
+_FEW = 5
+
+
+def placed(where: str) -> str:
+    """Where a log is, as books and files may have it: an absolute path, or an address without a password."""
+    return open_book(where).where if is_address(where) else str(Path(where).resolve())
+
+
+@dataclass(frozen=True)
+class LogHead:
+    """A log up to its last batch: the id of its book, and the number and hash of that batch's entry."""
+
+    log: str
+    number: int
+    head: str
+
+    @property
+    def words(self) -> str:
+        """The head, short enough to be read out."""
+        return f"log {self.log[:8]}, up to entry {self.number:,}, head {self.head[:16]}"
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """When units were received, and in which entry: of a revealed batch in the one that sealed it."""
+
+    upto: LogHead
+    time: Values
+    entry: Codes
+
+    @property
+    def sha256(self) -> str:
+        """A hash of the log as far as it counts and of the times that were taken from it."""
+        taken = [asdict(self.upto), [each.hex() for each in self.time.tolist()], self.entry.tolist()]
+        return hashlib.sha256(json.dumps(taken, sort_keys=True).encode()).hexdigest()
+
+    def of(self, rows: Codes) -> Received:
+        """The same of some of the units."""
+        return replace(self, time=self.time[rows], entry=self.entry[rows])
+
+
+@dataclass(frozen=True)
+class IntakeLog:
+    """A log, as far as a run goes by it."""
+
+    upto: LogHead
+    arrivals: Arrivals
+
+    @classmethod
+    def open(cls, where: str, upto: LogHead | None = None) -> IntakeLog:
+        """The log in a book, as it is now or up to an earlier head; refused where it does not hold that as it was."""
+        book = open_book(where)
+        with _naming(book):
+            accounts = book.accounts()
+        if upto is None:
+            if not accounts.arrived.entries:
+                raise BookError(
+                    f"the book {book.where!r} holds no batch that was received; enter what arrives with "
+                    "datamarket intake add, or leave --intake out"
+                )
+            last = accounts.arrived.entries[-1]
+            upto = LogHead(accounts.id, last.number, last.hash)
+        elif accounts.id != upto.log:
+            raise BookError(
+                f"the book {book.where!r} is not the intake log of the run: its id is {accounts.id[:16]}, not "
+                f"{upto.log[:16]}; name the right one with --intake"
+            )
+        elif not holds(accounts.entries, Head(upto.number, upto.head)):
+            raise BookError(
+                f"the intake log {book.where!r} does not hold entry {upto.number} as it was when the run was worked "
+                "out: entries were lost or changed; bring the right copy back"
+            )
+        found = arrivals(book)
+        counting = tuple(batch for batch in found.batches if batch.entry.number <= upto.number)
+        return cls(upto, replace(found, batches=counting))
+
+    @property
+    def book(self) -> Book:
+        """The book that holds it."""
+        return self.arrivals.book
+
+    def examined(self) -> Check:
+        """Whether the log is whole: its book, and the digests of all batches that count."""
+        wrong = [f"{check.what}: {check.detail}" for check in self.book.examined() if not check.good]
+        if wrong:
+            return Check("intake log", False, f"{self.book.where}: {'; '.join(wrong)}")
+        try:
+            for batch in self.arrivals.batches:
+                self._digests(batch)
+        except BookError as error:
+            return Check("intake log", False, str(error))
+        return Check("intake log", True, f"{self.book.where}: {self.upto.words}, as it was")
+
+    def received(
+        self,
+        what: What,
+        identity: Sequence[str],
+        label: NDArray[Any],
+        content: Sequence[str] | Sequence[bytes] | Features,
+    ) -> tuple[Received, dict[int, str]]:
+        """When units arrived under their identities; and the rows that did not, with the reason (they have no time)."""
+        digests = unit_digests(what, label, content)
+        with _naming(self.book):
+            found = self.arrivals.of(identity, digests)
+        missing = [row for row, batch in enumerate(found) if batch is None]
+        time = [np.nan if batch is None else batch.seconds for batch in found]
+        entry = [0 if batch is None else batch.counts.number for batch in found]
+        taken = Received(self.upto, np.array(time), np.array(entry, dtype=np.int64))
+        return taken, dict(self._reasons(what, missing, identity, digests)) if missing else {}
+
+    def _reasons(
+        self, what: What, missing: list[int], identity: Sequence[str], digests: list[bytes]
+    ) -> Iterator[tuple[int, str]]:
+        """Why each of these is not there, as far as the log tells."""
+        wanted, others = {digests[row] for row in missing}, dict[bytes, str]()
+        kinds: dict[str, set[str]] = {}
+        for batch in self.arrivals.batches:
+            here = self._digests(batch)
+            kinds.setdefault(batch.entry.payee, set()).add(batch.entry.content["what"])
+            for each in wanted.intersection(here):
+                others.setdefault(each, f"entry {batch.counts.number} has it from {batch.entry.payee!r}")
+        for row in missing:
+            who = identity[row]
+            reason = "not in the intake log under this identity"
+            if digests[row] in others:
+                reason += f": {others[digests[row]]}"
+            elif who in kinds and what not in kinds[who]:
+                reason += f": it holds {' and '.join(sorted(kinds[who]))} of {who!r}, and this run reads {what}"
+            elif sealed := self._sealed(who):
+                reason += f": the batch of entry {sealed[0]} is sealed, and not revealed"
+            yield row, reason
+
+    def _digests(self, batch: Arrival) -> list[bytes]:
+        with _naming(self.book):
+            return held_digests(self.book, self.arrivals.arrived, batch.entry)
+
+    def _sealed(self, identity: str) -> list[int]:
+        """Entries of batches that the identity has sealed, and not revealed as far as the log counts."""
+        opened = {batch.counts.number for batch in self.arrivals.batches}
+        known = self.arrivals.arrived.sealed.items()
+        return [n for n, e in known if e.payee == identity and n <= self.upto.number and n not in opened]
+
+
+@contextmanager
+def _naming(book: Book) -> Iterator[None]:
+    """What is wrong with a log is told with where it is: a run may have a book besides."""
+    try:
+        yield
+    except BookError as error:
+        raise BookError(f"the intake log {book.where!r}: {error}") from error
+
+
+def require_received(
+    unlogged: dict[int, str], ids: Sequence[str], identity: Sequence[str], log: IntakeLog
+) -> None:
+    """Refuse units that are not in the log, by name."""
+    if not unlogged:
+        return
+    names = listed(
+        (
+            f"{visible(ids[i])!r} of {visible(identity[i])!r} ({visible(why, 200)})"
+            for i, why in unlogged.items()
+        ),
+        _FEW,
+        "; ",
+    )
+    raise SubmissionError(
+        f"{counted(len(unlogged), 'unit')} of {len(ids):,} cannot be dated by the intake log {log.book.where!r}: "
+        f"{names}. Enter what arrived (datamarket intake add; it counts from then on), correct identity, label or "
+        "content to what was handed in, or set these units aside with --quarantine"
+    )

@@ -1,0 +1,37 @@
+"""Batches entered into an intake log, one for each identity of a table, and a run that takes its times from there."""
+
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+from payout_files import rows, spec, table, units, write
+
+from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.intake.batch import read_batch
+from datamarket_gym.payout.intake.log import received
+from datamarket_gym.payout.run import pay
+
+EVERYBODY = ("seller 0", "seller 1", "seller 2", "seller 3", "thief")
+
+
+def of(columns, *names):
+    """The rows of some identities."""
+    return rows(columns, [i for i, who in enumerate(columns["identity"]) if who in names])
+
+
+def log(where, submitted=None, order=EVERYBODY, **changes):
+    """Enter what each identity has, in an order; the numbers of the entries by name."""
+    submitted, chosen, book = submitted or units(), spec(**changes), open_book(where, new=True)
+    numbers = {}
+    for who in order:
+        path = where.parent / "batch.parquet"
+        pq.write_table(table(of(submitted, who)), path)
+        batch = read_batch(path, chosen.columns, chosen.files)
+        numbers[who] = received(book, batch.owner(who), batch.digests, batch.what).number
+    return numbers
+
+
+def paid_by_log(folder, submitted=None, held=None, where=None, out="run", **changes):
+    """Pay a table by the log; the folder of the run."""
+    places = replace(write(folder / "in", submitted, held), intake=str(where or folder / "log.sqlite"))
+    pay(places, spec(**changes), folder / out)
+    return folder / out

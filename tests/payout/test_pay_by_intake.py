@@ -1,0 +1,444 @@
+"""Paydays whose times are from the operator's intake log: what counts, what is refused, and what is found later."""
+
+import csv
+import json
+import shutil
+import sqlite3
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+import pytest
+from checks_files import answered, drawn
+from intake_files import EVERYBODY, log, of, paid_by_log
+from payout_files import (
+    approve,
+    cents,
+    outputs,
+    payments,
+    rows,
+    run,
+    spec,
+    units,
+    validation,
+    warned,
+    write,
+)
+from typer.testing import CliRunner
+
+from datamarket_gym.cli.app import app
+from datamarket_gym.core.errors import ParameterError, RunError, SubmissionError
+from datamarket_gym.payout import run as run_module
+from datamarket_gym.payout.book.entry import BookError
+from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.intake.content import unit_digests
+from datamarket_gym.payout.intake.log import committed, received, revealed
+from datamarket_gym.payout.intake.sealing import new_secret, sealed_root
+from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.verify import verify, verify_book
+
+FORGED = {**units(), "time": np.concatenate([np.arange(60.0) + 5000, np.arange(6.0)])}
+"""The thief's copies bear the earliest times."""
+
+
+DESPITE = ("--despite", "loses_half")  # the thief does
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def bad(folder, **options):
+    return [check for check in verify(folder, **options) if not check.good]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    log(tmp_path / "log.sqlite")
+    return tmp_path
+
+
+def test_a_forged_column_of_times_is_not_looked_at(folder):
+    honest = cents(run(folder / "honest"))
+    cheated = cents(run(folder / "cheated", FORGED))
+    assert cheated["thief"] > 1.5 * honest["thief"]  # whoever writes the column decides who was first
+    by_log = paid_by_log(folder, FORGED)
+    assert cents(by_log) == honest
+    plain = {name: column for name, column in FORGED.items() if name != "time"}
+    assert cents(paid_by_log(folder, plain, out="untimed")) == honest
+
+
+def test_the_order_is_that_of_the_log(tmp_path):
+    log(tmp_path / "log.sqlite", order=("thief", *EVERYBODY[:4]))
+    found = paid_by_log(tmp_path)
+    assert payments(found)["thief"]["payment"] > payments(run(tmp_path / "column"))["thief"]["payment"]
+    ties = explain(found, "thief").ties
+    assert [tie.earlier for tie in ties] == ["unit"] * len(ties) != []
+
+
+def test_a_column_named_beside_the_log_is_refused(folder):
+    with pytest.raises(ParameterError, match="times are from the intake log alone"):
+        paid_by_log(folder, columns={"time": "time"})
+    assert not (folder / "run").exists()
+
+
+def test_the_report_and_the_manifest_say_where_times_are_from(folder):
+    found = paid_by_log(folder)
+    last = open_book(folder / "log.sqlite").accounts()
+    assert read_manifest(found)["intake"] == {"log": last.id, "number": 6, "head": last.head}
+    page = (found / "report.html").read_text()
+    said = "Times are from the operator&#39;s intake log: a unit came when the operator received it"
+    assert said in page
+    assert page.index(said) < page.index('id="payments"')
+    assert f"up to entry 6, head {last.head[:16]}" in page
+    assert "Unless that is you alone" not in page
+    other = (run(folder / "column") / "report.html").read_text()
+    said = "Times are from the column “time” of the submissions: whoever writes it decides who was first"
+    assert said in other
+    assert other.index(said) < other.index('id="payments"')
+    assert "pay --intake BOOK" in other
+    assert warned(folder / "column" / "run") == ["loses_half"]  # it is told, and no warning
+
+
+def test_explain_says_when_a_unit_was_received_and_in_which_entry(folder):
+    found = paid_by_log(folder)
+    answer = explain(found, "thief")
+    (batch,) = answer.received
+    entry = open_book(folder / "log.sqlite").accounts().entries[5]
+    at = datetime.fromisoformat(entry.at)
+    assert (batch.entry, batch.units) == (6, 6)
+    assert batch.at == f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"
+    for tie in answer.ties:
+        assert tie.received.entry == 6
+        assert tie.other_received.entry == int(tie.of[-1]) + 2
+    shown = " ".join(call("explain", found, "--payee", "thief").output.split())
+    assert f"6 units received {batch.at}, entry 6" in shown
+    assert explain(run(folder / "column"), "thief").received == []
+
+
+def test_files_may_be_renamed_and_formats_may_change(folder):
+    """The same units as CSV and as Parquet are the same in the log."""
+    columns = units()
+    found = paid_by_log(folder, columns)
+    names = [f"f_{i}" for i in range(columns["features"].shape[1])]
+    for name, source in (("a", columns), ("b", validation())):
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            out = csv.writer(file)
+            plain = [key for key in source if key != "features"]
+            out.writerow([*plain, *names])
+            for i, vector in enumerate(source["features"].tolist()):
+                out.writerow([*(source[key][i] for key in plain), *(repr(x) for x in vector)])
+    as_csv = Places(folder / "a.csv", folder / "b.csv", intake=str(folder / "log.sqlite"))
+    pay(as_csv, spec(columns={"features": "f"}), folder / "csv")
+    assert cents(folder / "csv") == cents(found)
+    moved = folder / "elsewhere"
+    moved.mkdir()
+    shutil.move(folder / "in" / "units.parquet", moved / "renamed.parquet")
+    shutil.move(folder / "log.sqlite", moved / "renamed.sqlite")
+    shutil.move(folder / "log.sqlite.seal", moved / "renamed.sqlite.seal")
+    assert bad(
+        found, recompute=True, submissions=moved / "renamed.parquet"
+    )  # the log is gone from its place
+    assert not bad(
+        found,
+        recompute=True,
+        submissions=moved / "renamed.parquet",
+        intake=str(moved / "renamed.sqlite"),
+    )
+
+
+def test_units_that_are_not_in_the_log_are_refused_by_name(tmp_path):
+    log(tmp_path / "log.sqlite", order=EVERYBODY[:4])
+    with pytest.raises(
+        SubmissionError, match=r"6 units of 66 cannot be dated.*'u60' of 'thief'"
+    ) as error:
+        paid_by_log(tmp_path)
+    assert "and 1 more" in str(error.value)
+    assert "--quarantine" in str(error.value)
+    assert not (tmp_path / "run").exists()
+    found = paid_by_log(tmp_path, quarantine=True)
+    listed = list(csv.DictReader((found / "quarantine.csv").open()))
+    assert [row["unit"] for row in listed] == [f"u{i}" for i in range(60, 66)]
+    assert {row["wrong"] for row in listed[:1]} != {""}
+    assert all("not in the intake log under this identity" in row["wrong"] for row in listed)
+    assert cents(found)["thief"] == 0
+    assert not bad(found, recompute=True)
+    before = outputs(found)
+    log(tmp_path / "log.sqlite", order=("thief",))  # it comes too late for this run
+    assert not bad(found, recompute=True)
+    assert outputs(found) == before
+    (tmp_path / "few").mkdir()
+    log(tmp_path / "few" / "log.sqlite", order=("seller 0",))
+    with pytest.raises(SubmissionError, match="more than half"):
+        paid_by_log(tmp_path, where=tmp_path / "few" / "log.sqlite", out="few/run", quarantine=True)
+
+
+def test_a_unit_under_another_identity_is_refused_and_whose_it_is_is_told(folder):
+    columns = units()
+    columns["identity"] = [
+        "seller 1" if u == "u0" else who
+        for u, who in zip(columns["id"], columns["identity"], strict=True)
+    ]
+    with pytest.raises(SubmissionError, match=r"'u0' of 'seller 1' .*entry 2 has it from 'seller 0'"):
+        paid_by_log(folder, columns)
+
+
+def test_changed_content_or_another_label_is_refused(folder):
+    for change in ("features", "label"):
+        columns = units()
+        columns[change] = columns[change].copy()
+        columns[change][3] += 1
+        with pytest.raises(SubmissionError, match=r"1 unit of 66 cannot be dated.*'u3' of 'seller 3'"):
+            paid_by_log(folder, columns)
+
+
+def test_a_log_of_texts_does_not_date_features(tmp_path):
+    digests = unit_digests("text", np.zeros(3), ["a", "b", "c"])
+    received(open_book(tmp_path / "log.sqlite", new=True), "seller 0", digests, "text")
+    with pytest.raises(
+        SubmissionError, match="it holds text of 'seller 0', and this run reads features"
+    ):
+        paid_by_log(tmp_path)
+
+
+def test_a_book_without_batches_is_refused(tmp_path):
+    open_book(tmp_path / "log.sqlite", new=True)
+    with pytest.raises(BookError, match="holds no batch that was received"):
+        paid_by_log(tmp_path)
+    with pytest.raises(BookError, match="there is no book at"):
+        paid_by_log(tmp_path, where=tmp_path / "no.sqlite")
+
+
+def test_a_log_that_has_grown_changes_nothing_of_a_run(folder):
+    found = paid_by_log(folder)
+    before = outputs(found)
+    log(folder / "log.sqlite", rows(units(seed=5), range(30)), order=("seller 2",))
+    assert not bad(found, recompute=True)
+    again = paid_by_log(folder)  # the same folder: the run that it holds
+    assert outputs(again) == before
+    assert approve(found) == "approved"
+    assert call("ledger", "approve", found).exit_code == 0
+    later = paid_by_log(folder, out="later")  # a new one, by the longer log
+    assert read_manifest(later)["intake"]["number"] == 7
+    assert read_manifest(later)["run"] != read_manifest(found)["run"]
+    assert cents(later) == cents(found)
+
+
+def test_ledger_approve_works_after_the_log_has_grown(folder):
+    found = paid_by_log(folder)
+    log(folder / "log.sqlite", order=("seller 1",))
+    done = call("ledger", "approve", found, "--by", "anna", *DESPITE)
+    assert (done.exit_code, done.output.strip()) == (0, "approved"), done.output
+
+
+def test_a_killed_run_goes_on_with_the_log_as_it_was(folder, monkeypatch):
+    whole = outputs(paid_by_log(folder, out="whole"))
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "write_report", killed)
+        with pytest.raises(KeyboardInterrupt):
+            paid_by_log(folder)
+    log(folder / "log.sqlite", order=("seller 1",))
+    assert outputs(paid_by_log(folder)) == whole
+
+
+def forge(where, statement, *values):
+    """Change a log behind its back: triggers dropped, the seal made anew."""
+    with sqlite3.connect(where) as database:
+        triggers = database.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
+        for name, _ in triggers:
+            database.execute(f'DROP TRIGGER "{name}"')
+        assert database.execute(statement, values).rowcount > 0
+        for _, made in triggers:
+            database.execute(made)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE book_entries SET body = replace(body, 'thief', 'chief') WHERE number = 6",
+        "DELETE FROM book_entries WHERE number = 6",
+        "UPDATE book_digests SET digests = zeroblob(length(digests)) WHERE number = 3",
+        "DELETE FROM book_digests WHERE number = 3",
+    ],
+    ids=["entry changed", "entry lost", "digests changed", "digests lost"],
+)
+def test_a_log_that_was_changed_after_the_run_is_found_and_named(folder, statement):
+    found = paid_by_log(folder)
+    assert not bad(found)
+    forge(folder / "log.sqlite", statement)
+    wrong = [check for check in bad(found) if check.what == "intake log"]
+    assert len(wrong) == 1
+    assert str(folder / "log.sqlite") in wrong[0].detail
+    assert call("verify", found).exit_code == 1
+    refused = call("ledger", "approve", found, *DESPITE)
+    assert refused.exit_code == 1
+    assert "intake log" in refused.output
+    assert run_of(found).state == "draft"
+    assert [c.what for c in verify_book(book_of(found)) if not c.good] == [
+        f"run {run_of(found).run[:16]}"
+    ]
+
+
+def test_another_log_and_an_older_copy_are_refused(folder):
+    shutil.copytree(folder, folder.parent / f"{folder.name}-old")
+    old = folder.parent / f"{folder.name}-old" / "log.sqlite"
+    log(folder / "log.sqlite", order=("seller 1",))
+    found = paid_by_log(folder)
+    (wrong,) = bad(found, intake=str(old))
+    assert "does not hold entry 7 as it was when the run was worked out" in wrong.detail
+    log(folder / "other.sqlite")
+    (wrong,) = bad(found, intake=str(folder / "other.sqlite"))
+    assert "is not the intake log of the run" in wrong.detail
+    (folder / "log.sqlite").unlink()
+    (wrong,) = bad(found)
+    assert str(folder / "log.sqlite") in wrong.detail
+
+
+def test_what_was_sealed_counts_from_its_seal_once_it_is_revealed(tmp_path):
+    """The victim seals before the thief copies, and reveals after."""
+    columns, book, secret = units(), open_book(tmp_path / "log.sqlite", new=True), new_secret()
+    mine = of(columns, "seller 0")
+    digests = unit_digests("features", mine["label"], mine["features"])
+    committed(book, "seller 0", sealed_root(digests, secret, "seller 0"), len(digests))
+    log(tmp_path / "log.sqlite", columns, ("thief", "seller 1", "seller 2", "seller 3"))
+    with pytest.raises(SubmissionError, match="the batch of entry 2 is sealed, and not revealed"):
+        paid_by_log(tmp_path)
+    revealed(book, "seller 0", digests, "features", secret)
+    found = paid_by_log(tmp_path)
+    (batch,) = explain(found, "seller 0").received
+    assert batch.entry == 2
+    stolen = [tie for tie in explain(found, "thief").ties if tie.of == "seller 0"]
+    assert stolen
+    assert {tie.earlier for tie in stolen} == {"other"}
+
+
+def test_a_reveal_after_the_run_does_not_change_it(folder):
+    """A unit that was sealed early, entered openly later and paid by that entry stays paid by it."""
+    columns, book, secret = units(seed=3), open_book(folder / "b.sqlite", new=True), new_secret()
+    mine = of(columns, "seller 0")
+    digests = unit_digests("features", mine["label"], mine["features"])
+    committed(book, "seller 0", sealed_root(digests, secret, "seller 0"), len(digests))
+    numbers = log(folder / "b.sqlite", columns)
+    found = paid_by_log(folder, columns, where=folder / "b.sqlite")
+    revealed(book, "seller 0", digests, "features", secret)
+    assert not bad(found, recompute=True)
+    (batch,) = explain(found, "seller 0").received
+    assert batch.entry == numbers["seller 0"] > 2
+
+
+def words(n, seed):
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 3, n)
+    pool = [["red", "rose", "bloom"], ["stock", "bond", "fund"], ["ball", "goal", "team"]]
+    return {
+        "label": label,
+        "text": [" ".join(rng.choice(pool[c], 6)) + f" {i} {seed}" for i, c in enumerate(label)],
+    }
+
+
+def test_texts_are_dated_by_what_was_handed_in(tmp_path):
+    how = {"columns": {"text": "text"}, "encoder": "ngrams@64"}
+    columns = {
+        "id": [f"t{i}" for i in range(40)],
+        "identity": [f"seller {i % 4}" for i in range(40)],
+        **words(40, 0),
+    }
+    log(tmp_path / "log.sqlite", columns, EVERYBODY[:4], **how)
+    found = paid_by_log(tmp_path, columns, words(30, 1), **how)
+    assert explain(found, "seller 3").received[0].entry == 5
+    assert not bad(found, recompute=True)
+    columns["text"] = [*columns["text"][:-1], columns["text"][-1] + " "]
+    with pytest.raises(SubmissionError, match=r"1 unit of 40 cannot be dated.*'t39' of 'seller 3'"):
+        paid_by_log(tmp_path, columns, words(30, 1), out="changed", **how)
+
+
+def test_one_file_may_be_log_and_book(folder):
+    shutil.copy(folder / "log.sqlite", folder / "book.sqlite")
+    shutil.copy(folder / "log.sqlite.seal", folder / "book.sqlite.seal")
+    found = paid_by_log(folder, where=folder / "book.sqlite")
+    assert book_of(found).accounts().arrived.entries
+    assert not bad(found, recompute=True)
+    assert book_warnings(book_of(found).accounts(), run_of(found)) == []
+    assert approve(found) == "approved"
+    assert not bad(found, recompute=True)
+
+
+def test_a_log_in_the_book_that_is_not_used_is_a_warning(folder):
+    column = folder / "market" / "run"
+    pay(write(folder / "in"), spec(), column, book=str(folder / "log.sqlite"))
+    (warning,) = book_warnings(book_of(column).accounts(), run_of(column))
+    assert warning.name == "unused_log"
+    assert "The book holds 5 batches with the time of receipt" in warning.title
+    refused = call("ledger", "approve", column, *DESPITE)
+    assert refused.exit_code != 0
+    assert "--despite unused_log" in str(refused.exception) + refused.output
+    assert call("ledger", "approve", column, *DESPITE, "--despite", "unused_log").exit_code == 0
+    # Of a log that is begun later nobody is warned.
+    early = run(folder / "early")
+    log(folder / "early" / "book.sqlite")
+    assert book_warnings(book_of(early).accounts(), run_of(early)) == []
+
+
+def test_a_settlement_goes_by_the_log_of_its_draft(folder):
+    draft = paid_by_log(folder, checks=3)
+    found = drawn(draft)
+    log(folder / "log.sqlite", order=("seller 1",))
+    answered(draft, false={found.draws[0].payee})
+    after = settle(draft, folder / "settled", by="settler").run
+    assert after == folder / "settled"
+    assert read_manifest(after)["intake"] == read_manifest(draft)["intake"]
+    assert not bad(after, recompute=True)
+
+
+def test_the_command_line_takes_a_log(folder):
+    places = write(folder / "in")
+    asked = (
+        "--out",
+        folder / "cli",
+        "--checks",
+        "0",
+        "--no-audit",
+        "--theta",
+        "none",
+        "--amount",
+        "1000",
+    )
+    tables = (places.submissions, "--validation", places.validation, "--intake", folder / "log.sqlite")
+    done = call("pay", *tables, *asked)
+    assert done.exit_code == 0, done.output
+    assert cents(folder / "cli") == cents(paid_by_log(folder))
+    assert run_of(folder / "cli").places["intake"] == str(folder / "log.sqlite")
+    asked = ("audit", *tables, "--attacks", "backdate", "--providers", "1", "--jobs", "1")
+    done = call(*asked, "--out", folder / "audit")
+    assert done.exit_code == 0, done.output
+    report = json.loads((folder / "audit" / "audit.json").read_text())
+    assert report["logged"] is True
+    assert "Times are from an intake log" in " ".join(done.output.split())
+    refused = call(*asked, "--out", folder / "audit2", "--time", "time")
+    assert "times are from the intake log alone" in str(refused.exception) + refused.output
+
+
+def test_a_damaged_head_in_a_manifest_is_told(folder):
+    found = paid_by_log(folder)
+    manifest = json.loads((found / "manifest.json").read_text())
+    (found / "manifest.json").write_text(json.dumps(manifest | {"intake": {"log": 1}}))
+    with pytest.raises(RunError, match=r"manifest.json: intake"):
+        verify(found)
+
+
+def test_places_of_two_runs_with_and_without_a_log_are_two_runs(folder):
+    found = paid_by_log(folder)
+    with pytest.raises(RunError, match="another"):
+        pay(replace(write(folder / "in"), intake=None), spec(), found)
