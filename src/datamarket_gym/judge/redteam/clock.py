@@ -61,6 +61,9 @@ class Forgery:
         if worst is None or harmful is None:
             return "it cannot be played"
         gain = "of no defined factor" if worst.gain is None else f"times {worst.gain:.2f}"
+        expected = [t.expected_gain for t in self._played(clock) if t.expected_gain is not None]
+        if expected and worst.expected_payment != worst.attacked_payment:
+            gain += f" ({max(expected):.2f} given the checks)"
         lost = harmful.victim_loss
         return f"a cheat's pay {gain}, a victim's loss {'undefined' if lost is None else f'{lost:.0%}'}"
 

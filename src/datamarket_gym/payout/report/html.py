@@ -38,6 +38,8 @@ class PayoutPage:
     currency: str
     warnings: list[StandingWarning]
     facts: list[tuple[str, str]]
+    clock: str  # where times are from
+    logged: bool  # they are from the operator's log
     notes: list[str]
     policy: str
     checks: str

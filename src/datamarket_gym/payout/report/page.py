@@ -72,6 +72,8 @@ def payout_page(
         currency=spec.currency,
         warnings=list(warnings),
         facts=_facts(results),
+        clock=time_words(results.inputs, spec),
+        logged=results.inputs.received is not None,
         notes=_notes(results),
         policy=f"Divided among {len(results.names):,} identities by {spec.worth.divided}. "
         f"The payments add up to the amount exactly. {_signs(results)}",
@@ -156,8 +158,7 @@ def _shown(results: Results) -> str:
 
 
 def _notes(results: Results) -> list[str]:
-    spec = results.spec
-    notes = [words] if (words := time_words(results.inputs, spec)) else []
+    spec, notes = results.spec, []
     if results.threshold.theta is None and spec.theta != "none":
         notes.append(evidence_words(results.threshold))
     if drawn := len(drawn_clusters(results)):
