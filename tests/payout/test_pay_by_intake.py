@@ -10,13 +10,12 @@ from datetime import datetime
 import numpy as np
 import pytest
 from checks_files import answered, drawn
-from intake_files import EVERYBODY, log, of, paid_by_log
+from intake_files import EVERYBODY, grown, log, of, paid_by_log
 from payout_files import (
     approve,
     cents,
     outputs,
     payments,
-    rows,
     run,
     spec,
     units,
@@ -218,7 +217,7 @@ def test_a_book_without_batches_is_refused(tmp_path):
 def test_a_log_that_has_grown_changes_nothing_of_a_run(folder):
     found = paid_by_log(folder)
     before = outputs(found)
-    log(folder / "log.sqlite", rows(units(seed=5), range(30)), order=("seller 2",))
+    grown(folder / "log.sqlite")
     assert not bad(found, recompute=True)
     again = paid_by_log(folder)  # the same folder: the run that it holds
     assert outputs(again) == before
@@ -232,7 +231,7 @@ def test_a_log_that_has_grown_changes_nothing_of_a_run(folder):
 
 def test_ledger_approve_works_after_the_log_has_grown(folder):
     found = paid_by_log(folder)
-    log(folder / "log.sqlite", order=("seller 1",))
+    grown(folder / "log.sqlite")
     done = call("ledger", "approve", found, "--by", "anna", *DESPITE)
     assert (done.exit_code, done.output.strip()) == (0, "approved"), done.output
 
@@ -247,7 +246,7 @@ def test_a_killed_run_goes_on_with_the_log_as_it_was(folder, monkeypatch):
         patch.setattr(run_module, "write_report", killed)
         with pytest.raises(KeyboardInterrupt):
             paid_by_log(folder)
-    log(folder / "log.sqlite", order=("seller 1",))
+    grown(folder / "log.sqlite")
     assert outputs(paid_by_log(folder)) == whole
 
 
@@ -294,7 +293,7 @@ def test_a_log_that_was_changed_after_the_run_is_found_and_named(folder, stateme
 def test_another_log_and_an_older_copy_are_refused(folder):
     shutil.copytree(folder, folder.parent / f"{folder.name}-old")
     old = folder.parent / f"{folder.name}-old" / "log.sqlite"
-    log(folder / "log.sqlite", order=("seller 1",))
+    grown(folder / "log.sqlite")
     found = paid_by_log(folder)
     (wrong,) = bad(found, intake=str(old))
     assert "does not hold entry 7 as it was when the run was worked out" in wrong.detail
@@ -394,7 +393,7 @@ def test_a_log_in_the_book_that_is_not_used_is_a_warning(folder):
 def test_a_settlement_goes_by_the_log_of_its_draft(folder):
     draft = paid_by_log(folder, checks=3)
     found = drawn(draft)
-    log(folder / "log.sqlite", order=("seller 1",))
+    grown(folder / "log.sqlite")
     answered(draft, false={found.draws[0].payee})
     after = settle(draft, folder / "settled", by="settler").run
     assert after == folder / "settled"
