@@ -142,13 +142,15 @@ class IntakeLog:
     ) -> Iterator[tuple[int, str]]:
         """Why each of these is not there, as far as the log tells."""
         wanted, others = {digests[row] for row in missing}, dict[bytes, str]()
-        kinds: dict[str, set[str]] = {}
-        for batch in self.arrivals.batches:
-            with _naming(self.book):
-                here = held_digests(self.book, self.arrivals.arrived, batch.entry)
-            kinds.setdefault(batch.entry.payee, set()).add(batch.entry.content["what"])
-            for each in wanted.intersection(here):
-                others.setdefault(each, f"entry {batch.counts.number} has it from {batch.entry.payee!r}")
+        kinds, sealed = dict[str, set[str]](), self._sealed()
+        batches = self.arrivals.batches
+        with _naming(self.book):
+            held = held_digests(self.book, self.arrivals.arrived, [batch.entry for batch in batches])
+            for batch, here in zip(batches, held, strict=True):
+                who = batch.entry.payee
+                kinds.setdefault(who, set()).add(batch.entry.content["what"])
+                for each in wanted.intersection(here):
+                    others.setdefault(each, f"entry {batch.counts.number} has it from {who!r}")
         for row in missing:
             who = identity[row]
             reason = "not in the intake log under this identity"
@@ -156,15 +158,15 @@ class IntakeLog:
                 reason += f": {others[digests[row]]}"
             elif who in kinds and what not in kinds[who]:
                 reason += f": it holds {' and '.join(sorted(kinds[who]))} of {who!r}, and this run reads {what}"
-            elif sealed := self._sealed(who):
-                reason += f": the batch of entry {sealed[0]} is sealed, and not revealed"
+            elif who in sealed:
+                reason += f": the batch of entry {sealed[who]} is sealed, and not revealed"
             yield row, reason
 
-    def _sealed(self, identity: str) -> list[int]:
-        """Entries of batches that the identity has sealed, and not revealed as far as the log counts."""
+    def _sealed(self) -> dict[str, int]:
+        """By identity the last batch that was sealed, and not revealed as far as the log counts."""
         opened = {batch.counts.number for batch in self.arrivals.batches}
         known = self.arrivals.arrived.sealed.items()
-        return [n for n, e in known if e.payee == identity and n <= self.upto.number and n not in opened]
+        return {e.payee: n for n, e in known if n <= self.upto.number and n not in opened}
 
 
 @contextmanager
