@@ -18,12 +18,12 @@ def of(columns, *names):
     return rows(columns, [i for i, who in enumerate(columns["identity"]) if who in names])
 
 
-def log(where, submitted=None, order=EVERYBODY, **changes):
+def log(where, submitted=None, order=EVERYBODY, folder=None, **changes):
     """Enter what each identity has, in an order; the numbers of the entries by name."""
     submitted, chosen, book = submitted or units(), spec(**changes), open_book(where, new=True)
     numbers = {}
     for who in order:
-        path = where.parent / "batch.parquet"
+        path = (folder or where.parent) / "batch.parquet"
         pq.write_table(table(of(submitted, who)), path)
         batch = read_batch(path, chosen.columns, chosen.files)
         numbers[who] = received(book, batch.owner(who), batch.digests, batch.what).number

@@ -3,16 +3,13 @@
 import csv
 import json
 import shutil
-import sqlite3
 from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
 import pytest
-from checks_files import answered, drawn
-from intake_files import EVERYBODY, grown, log, of, paid_by_log
+from intake_files import EVERYBODY, log, of, paid_by_log
 from payout_files import (
-    approve,
     cents,
     outputs,
     payments,
@@ -27,20 +24,19 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import ParameterError, RunError, SubmissionError
-from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.book.warned import book_warnings
-from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.intake.batch import read_batch
 from datamarket_gym.payout.intake.content import unit_digests
 from datamarket_gym.payout.intake.log import committed, received, revealed
 from datamarket_gym.payout.intake.sealing import new_secret, sealed_root
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.verify import verify, verify_book
+from datamarket_gym.payout.verify import verify
 
 FORGED = {**units(), "time": np.concatenate([np.arange(60.0) + 5000, np.arange(6.0)])}
 """The thief's copies bear the earliest times."""
@@ -214,97 +210,6 @@ def test_a_book_without_batches_is_refused(tmp_path):
         paid_by_log(tmp_path, where=tmp_path / "no.sqlite")
 
 
-def test_a_log_that_has_grown_changes_nothing_of_a_run(folder):
-    found = paid_by_log(folder)
-    before = outputs(found)
-    grown(folder / "log.sqlite")
-    assert not bad(found, recompute=True)
-    again = paid_by_log(folder)  # the same folder: the run that it holds
-    assert outputs(again) == before
-    assert approve(found) == "approved"
-    assert call("ledger", "approve", found).exit_code == 0
-    later = paid_by_log(folder, out="later")  # a new one, by the longer log
-    assert read_manifest(later)["intake"]["number"] == 7
-    assert read_manifest(later)["run"] != read_manifest(found)["run"]
-    assert cents(later) == cents(found)
-
-
-def test_ledger_approve_works_after_the_log_has_grown(folder):
-    found = paid_by_log(folder)
-    grown(folder / "log.sqlite")
-    done = call("ledger", "approve", found, "--by", "anna", *DESPITE)
-    assert (done.exit_code, done.output.strip()) == (0, "approved"), done.output
-
-
-def test_a_killed_run_goes_on_with_the_log_as_it_was(folder, monkeypatch):
-    whole = outputs(paid_by_log(folder, out="whole"))
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(run_module, "write_report", killed)
-        with pytest.raises(KeyboardInterrupt):
-            paid_by_log(folder)
-    grown(folder / "log.sqlite")
-    assert outputs(paid_by_log(folder)) == whole
-
-
-def forge(where, statement, *values):
-    """Change a log behind its back: triggers dropped, the seal made anew."""
-    with sqlite3.connect(where) as database:
-        triggers = database.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall()
-        for name, _ in triggers:
-            database.execute(f'DROP TRIGGER "{name}"')
-        assert database.execute(statement, values).rowcount > 0
-        for _, made in triggers:
-            database.execute(made)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE book_entries SET body = replace(body, 'thief', 'chief') WHERE number = 6",
-        "DELETE FROM book_entries WHERE number = 6",
-        "UPDATE book_digests SET digests = zeroblob(length(digests)) WHERE number = 3",
-        "DELETE FROM book_digests WHERE number = 3",
-    ],
-    ids=["entry changed", "entry lost", "digests changed", "digests lost"],
-)
-def test_a_log_that_was_changed_after_the_run_is_found_and_named(folder, statement):
-    found = paid_by_log(folder)
-    assert not bad(found)
-    forge(folder / "log.sqlite", statement)
-    wrong = [check for check in bad(found) if check.what == "intake log"]
-    assert len(wrong) == 1
-    assert str(folder / "log.sqlite") in wrong[0].detail
-    assert call("verify", found).exit_code == 1
-    refused = call("ledger", "approve", found, *DESPITE)
-    assert refused.exit_code == 1
-    assert "intake log" in refused.output
-    assert run_of(found).state == "draft"
-    assert [c.what for c in verify_book(book_of(found)) if not c.good] == [
-        f"run {run_of(found).run[:16]}"
-    ]
-
-
-def test_another_log_and_an_older_copy_are_refused(folder):
-    shutil.copytree(folder, folder.parent / f"{folder.name}-old")
-    old = folder.parent / f"{folder.name}-old" / "log.sqlite"
-    grown(folder / "log.sqlite")
-    found = paid_by_log(folder)
-    (wrong,) = bad(found, intake=str(old))
-    assert "does not hold entry 7 as it was when the run was worked out" in wrong.detail
-    log(folder / "other.sqlite")
-    (wrong,) = bad(found, intake=str(folder / "other.sqlite"))
-    assert "is not the intake log of the run" in wrong.detail
-    (folder / "log.sqlite").unlink()
-    (wrong,) = bad(found)
-    assert str(folder / "log.sqlite") in wrong.detail
-
-
 def test_what_was_sealed_counts_from_its_seal_once_it_is_revealed(tmp_path):
     """The victim seals before the thief copies, and reveals after."""
     columns, book, secret = units(), open_book(tmp_path / "log.sqlite", new=True), new_secret()
@@ -321,20 +226,6 @@ def test_what_was_sealed_counts_from_its_seal_once_it_is_revealed(tmp_path):
     stolen = [tie for tie in explain(found, "thief").ties if tie.of == "seller 0"]
     assert stolen
     assert {tie.earlier for tie in stolen} == {"other"}
-
-
-def test_a_reveal_after_the_run_does_not_change_it(folder):
-    """A unit that was sealed early, entered openly later and paid by that entry stays paid by it."""
-    columns, book, secret = units(seed=3), open_book(folder / "b.sqlite", new=True), new_secret()
-    mine = of(columns, "seller 0")
-    digests = unit_digests("features", mine["label"], mine["features"])
-    committed(book, "seller 0", sealed_root(digests, secret, "seller 0"), len(digests))
-    numbers = log(folder / "b.sqlite", columns)
-    found = paid_by_log(folder, columns, where=folder / "b.sqlite")
-    revealed(book, "seller 0", digests, "features", secret)
-    assert not bad(found, recompute=True)
-    (batch,) = explain(found, "seller 0").received
-    assert batch.entry == numbers["seller 0"] > 2
 
 
 def words(n, seed):
@@ -363,17 +254,6 @@ def test_texts_are_dated_by_what_was_handed_in(tmp_path):
         paid_by_log(tmp_path, columns, words(30, 1), out="changed", **how)
 
 
-def test_one_file_may_be_log_and_book(folder):
-    shutil.copy(folder / "log.sqlite", folder / "book.sqlite")
-    shutil.copy(folder / "log.sqlite.seal", folder / "book.sqlite.seal")
-    found = paid_by_log(folder, where=folder / "book.sqlite")
-    assert book_of(found).accounts().arrived.entries
-    assert not bad(found, recompute=True)
-    assert book_warnings(book_of(found).accounts(), run_of(found)) == []
-    assert approve(found) == "approved"
-    assert not bad(found, recompute=True)
-
-
 def test_a_log_in_the_book_that_is_not_used_is_a_warning(folder):
     column = folder / "market" / "run"
     pay(write(folder / "in"), spec(), column, book=str(folder / "log.sqlite"))
@@ -388,17 +268,6 @@ def test_a_log_in_the_book_that_is_not_used_is_a_warning(folder):
     early = run(folder / "early")
     log(folder / "early" / "book.sqlite")
     assert book_warnings(book_of(early).accounts(), run_of(early)) == []
-
-
-def test_a_settlement_goes_by_the_log_of_its_draft(folder):
-    draft = paid_by_log(folder, checks=3)
-    found = drawn(draft)
-    grown(folder / "log.sqlite")
-    answered(draft, false={found.draws[0].payee})
-    after = settle(draft, folder / "settled", by="settler").run
-    assert after == folder / "settled"
-    assert read_manifest(after)["intake"] == read_manifest(draft)["intake"]
-    assert not bad(after, recompute=True)
 
 
 def test_the_command_line_takes_a_log(folder):
@@ -429,15 +298,56 @@ def test_the_command_line_takes_a_log(folder):
     assert "times are from the intake log alone" in str(refused.exception) + refused.output
 
 
-def test_a_damaged_head_in_a_manifest_is_told(folder):
-    found = paid_by_log(folder)
-    manifest = json.loads((found / "manifest.json").read_text())
-    (found / "manifest.json").write_text(json.dumps(manifest | {"intake": {"log": 1}}))
-    with pytest.raises(RunError, match=r"manifest.json: intake"):
-        verify(found)
-
-
 def test_places_of_two_runs_with_and_without_a_log_are_two_runs(folder):
     found = paid_by_log(folder)
     with pytest.raises(RunError, match="another"):
         pay(replace(write(folder / "in"), intake=None), spec(), found)
+
+
+def test_images_are_dated_by_the_bytes_of_their_files(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    for part in ("anna/units/anna", "ben/units/ben", "validation"):
+        for label, level in (("dark", 40), ("light", 200)):
+            place = tmp_path / part / label
+            place.mkdir(parents=True)
+            for i in range(6):
+                pixels = np.clip(rng.normal(level, 20, (16, 16, 3)), 0, 255).astype(np.uint8)
+                image.fromarray(pixels).save(place / f"{i}.png")
+    how = spec(encoder="thumbnail@4")
+    book = open_book(tmp_path / "log.sqlite", new=True)
+    for who in ("ben", "anna"):
+        batch = read_batch(tmp_path / who / "units", how.columns, how.files)
+        received(book, batch.owner(who), batch.digests, batch.what)
+        shutil.copytree(tmp_path / who / "units", tmp_path / "units", dirs_exist_ok=True)
+    (tmp_path / "units" / "anna" / "dark" / "0.png").rename(
+        tmp_path / "units" / "anna" / "dark" / "x.png"
+    )
+    places = Places(tmp_path / "units", tmp_path / "validation", intake=str(tmp_path / "log.sqlite"))
+    pay(places, how, tmp_path / "run")
+    assert [explain(tmp_path / "run", who).received[0].entry for who in ("ben", "anna")] == [2, 3]
+    assert not bad(tmp_path / "run", recompute=True)
+    moved = tmp_path / "units" / "anna" / "light" / "y.png"
+    (tmp_path / "units" / "anna" / "dark" / "x.png").rename(moved)  # another label is another unit
+    with pytest.raises(SubmissionError, match=r"1 unit of 24 cannot be dated.*'anna/light/y.png'"):
+        pay(places, how, tmp_path / "other")
+    pay(places, how.model_copy(update={"quarantine": True}), tmp_path / "aside")
+    assert read_manifest(tmp_path / "aside")["quarantined"] == 1
+
+
+def test_the_red_team_of_a_run_by_the_log_says_so(folder):
+    found = paid_by_log(folder, audit=True)
+    assert json.loads((found / "audit.json").read_text())["logged"] is True
+    page = " ".join((found / "report.html").read_text().split())
+    assert "Times are from an intake log, where copies come after what they copy" in page
+    assert "Were times a column that cheats can write: a cheat&#39;s pay times" in page
+
+
+def test_a_log_in_a_database_is_kept_without_its_password(postgres, postgres_book, tmp_path):
+    log(postgres_book, folder=tmp_path)
+    found = paid_by_log(tmp_path, where=postgres_book.replace("@", f":{postgres.password}@", 1))
+    kept = run_of(found).places["intake"]
+    assert kept.startswith("postgresql://")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(postgres.password.encode() in path.read_bytes() for path in files)
+    assert not bad(found, recompute=True)

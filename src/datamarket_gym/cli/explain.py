@@ -29,6 +29,7 @@ def show_explanation(
     submissions: Path | None,
     validation: Path | None,
     reference: Path | None,
+    intake: str | None,
 ) -> None:
     """Explain a payment and print it; ``what_if`` scores the market anew without the evidence in its clusters."""
     found = explain(run, identity, MOST_TIES if as_json else _SHOWN)
@@ -37,7 +38,9 @@ def show_explanation(
         from datamarket_gym.payout.what_if import without_its_evidence
 
         with shown_on_stderr(in_logs=False) as progress:
-            paid = without_its_evidence(run, identity, submissions, validation, progress, reference)
+            paid = without_its_evidence(
+                run, identity, submissions, validation, progress, reference, intake
+            )
         found = replace(found, without_its_evidence=paid)
     if as_json:
         Console().print_json(json.dumps(asdict(found)))
