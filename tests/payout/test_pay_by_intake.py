@@ -345,7 +345,7 @@ def test_the_red_team_of_a_run_by_the_log_says_so(folder):
 
 def test_a_log_in_a_database_is_kept_without_its_password(postgres, postgres_book, tmp_path):
     log(postgres_book, folder=tmp_path)
-    found = paid_by_log(tmp_path, where=postgres_book.replace("@", f":{postgres.password}@", 1))
+    found = paid_by_log(tmp_path, where=postgres_book)
     kept = run_of(found).places["intake"]
     assert kept.startswith("postgresql://")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
