@@ -16,6 +16,7 @@ from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.prior.words import bought_words
 from datamarket_gym.payout.statements.record import MOST_TIES, Explanation, OwnTie
 
 _SHOWN = 20
@@ -29,6 +30,7 @@ def show_explanation(
     submissions: Path | None,
     validation: Path | None,
     reference: Path | None,
+    prior: Sequence[Path] = (),
 ) -> None:
     """Explain a payment and print it; ``what_if`` scores the market anew without the evidence in its clusters."""
     found = explain(run, identity, MOST_TIES if as_json else _SHOWN)
@@ -37,7 +39,9 @@ def show_explanation(
         from datamarket_gym.payout.what_if import without_its_evidence
 
         with shown_on_stderr(in_logs=False) as progress:
-            paid = without_its_evidence(run, identity, submissions, validation, progress, reference)
+            paid = without_its_evidence(
+                run, identity, submissions, validation, progress, reference, prior
+            )
         found = replace(found, without_its_evidence=paid)
     if as_json:
         Console().print_json(json.dumps(asdict(found)))
@@ -66,6 +70,7 @@ def _print(found: Explanation, console: Console) -> None:
             "count for others who came earlier."
         )
     _print_leaks(found, say)
+    _print_bought(found, say)
     _print_unusable(found, say)
     _print_checks(found, say)
     if found.opening:
@@ -111,6 +116,17 @@ def _print_leaks(found: Explanation, say: Callable[[str], None]) -> None:
         f"1 of its units is a validation row, or nearly, and earns nothing: {rows}."
         if number == 1
         else f"{number:,} of its units are validation rows, or nearly, and earn nothing: {rows}."
+    )
+
+
+def _print_bought(found: Explanation, say: Callable[[str], None]) -> None:
+    if not found.bought:
+        return
+    number = len(found.bought)
+    told = listed((bought_words(each, found.identity) for each in found.bought), _SHOWN, "; ")
+    say(
+        f"{number:,} of its units {'was' if number == 1 else 'were'} bought before and "
+        f"{'earns' if number == 1 else 'earn'} nothing now: {told}."
     )
 
 

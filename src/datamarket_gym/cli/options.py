@@ -33,6 +33,12 @@ MovedSubmissions = Annotated[
 ]
 MovedValidation = Annotated[Path | None, typer.Option(help="The same for the validation rows.")]
 MovedReference = Annotated[Path | None, typer.Option(help="The same for the reference rows.")]
+MovedPrior = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="The folder of an earlier run that this one is priced given, if they were moved; repeat it for each."
+    ),
+]
 _Text = str | None
 # Which columns of a table are what, and what lies beside it: the same for all commands that read units.
 Id = Annotated[_Text, typer.Option("--id", help="Column with unit ids.")]

@@ -20,6 +20,7 @@ from datamarket_gym.judge.redteam import AuditReport, audit, market_state
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.results import Results
+from datamarket_gym.units.prior import PriorArt
 
 ATTACKS = (
     "sybil_split_k,exact_dup_2x_sybils,near_duplicate_2x_sybils,copycat,synthetic_laundering,junk_padding,"
@@ -52,6 +53,8 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
             embedding=None if embedding is None else embedding[held],
             reference=inputs.reference,
         )
+        if inputs.prior is not None:
+            utility = utility.given(_some_prior(inputs.prior.art, spec.seed))
         market = market_state(submission, features, label, spec.seed)
         with told_once():  # the run tells of its whole market
             found = audit(
@@ -77,6 +80,14 @@ def read_red_team(target: Path) -> tuple[AuditReport | None, str]:
     text = target.read_text(encoding="utf-8")
     plain = json.loads(text)
     return (None, plain["none"]) if "none" in plain else (AuditReport.model_validate_json(text), "")
+
+
+def _some_prior(prior: PriorArt, seed: int) -> PriorArt:
+    """A sample of what earlier runs have bought, as large as that of the market can be; chosen by content."""
+    bought = prior.units.take(prior.canonical)
+    order = np.argsort(bought.keys, kind="stable")
+    rows = order[_some(len(order), _IDENTITIES * _UNITS, seed, "audit prior")]
+    return PriorArt(bought.take(rows), np.arange(len(rows)))
 
 
 def _sample(inputs: Inputs, seed: int) -> Codes:

@@ -92,6 +92,7 @@ class Rows:
     skipped: Skipped = field(default_factory=list)  # files of the folder that were not read
     images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
     bad: tuple[BadRow, ...] = ()  # rows that were set aside
+    encoder: str = ""  # that made the features of texts or images, weights and all
 
 
 @dataclass
@@ -141,10 +142,11 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
         dense = {role: matrix[rows] for role, matrix in dense.items()}
     ids = single[names["id"]].named() if "id" in names else [f"row {i}" for i in rows.tolist()]
     images: dict[str, list[str]] = {}
-    features = dense.get("features")
+    features, encoder = dense.get("features"), ""
     if features is None:
         folder = spec.files.images
         features = _features(spec, single, ids, files, "submissions", folder, images)
+        encoder = content_encoder(spec, "text" if columns.text else "image").encoder.identity
     return Rows(
         ids,
         single[columns.identity].named(),
@@ -158,6 +160,7 @@ def read_submitted(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
         single[names["text"]].strings() if "text" in names else None,
         images=images,
         bad=bad,
+        encoder=encoder,
     )
 
 
@@ -172,7 +175,10 @@ def _submitted_images(path: Path, spec: PayoutSpec, files: FileHashes) -> Rows:
         rows, bad = kept_rows(faults, ids, owners, repr(str(path)))
         ids, owners, labels = ([part[i] for i in rows] for part in (ids, owners, labels))
     seen = _images(path, ids, ids, spec, files, "submissions", skipped)
-    return Rows(ids, owners, np.array(labels), seen, None, None, {}, None, skipped=skipped, bad=bad)
+    encoder = content_encoder(spec, "image").encoder.identity
+    return Rows(
+        ids, owners, np.array(labels), seen, None, None, {}, None, skipped=skipped, bad=bad, encoder=encoder
+    )  # fmt: skip
 
 
 def _quarantined(

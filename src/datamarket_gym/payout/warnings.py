@@ -22,6 +22,7 @@ NAMES = (
     "early_times",
     "equal_times",
     "leak",
+    "bought_from_others",
     "unseen_labels",
     "loses_half",
     "joined_identities",
@@ -35,6 +36,7 @@ NAMES = (
     "quarantined",
     "skipped_files",
     "same_submissions",
+    "unnamed_prior",
     "left_behind",
     "disputes",
 )

@@ -21,6 +21,7 @@ def command(
     submissions: options.MovedSubmissions = None,
     validation: options.MovedValidation = None,
     reference: options.MovedReference = None,
+    prior: options.MovedPrior = None,
     anchor: Annotated[
         Path | None,
         typer.Option(help="File of anchors that the book must hold (see: datamarket book anchor)."),
@@ -29,5 +30,5 @@ def command(
     """Check a payout run and its book, or a book with all of its runs; exit code 1 where something does not agree."""
     from datamarket_gym.cli.payout import show_checks
 
-    if not show_checks(run, recompute, submissions, validation, reference, anchor):
+    if not show_checks(run, recompute, submissions, validation, reference, anchor, prior or []):
         raise typer.Exit(1)

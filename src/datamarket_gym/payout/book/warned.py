@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.disputes import open_disputes
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord
@@ -15,6 +16,7 @@ def book_warnings(accounts: Accounts, record: RunRecord) -> list[StandingWarning
     """Warnings that stand before the approval of a run, from what is in the book now."""
     return [
         *_same_submissions(accounts, record),
+        *_unnamed_prior(accounts, record),
         *_left_behind(record),
         *open_disputes(accounts, record.run),
     ]
@@ -44,6 +46,30 @@ def _same_submissions(accounts: Accounts, record: RunRecord) -> list[StandingWar
                 f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
                 f"{Currency(other.currency).text(other.amount)}: about {part:.0%} of the units of this run"
                 for part, other in found
+            ],
+        )
+    ]
+
+
+def _unnamed_prior(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
+    """A run that is priced given earlier ones, and not given all that the book has bought."""
+    others = [
+        other
+        for other in accounts.runs.values()
+        if other.state in APPROVED and other.run not in (record.run, *record.prior)
+    ]
+    if not record.prior or not others:
+        return []
+    return [
+        StandingWarning.of(
+            "unnamed_prior",
+            f"{counted(len(others), 'approved run is', 'approved runs are')} not among those that this one is priced "
+            "given",
+            "Whoever copied what these have bought is paid for it now. If it is the same kind of data, pay again with "
+            "--prior for each of them, into another folder.",
+            [
+                f"run {other.run[:16]} {other.period} ({other.state}), in {other.places.get('run', '')}"
+                for other in others
             ],
         )
     ]

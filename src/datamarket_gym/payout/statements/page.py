@@ -34,6 +34,8 @@ class StatementPage:
     corrected: str
     units: str
     sent: list[tuple[str, int]]
+    bought: list[tuple[str, str]]
+    bought_more: int
     unusable: list[tuple[str, str]]
     unusable_more: int
     matches: list[ToldMatch]
@@ -77,6 +79,8 @@ def statement_page(
         else "",
         units=counted(found.units, "unit"),
         sent=words.sent(found),
+        bought=words.bought(found, others),
+        bought_more=max(0, len(found.bought) - words.MOST_UNITS),
         unusable=words.unusable(found),
         unusable_more=max(0, len(found.unusable) - words.MOST_UNITS),
         matches=matches,

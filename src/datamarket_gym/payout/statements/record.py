@@ -87,6 +87,7 @@ class Explanation:
     score_error: float
     units: int
     leaked: list[TableRow]
+    bought: list[TableRow]  # units that earlier runs have bought
     unusable: list[TableRow]  # rows that were set aside because they cannot be used
     counted: int  # units that it is paid for
     shared: int  # of these: whose pay it shares with others, who sent the same at the same time
@@ -147,6 +148,13 @@ def explained(tables: RunTables, name: str, most_ties: int = MOST_TIES) -> Expla
         leaked=[
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
             for r in tables.leaks_of(name)
+        ],
+        bought=[
+            {
+                key: r[key]
+                for key in ("unit", "run", "period", "old_unit", "old_owner", "reason", "score")
+            }
+            for r in tables.known_of(name)
         ],
         unusable=[{"row": r.row, "unit": r.unit, "wrong": r.wrong} for r in tables.bad_of(name)],
         counted=int(counts.sum()),
