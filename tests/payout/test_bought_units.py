@@ -59,7 +59,7 @@ def test_leaked_units_are_not_bought(tmp_path):
 
 
 def test_what_nobody_is_paid_for_is_not_bought(folder):
-    """Who failed a check, or was too small for one, has sold nothing; what was a copy of others' is theirs all the same."""
+    """Who failed a check, or was too small for one, has sold nothing; its copies of others' units are theirs."""
     _, results = finished_results(folder, places_of(folder))
     kept = bought_units(results, {"seller 0"})
     whole = bought_units(results, ())
@@ -124,7 +124,7 @@ def test_a_file_is_read_member_by_member(folder, kept):
 
 
 def test_names_come_back_as_they_were():
-    names = ["", "ä", "a\u2028b", "𝒳" * 3]
+    names = ["", "ä", "a\u2028b", "\U0001d4b3" * 3]
     assert list(KeptNames.of(names)) == names
     assert list(KeptNames.of([])) == []
 

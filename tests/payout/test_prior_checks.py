@@ -37,7 +37,7 @@ def test_a_settled_draft_is_priced_given_the_same_runs(tmp_path):
         people[who] == "seller 1" and root == i
         for i, (who, root) in enumerate(zip(kept.submitter, kept.root, strict=True))
     ), "who failed has sold nothing"
-    with pytest.raises(PriorError, match="is superseded, so that nothing of it is bought; .*settled"):
+    with pytest.raises(PriorError, match=r"is superseded, so that nothing of it is bought; .*settled"):
         july(tmp_path, fresh(seed=9), [first, draft], "august")
     drawn(settled.run, beacon="block 2")
     assert settle(settled.run, by="settler").checked

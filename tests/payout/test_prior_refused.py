@@ -51,7 +51,7 @@ def test_a_folder_that_is_none(market, bought, tmp_path):
 
 
 def test_the_same_run_twice(market, bought):
-    with pytest.raises(PriorError, match="are the same run, .*; name it once"):
+    with pytest.raises(PriorError, match=r"are the same run, .*; name it once"):
         july(market, fresh(), [bought, market / "june" / "." / "run"], "x")
 
 
@@ -157,7 +157,7 @@ def test_another_encoder(tmp_path):
     asked = {"columns": {"text": "text"}}
     first = july(tmp_path, texts(16, 0, "a"), [], "june", held=held, encoder="ngrams@64", **asked)
     approve(first)
-    with pytest.raises(PriorError, match="were made by .*64.*, those of this run by .*32"):
+    with pytest.raises(PriorError, match=r"were made by .*64.*, those of this run by .*32"):
         july(tmp_path, texts(16, 90, "b"), [first], "july", held=held, encoder="ngrams@32", **asked)
 
 

@@ -15,9 +15,9 @@ from rich.text import Text
 from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.prior.words import bought_words
+from datamarket_gym.payout.names import run_called, visible
 from datamarket_gym.payout.statements.record import MOST_TIES, Explanation, OwnTie
+from datamarket_gym.payout.statements.tables import TableRow
 
 _SHOWN = 20
 
@@ -88,16 +88,17 @@ def _print(found: Explanation, console: Console) -> None:
             "evidence.parquet holds those of everybody."
         )
     _print_others(found, say)
+    bought = ", what was bought before left out" if found.bought else ""
     if found.without_its_evidence is None:
         say(
             "Without any evidence in the market it would have been paid "
-            f"{money.code} {text(found.without_any_evidence)}."
+            f"{money.code} {text(found.without_any_evidence)}{bought}."
         )
     else:
         say(
             f"Without the evidence in its clusters it would have been paid {money.code} "
             f"{text(found.without_its_evidence)}; without any evidence in the market "
-            f"{text(found.without_any_evidence)}."
+            f"{text(found.without_any_evidence)}{bought}."
         )
 
 
@@ -123,10 +124,18 @@ def _print_bought(found: Explanation, say: Callable[[str], None]) -> None:
     if not found.bought:
         return
     number = len(found.bought)
-    told = listed((bought_words(each, found.identity) for each in found.bought), _SHOWN, "; ")
+    told = listed((_bought(each, found.identity) for each in found.bought), _SHOWN, "; ")
     say(
         f"{number:,} of its units {'was' if number == 1 else 'were'} bought before and "
         f"{'earns' if number == 1 else 'earn'} nothing now: {told}."
+    )
+
+
+def _bought(row: TableRow, identity: str) -> str:
+    whose = "itself" if row["old_owner"] == identity else visible(row["old_owner"])
+    return (
+        f"{visible(row['unit'])} was bought in {run_called(row['period'], row['run'])} from {whose} as "
+        f"{visible(row['old_unit'])} ({row['reason']} {row['score']:.3f})"
     )
 
 

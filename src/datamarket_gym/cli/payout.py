@@ -93,8 +93,9 @@ def run_and_show(
         console.print(said, highlight=False, markup=False)
     answer = ", with --despite NAME for each warning" if warnings else ""
     checked = f"datamarket check plan {out}, and " if spec.checks else ""
+    played = manifest["units"] - manifest["leaked"] - manifest.get("known", 0)
     console.print(
-        f"{manifest['units'] - manifest['leaked']:,} units make {manifest['clusters']:,} clusters. "
+        f"{played:,} units make {manifest['clusters']:,} clusters. "
         f"Read {out / 'report.html'}; then: {checked}datamarket ledger approve {out}{answer}",
         highlight=False, markup=False,
     )  # fmt: skip

@@ -41,7 +41,8 @@ def _same_submissions(accounts: Accounts, record: RunRecord) -> list[StandingWar
             f"{what} were paid for before",
             "Another run that is approved divides its amount by the same submissions, or by many of them. If it is the "
             "same payday, paid again under other settings, everybody is paid twice: do not approve this one. If units "
-            "were submitted a second time, see by whom, and whether your market pays for them again.",
+            "were submitted a second time, see by whom, and whether your market pays for them again: priced given that "
+            "run (pay --prior), it does not.",
             [
                 f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
                 f"{Currency(other.currency).text(other.amount)}: about {part:.0%} of the units of this run"

@@ -5,8 +5,8 @@ tied to the right owner later. The unit that stands for its tree is marked (``st
 finds there already.
 
 Not bought, and so not in it: units that are validation rows, that could not be used, that a check found to be false,
-that an earlier run had bought; and trees that nobody is paid for, because whoever owns them failed a check or was too small to be checked (these may
-be handed in again). A unit that is worth nothing is bought all the same.
+that an earlier run had bought; and trees that nobody is paid for, because whoever owns them failed a check or was too
+small to be checked (these may be handed in again). A unit that is worth nothing is bought all the same.
 
 Numbers are kept in the shortest kind that holds them without loss. Names lie end to end as UTF-8, so that one long name
 does not make all of them as long.

@@ -17,7 +17,7 @@ from datamarket_gym.core.files import sha256
 from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.book.run_record import APPROVED, RunRecord, named
 from datamarket_gym.payout.manifest import BOUGHT, NAME, read_manifest, require_as_written
-from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.names import run_called
 
 ROLE = "prior"
 _SHORT = 16  # characters of a run's id
@@ -45,7 +45,7 @@ class PriorRun:
     @property
     def called(self) -> str:
         """The run as people know it."""
-        return visible(self.period) or f"run {self.short}"
+        return run_called(self.period, self.run)
 
     @property
     def plain(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is said of earlier runs, and of what they have bought, on screens."""
+"""What is said on screens of the earlier runs that a run is priced given."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.run_record import APPROVED
-from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.names import run_called
 from datamarket_gym.payout.prior.runs import ROLE
 
 _FEW = 5
@@ -31,18 +31,4 @@ def prior_words(manifest: dict[str, Any], accounts: Accounts) -> str:
     return (
         f"Not priced given what the book has bought before ({names}): whoever submits that again is paid again. "
         "See: pay --help, --prior."
-    )
-
-
-def run_called(period: str, run: str) -> str:
-    """A run as people know it: what it was for, else its id."""
-    return visible(period) or f"run {run[:16]}"
-
-
-def bought_words(row: dict[str, Any], identity: str) -> str:
-    """What became of a unit that was bought before."""
-    whose = "itself" if row["old_owner"] == identity else visible(row["old_owner"])
-    return (
-        f"{visible(row['unit'])} was bought in {run_called(row['period'], row['run'])} from {whose} as "
-        f"{visible(row['old_unit'])} ({row['reason']} {row['score']:.3f})"
     )

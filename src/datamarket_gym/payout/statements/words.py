@@ -87,6 +87,13 @@ def sent(found: Explanation) -> list[tuple[str, int]]:
     return parts[:1] + occurred if occurred and not found.counted else occurred
 
 
+def beyond(found: Explanation) -> str:
+    """What is not paid for again, where earlier payouts have bought something."""
+    if not found.given:
+        return ""
+    return f" Only what goes beyond what was bought before counts ({listed(map(visible, found.given), _NAMES)})."
+
+
 def unusable(found: Explanation) -> list[tuple[str, str]]:
     """The first of the units that were set aside, and what is wrong with each."""
     return [
