@@ -14,6 +14,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError, NothingNewError
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.payout import run as payout_run
+from datamarket_gym.payout import stages
 from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN
@@ -191,6 +192,8 @@ def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
         patched.setattr(payout_run, "write_bought", killed)
         with pytest.raises(KeyboardInterrupt):
             july(market, submitted, [bought], "resumed", period="July 2026")
+    for name in ("bought_before", "tie", "represent", "score", "share", "choose_evidence"):
+        monkeypatch.setattr(stages, name, killed)  # no stage is done twice
     made = july(market, submitted, [bought], "resumed", period="July 2026")
     assert outputs(made) == outputs(stolen)
 
