@@ -17,8 +17,9 @@ from datamarket_gym.payout import run as payout_run
 from datamarket_gym.payout import stages
 from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.manifest import BOUGHT, KNOWN
+from datamarket_gym.payout.manifest import BOUGHT, KNOWN, OUTPUTS
 from datamarket_gym.payout.prior.bought import BoughtUnits
+from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.pipeline.records import read_record
 
@@ -224,6 +225,23 @@ def test_the_report_names_what_was_bought_from_whom(stolen, alone):
     assert "<bdi>seller 2</bdi>" in section
     assert "60 units of this run are tied" in section
     assert "No unit of this run is tied" in (alone / "report.html").read_text(encoding="utf-8")
+
+
+def test_attacks_are_played_given_what_was_bought(market, bought):
+    made = july(market, fresh(), [bought], "attacked", audit=True)
+    report, why = read_red_team(made / "audit.json")
+    assert why == ""
+    assert "given 63 units" in report.utility
+    assert any(finding.remedies for finding in report.findings)
+
+
+def test_a_run_that_names_none_is_as_it_was(market):
+    made = july(market, fresh(), [], "plain")
+    manifest = json.loads((made / "manifest.json").read_text())
+    assert not {"prior", "known"} & manifest.keys()
+    assert sorted(manifest["outputs"]) == sorted(OUTPUTS)
+    assert not (made / KNOWN).exists()
+    assert "bought" not in (made / "report.html").read_text(encoding="utf-8").partition("<main>")[2]
 
 
 def typed(*words):

@@ -8,6 +8,7 @@ import pytest
 from payout_files import approve, cents, run, units, validation
 from prior_files import again, fresh, july, june, stacked
 
+from datamarket_gym.cli.dispute import units_of
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.payout.book import runs
@@ -255,6 +256,7 @@ def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, bought
         units=named,
         by="R. Okafor",
     )
+    assert {"again 0", row["tied_to"]} <= units_of(draft)  # by which commands look names up
     made = july(market, submitted, [bought], "heeded", period="July 2026")
     assert [each["unit"] for each in known(made)] == ["again 1"]
     assert all(check.good for check in verify(made, recompute=True))
