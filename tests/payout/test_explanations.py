@@ -235,10 +235,10 @@ def test_the_json_is_the_record(folder, names):
         assert json.loads(done.output) == asdict(explain(folder, name))
     assert [field.name for field in fields(Explanation)] == [
         "identity", "run", "currency", "paid", "low", "high", "level", "groups", "entitled", "balance", "opening",
-        "learner", "divided", "measured", "score", "score_error", "units", "leaked", "unusable", "counted", "shared",
-        "repeated", "for_others", "indirect", "counted_for", "counted_for_in_all", "clusters", "owned", "ties",
-        "ties_in_all", "matched", "matched_in_all", "together", "linked", "claims", "by_lot", "drawn_under", "checks",
-        "without_any_evidence", "without_its_evidence", "received",
+        "learner", "divided", "measured", "score", "score_error", "units", "leaked", "given", "bought", "unusable",
+        "counted", "shared", "repeated", "for_others", "indirect", "counted_for", "counted_for_in_all", "clusters",
+        "owned", "ties", "ties_in_all", "matched", "matched_in_all", "together", "linked", "claims", "by_lot",
+        "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received",
     ]  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_of, write_receipt
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.store import Book
+from datamarket_gym.payout.manifest import KNOWN
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
@@ -121,14 +122,17 @@ def show_disputes(where: str, only_open: bool) -> None:
 
 
 def units_of(run: Path) -> set[str]:
-    """The names of all units of a run, those that were set aside included."""
+    """The names of all units of a run, those set aside included, and of earlier ones that some are tied to."""
     import pyarrow.parquet as pq
 
+    columns = [("clusters.parquet", "unit"), ("leaks.parquet", "unit")]
+    if (run / KNOWN).is_file():  # an earlier unit is named as overrides name it
+        columns += [(KNOWN, "unit"), (KNOWN, "tied_to")]
     try:
         return {
             str(unit)
-            for name in ("clusters.parquet", "leaks.parquet")
-            for unit in pq.read_table(run / name, columns=["unit"])["unit"].to_pylist()
+            for name, column in columns
+            for unit in pq.read_table(run / name, columns=[column])[column].to_pylist()
         }
     except (OSError, KeyError, ValueError) as error:
         raise RunError(

@@ -15,8 +15,9 @@ from rich.text import Text
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.names import run_called, visible
 from datamarket_gym.payout.statements.record import MOST_TIES, Explanation, OwnTie
+from datamarket_gym.payout.statements.tables import TableRow
 
 _SHOWN = 20
 
@@ -29,7 +30,8 @@ def show_explanation(
     submissions: Path | None,
     validation: Path | None,
     reference: Path | None,
-    intake: str | None,
+    prior: Sequence[Path] = (),
+    intake: str | None = None,
 ) -> None:
     """Explain a payment and print it; ``what_if`` scores the market anew without the evidence in its clusters."""
     found = explain(run, identity, MOST_TIES if as_json else _SHOWN)
@@ -39,7 +41,7 @@ def show_explanation(
 
         with shown_on_stderr(in_logs=False) as progress:
             paid = without_its_evidence(
-                run, identity, submissions, validation, progress, reference, intake
+                run, identity, submissions, validation, progress, reference, prior, intake
             )
         found = replace(found, without_its_evidence=paid)
     if as_json:
@@ -74,6 +76,7 @@ def _print(found: Explanation, console: Console) -> None:
         )
         say(f"When its units came, by the operator's intake log: {batches}.")
     _print_leaks(found, say)
+    _print_bought(found, say)
     _print_unusable(found, say)
     _print_checks(found, say)
     if found.opening:
@@ -91,16 +94,17 @@ def _print(found: Explanation, console: Console) -> None:
             "evidence.parquet holds those of everybody."
         )
     _print_others(found, say)
+    bought = ", what was bought before left out" if found.bought else ""
     if found.without_its_evidence is None:
         say(
             "Without any evidence in the market it would have been paid "
-            f"{money.code} {text(found.without_any_evidence)}."
+            f"{money.code} {text(found.without_any_evidence)}{bought}."
         )
     else:
         say(
             f"Without the evidence in its clusters it would have been paid {money.code} "
             f"{text(found.without_its_evidence)}; without any evidence in the market "
-            f"{text(found.without_any_evidence)}."
+            f"{text(found.without_any_evidence)}{bought}."
         )
 
 
@@ -119,6 +123,25 @@ def _print_leaks(found: Explanation, say: Callable[[str], None]) -> None:
         f"1 of its units is a validation row, or nearly, and earns nothing: {rows}."
         if number == 1
         else f"{number:,} of its units are validation rows, or nearly, and earn nothing: {rows}."
+    )
+
+
+def _print_bought(found: Explanation, say: Callable[[str], None]) -> None:
+    if not found.bought:
+        return
+    number = len(found.bought)
+    told = listed((_bought(each, found.identity) for each in found.bought), _SHOWN, "; ")
+    say(
+        f"{number:,} of its units {'was' if number == 1 else 'were'} bought before and "
+        f"{'earns' if number == 1 else 'earn'} nothing now: {told}."
+    )
+
+
+def _bought(row: TableRow, identity: str) -> str:
+    whose = "itself" if row["old_owner"] == identity else visible(row["old_owner"])
+    return (
+        f"{visible(row['unit'])} was bought in {run_called(row['period'], row['run'])} from {whose} as "
+        f"{visible(row['old_unit'])} ({row['reason']} {row['score']:.3f})"
     )
 
 

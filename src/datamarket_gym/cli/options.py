@@ -33,6 +33,12 @@ MovedSubmissions = Annotated[
 ]
 MovedValidation = Annotated[Path | None, typer.Option(help="The same for the validation rows.")]
 MovedReference = Annotated[Path | None, typer.Option(help="The same for the reference rows.")]
+MovedPrior = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="The folder of an earlier run that this one is priced given, if they were moved; repeat it for each."
+    ),
+]
 MovedIntake = Annotated[
     str | None,
     typer.Option(

@@ -26,6 +26,7 @@ from datamarket_gym.payout.kept import fetched
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.prior.words import prior_words
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import payout_spec
@@ -46,7 +47,8 @@ def run_and_show(
     overrides: Path | None,
     reference: str | None,
     book: str | None,
-    intake: str | None,
+    prior: Sequence[Path] = (),
+    intake: str | None = None,
 ) -> None:
     """Run a payout and print the payments."""
     import pyarrow.parquet as pq
@@ -55,7 +57,7 @@ def run_and_show(
     with (
         told_at_the_end() as told,
         shown_on_stderr() as progress,
-        fetched(submissions, validation, reference, overrides, spec, intake) as places,
+        fetched(submissions, validation, reference, overrides, spec, prior, intake) as places,
     ):
         manifest = pay(places, spec, out, progress, book=book)
     rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
@@ -63,9 +65,8 @@ def run_and_show(
         title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
     )
     table.add_column("identity", overflow="fold")
-    lines = run_of(
-        out, (book_of(out) if book is None else open_book(book)).accounts()
-    ).lines  # an address with a password is kept nowhere
+    accounts = (book_of(out) if book is None else open_book(book)).accounts()
+    lines = run_of(out, accounts).lines  # an address with a password is kept nowhere
     carried = ["balance"] if has_balances(spec, [line.balance for line in lines]) else []
     shown = ["payment", "low", "high", "without_evidence", *carried]
     for name in [*shown, "units"]:
@@ -89,10 +90,13 @@ def run_and_show(
         markup=False,
     )
     console.print(f"Paid for {spec.worth.divided}.", highlight=False, markup=False)
+    if said := prior_words(manifest, accounts):
+        console.print(said, highlight=False, markup=False)
     answer = ", with --despite NAME for each warning" if warnings else ""
     checked = f"datamarket check plan {out}, and " if spec.checks else ""
+    played = manifest["units"] - manifest["leaked"] - manifest.get("known", 0)
     console.print(
-        f"{manifest['units'] - manifest['leaked']:,} units make {manifest['clusters']:,} clusters. "
+        f"{played:,} units make {manifest['clusters']:,} clusters. "
         f"Read {out / 'report.html'}; then: {checked}datamarket ledger approve {out}{answer}",
         highlight=False, markup=False,
     )  # fmt: skip
@@ -121,7 +125,8 @@ def show_checks(
     validation: Path | None,
     reference: Path | None,
     anchor: Path | None,
-    intake: str | None,
+    prior: Sequence[Path] = (),
+    intake: str | None = None,
 ) -> bool:
     """Verify a run, or a book, and print what was found; whether all of it is good."""
     folder = run_folder(run)
@@ -133,7 +138,9 @@ def show_checks(
                 raise  # there is nothing that could be verified
             return print_checks([Check("book", False, str(error))])
     with shown_on_stderr(in_logs=False) as progress:
-        checks = verify(folder, recompute, submissions, validation, progress, reference, anchor, intake)
+        checks = verify(
+            folder, recompute, submissions, validation, progress, reference, anchor, prior, intake
+        )
     return print_checks(checks)
 
 
@@ -144,7 +151,8 @@ def approve_and_show(
     submissions: Path | None,
     validation: Path | None,
     reference: Path | None,
-    intake: str | None,
+    prior: Sequence[Path] = (),
+    intake: str | None = None,
 ) -> bool:
     """Work a run out again and approve it; whether nothing stood in the way."""
     console = Console()
@@ -154,7 +162,9 @@ def approve_and_show(
         return True
     require_answers(run, despite)
     with shown_on_stderr(in_logs=False) as progress:
-        checks = verify(run, True, submissions, validation, progress, reference, intake=intake)
+        checks = verify(
+            run, True, submissions, validation, progress, reference, prior=prior, intake=intake
+        )
     if not all(check.good for check in checks):
         print_checks([check for check in checks if not check.good])
         return False

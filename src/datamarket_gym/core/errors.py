@@ -33,6 +33,10 @@ class SubmissionError(DataMarketError):
     """A table that was handed over is not usable: names the file, the column, the row and the remedy."""
 
 
+class NothingNewError(SubmissionError):
+    """Every unit is tied to one that was bought before, so that nothing is left to pay for."""
+
+
 class RunError(DataMarketError):
     """The folder of a run cannot be worked in: it holds another, is taken, damaged or not writable."""
 

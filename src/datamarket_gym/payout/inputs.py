@@ -7,7 +7,7 @@ when results are written. A name of any length or script therefore costs nothing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,9 @@ from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog, Received
 from datamarket_gym.payout.intervals import validation_groups
 from datamarket_gym.payout.names import require_writable, unwritable
+from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.prior.known import KnownUnits
+from datamarket_gym.payout.prior.units import PriorUnits, UnitKind, is_text
 from datamarket_gym.payout.quarantine import BadRow
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import (
@@ -39,6 +42,7 @@ from datamarket_gym.payout.submitted import (
     read_held,
     read_submitted,
 )
+from datamarket_gym.pipeline.prior import Known
 from datamarket_gym.units.io import require_two_tables
 from datamarket_gym.units.submission import Submission, Text
 
@@ -70,6 +74,9 @@ class Inputs:
     aside: frozenset[str] = frozenset()  # names of units that were set aside, or were found to be false
     removed: dict[str, int] = field(default_factory=dict)  # found to be false, by identity
     bad: tuple[BadRow, ...] = ()  # rows that were set aside at the door, since they cannot be used
+    columns: tuple[str, ...] = ()  # that the features came from
+    encoder: str = ""  # that made them of texts or images; blank where they were submitted
+    prior: PriorUnits | None = None  # what earlier runs have bought, where the run is priced given that
     received: Received | None = None  # where times are from the operator's intake log
 
     @cached_property
@@ -114,6 +121,35 @@ class Inputs:
             raise SubmissionError("no unit is left to pay for: all were found to be false")
         counts = Counter(self.identities[owner] for owner in self.owner[gone])
         return replace(self._of(np.flatnonzero(~gone)), removed=dict(counts))
+
+    @property
+    def kind(self) -> UnitKind:
+        """What units of earlier runs must have in common with these."""
+        units = self.submission
+        embedding = None if units.embedding is None else units.embedding.shape[1]
+        columns = self.columns if len(self.columns) > 1 else ()
+        return UnitKind(units.features.shape[1], embedding, is_text(units.label), columns, self.encoder)
+
+    def units_named(self, overrides: Iterable[Override]) -> list[str]:
+        """The units of the run, and those of earlier runs that overrides name."""
+        named = {name for each in overrides for name in each.units}
+        prior = self.prior
+        old = [] if prior is None else [name for name in sorted(named) if prior.row_of(name) is not None]
+        return [*self.ids, *old]
+
+    def named_known(self, known: Known) -> KnownUnits:
+        """Units that earlier runs have bought, by their names."""
+        if self.prior is None or not len(known):
+            return KnownUnits.none()
+        return self.prior.named(
+            known,
+            [self.ids[i] for i in known.unit],
+            [self.identities[c] for c in self.owner[known.unit]],
+        )
+
+    def without_known(self, known: Known) -> Inputs:
+        """The inputs without them; their identities stay."""
+        return self._of(known.others(len(self.ids))) if len(known) else self
 
     def _of(self, rest: Codes) -> Inputs:
         """The inputs with these units alone; the others are set aside."""
@@ -177,18 +213,19 @@ def _unnamed(images: Sequence[dict[str, list[str]]]) -> Skipped:
 
 
 def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
-    """The utility on the validation rows, which are put in order of their groups and content."""
+    """The utility on the validation rows, which are put in order of their groups and content; given what was bought."""
     features, label = inputs.validation_features, inputs.validation_label
     group = validation_groups(features, label, spec.seed)
     order = np.lexsort((unit_keys(features, label), group))
     embedding = inputs.validation_embedding
-    return UtilityOracle(
+    utility = UtilityOracle(
         features[order],
         label[order],
         spec.utility,
         embedding=None if embedding is None else embedding[order],
         reference=inputs.reference,
     )
+    return utility if inputs.prior is None else utility.given(inputs.prior.art)
 
 
 def _assembled(
@@ -230,6 +267,8 @@ def _assembled(
         held.text,
         None if sample is None else ReferenceRows(sample.features, sample.label, sample.embedding, sample.text),
         bad=rows.bad,
+        columns=rows.columns,
+        encoder=rows.encoder,
         received=rows.received,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ the run, and it stays with the run: ``verify``, ``explain`` and settlements read
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +21,8 @@ from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import LogHead
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.prior.runs import ROLE as PRIOR
+from datamarket_gym.payout.prior.runs import as_said
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verdicts import Check
@@ -37,6 +39,7 @@ def fetched(
     reference: str | None,
     overrides: Path | None,
     spec: PayoutSpec,
+    prior: Sequence[Path] = (),
     intake: str | None = None,
 ) -> Iterator[Places]:
     """The places of a new run, for as long as the block lasts; queries are run."""
@@ -48,7 +51,7 @@ def fetched(
     with as_files(tables) as found:
         yield Places(
             found["submissions"], found["validation"], overrides, found.get("reference"),
-            edges=found.get("edges"), queries=asked, intake=intake,
+            edges=found.get("edges"), prior=tuple(prior), queries=asked, intake=intake,
         )  # fmt: skip
 
 
@@ -99,19 +102,24 @@ def places_of(
     validation: Path | None = None,
     reference: Path | None = None,
     record: RunRecord | None = None,
+    prior: Sequence[Path] = (),
     intake: str | None = None,
 ) -> Places:
     """Where a run's inputs are: as named, else in its folder if they are answers, else where they were.
 
-    ``record`` is the run as its book has it, where that is at hand.
+    ``record`` is the run as its book has it, where that is at hand. ``prior`` are the folders of earlier runs, if they
+    were moved.
     """
     record = record or run_of(folder)
     asked = {role: said for role, said in record.places.items() if is_query(said)}
     known = {role: Path(said) for role, said in record.places.items()}
     known |= {role: path_of(folder, role) for role in asked}
+    earlier = tuple(known[f"{PRIOR} {i}"] for i in range(1, len(record.prior) + 1))
+    if prior:
+        earlier = as_said(prior, read_manifest(folder).get(PRIOR, []))
     return Places(
         submissions or known["submissions"], validation or known["validation"], known.get("overrides"),
-        reference or known.get("reference"), edges=known.get("edges"), queries=asked,
+        reference or known.get("reference"), edges=known.get("edges"), prior=earlier, queries=asked,
         intake=intake or record.places.get(INTAKE), upto=log_head(read_manifest(folder)),
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +36,10 @@ RECORDS = (
     "without_evidence_amounts",
 )
 """What the pipeline's stages returned, with the run's evidence and without any."""
+BOUGHT = "records/bought.npz"
+"""What the run has bought, for runs of later periods."""
+KNOWN = "prior.parquet"
+"""What earlier runs had bought, where a run was priced given some."""
 OUTPUTS = (
     "audit.json",
     "canonical.parquet",
@@ -45,11 +50,17 @@ OUTPUTS = (
     "payments.parquet",
     "quarantine.csv",
     *(f"records/{name}.npz" for name in RECORDS),
+    BOUGHT,
     "report.html",
     "threshold.json",
     "warnings.json",
 )
 """Files whose bytes follow from the inputs; the book, which knows the time, is not among them."""
+
+
+def outputs_of(prior: Sequence[Any]) -> tuple[str, ...]:
+    """The outputs of a run that is priced given earlier ones, or given none."""
+    return (*OUTPUTS, KNOWN, "records/prior_known.npz") if prior else OUTPUTS
 
 
 def run_id(
@@ -59,6 +70,7 @@ def run_id(
     opening: dict[str, int],
     settles: Settles | None = None,
     made_by: str = __version__,
+    prior: Sequence[dict[str, str]] = (),
 ) -> str:
     """A hash of all that decides a run's results."""
     parts = [
@@ -70,6 +82,7 @@ def run_id(
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
         *([] if settles is None else [settles.model_dump(mode="json")]),
+        *([{"prior": [[each["run"], each["bought"]] for each in prior]}] if prior else []),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -98,7 +111,8 @@ def write_manifest(
     from datamarket_gym.payout.intervals import LEVEL
 
     spec, division, received = results.spec, results.division, results.inputs.received
-    clusters = results.payments.clusters
+    clusters, earlier = results.payments.clusters, results.inputs.prior
+    prior = [] if earlier is None else [each.plain for each in earlier.runs]
     write_json(
         folder / NAME,
         {
@@ -127,6 +141,7 @@ def write_manifest(
             "balances": sum(division.balance),
             "identities": len(results.names),
             "units": len(results.inputs.ids) + len(results.inputs.aside),
+            **({"prior": prior, "known": len(results.known)} if prior else {}),
             "contents": Contents.of(results.inputs.submission.features).plain,
             "removed": sum(results.inputs.removed.values()),
             "leaked": len(results.leaks),
@@ -136,7 +151,7 @@ def write_manifest(
             "scores": results.payments.scores.method,
             "outputs": {
                 name: {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size}
-                for name in OUTPUTS
+                for name in outputs_of(prior)
             },
         },
     )

@@ -56,6 +56,11 @@ def visible(name: str, longest: int = LONGEST_SHOWN) -> str:
     return shown if len(name) <= longest else f"{shown[:longest]}… ({len(name):,} characters)"
 
 
+def run_called(period: str, run: str) -> str:
+    """A run as people know it: what it was for, else its id."""
+    return visible(period) or f"run {run[:16]}"
+
+
 def _as_seen(c: str) -> str:
     hidden = unicodedata.category(c) in ("Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp") or cannot_be_seen(c)
     return f"⟨U+{ord(c):04X}⟩" if hidden else c

@@ -19,7 +19,9 @@ from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.intake.times import Received
 from datamarket_gym.payout.lots import drawn_clusters
+from datamarket_gym.payout.manifest import KNOWN
 from datamarket_gym.payout.names import csv_text, visible
+from datamarket_gym.payout.prior.known import known_table
 from datamarket_gym.payout.quarantine import FILE as QUARANTINE
 from datamarket_gym.payout.quarantine import quarantine_csv
 from datamarket_gym.payout.report.html import Row
@@ -145,6 +147,8 @@ def write_tables(results: Results, folder: Path) -> None:
     _write(folder / "clusters.parquet", cluster_table(results))
     _write_canonical(results, folder / "canonical.parquet")
     _write(folder / "leaks.parquet", leak_table(results))
+    if results.inputs.prior is not None:
+        _write(folder / KNOWN, known_table(results.known, results.inputs.prior.runs))
     payments = payment_table(results)
     _write(folder / "payments.parquet", payments)
     rows = [list(row.values()) for row in payments.to_pylist()]
@@ -163,8 +167,9 @@ def payment_table(results: Results) -> pa.Table:
     leaked = Counter(results.leaks.identity.tolist())
     played = [*np.bincount(results.inputs.owner, minlength=n).tolist(), *[0] * absent]
     removed, bad = results.inputs.removed, Counter(row.identity for row in results.inputs.bad)
+    known = Counter(results.known.identity)
     units = [
-        count + leaked[name] + removed.get(name, 0) + bad[name]
+        count + leaked[name] + removed.get(name, 0) + bad[name] + known[name]
         for count, name in zip(played, results.names, strict=True)
     ]
     pairs = np.unique(np.stack([results.inputs.owner, results.payments.clusters.label]), axis=1)

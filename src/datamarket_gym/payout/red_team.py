@@ -20,6 +20,7 @@ from datamarket_gym.judge.redteam import AuditReport, audit, market_state
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.results import Results
+from datamarket_gym.units.prior import PriorArt
 from datamarket_gym.world.attacks.attack import is_clocked
 
 ATTACKS = (
@@ -55,6 +56,8 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
             embedding=None if embedding is None else embedding[held],
             reference=inputs.reference,
         )
+        if inputs.prior is not None:
+            utility = utility.given(_some_prior(inputs.prior.art, spec.seed))
         market = market_state(submission, features, label, spec.seed, inputs.received is not None)
         tried = f"{ATTACKS},{FORGED}" if is_clocked(submission) else ATTACKS
         with told_once():  # the run tells of its whole market
@@ -81,6 +84,14 @@ def read_red_team(target: Path) -> tuple[AuditReport | None, str]:
     text = target.read_text(encoding="utf-8")
     plain = json.loads(text)
     return (None, plain["none"]) if "none" in plain else (AuditReport.model_validate_json(text), "")
+
+
+def _some_prior(prior: PriorArt, seed: int) -> PriorArt:
+    """A sample of what earlier runs have bought, as large as that of the market can be; chosen by content."""
+    bought = prior.units.take(prior.canonical)
+    order = np.argsort(bought.keys, kind="stable")
+    rows = order[_some(len(order), _IDENTITIES * _UNITS, seed, "audit prior")]
+    return PriorArt(bought.take(rows), np.arange(len(rows)))
 
 
 def _sample(inputs: Inputs, seed: int) -> Codes:

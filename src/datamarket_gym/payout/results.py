@@ -16,12 +16,15 @@ from datamarket_gym.payout.inputs import Inputs, utility_oracle
 from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
 from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.prior.known import KnownUnits
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold
 from datamarket_gym.payout.worth import SettledCoverage, settled_coverage
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments, floored
 from datamarket_gym.pipeline.share import grid_of
+
+_NOTHING_NEW = "what is new adds nothing to what the earlier runs have bought"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,7 @@ class Results:
     width: float
     without_evidence: list[int]
     leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
+    known: KnownUnits  # bought by earlier runs; likewise
 
     @property
     def collapse(self) -> CollapsedMarket | None:
@@ -120,7 +124,7 @@ def in_cents(
         names,
         balances,
         held,
-        spec.worth.nothing,
+        spec.worth.nothing if inputs.prior is None else _NOTHING_NEW,
     )
     payer = PayRule(
         shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64), np.array(held), lost

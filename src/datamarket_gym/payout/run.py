@@ -38,6 +38,9 @@ from datamarket_gym.payout.manifest import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.outputs import write_tables
+from datamarket_gym.payout.prior.keeping import write_bought
+from datamarket_gym.payout.prior.runs import ROLE as PRIOR
+from datamarket_gym.payout.prior.runs import accepted
 from datamarket_gym.payout.red_team import run_red_team
 from datamarket_gym.payout.report.page import write_report
 from datamarket_gym.payout.settles import Settles
@@ -67,6 +70,8 @@ def pay(
     if places.intake is not None and places.upto is None:
         places = replace(places, upto=kept_head(out))
     progress.stage("reading and checking the inputs")
+    if places.prior:
+        places = replace(places, prior=accepted(places.prior, out))
     payday = Payday.read(places, spec, settles, taken)
     _check_times(payday)
     if payday.left_out:
@@ -96,6 +101,7 @@ def work_out(
             results = Work(payday, run).results()
             progress.stage("writing tables")
             write_tables(results, out)
+            write_bought(results, payday.unpaid, out)
             warned = warnings_of(results)
             write_warnings(warned, out)
             if payday.spec.audit:
@@ -175,5 +181,6 @@ def _enter(book: Book, manifest: dict[str, Any], places: Places, payday: Payday,
         submissions=submitted_hash(manifest),
         kept=settles.kept if settles else 0,
         contents=manifest["contents"],
+        prior=[each["run"] for each in manifest.get(PRIOR, ())],
     )
     enter(book, out, draft)

@@ -6,7 +6,7 @@ run that is taken up again does not do those stages twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,11 @@ from datamarket_gym.payout.intervals import half_width, standard_errors, validat
 from datamarket_gym.payout.manifest import require_as_written, run_id
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
+from datamarket_gym.payout.prior.known import KnownUnits
+from datamarket_gym.payout.prior.overrides import overridden_known
+from datamarket_gym.payout.prior.runs import ROLE as PRIOR
+from datamarket_gym.payout.prior.runs import PriorRun
+from datamarket_gym.payout.prior.units import PriorUnits
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
 from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
@@ -36,6 +41,7 @@ from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
 from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments, among
+from datamarket_gym.pipeline.prior import Known, bought_before
 from datamarket_gym.pipeline.records import record_format
 from datamarket_gym.pipeline.represent import CanonicalUnits, represent
 from datamarket_gym.pipeline.score import Scores, score
@@ -62,6 +68,7 @@ class Places:
     reference: Path | None = None
     settles: Path | None = None
     edges: Path | None = None  # where it is not what the spec says
+    prior: tuple[Path, ...] = ()  # folders of earlier runs, the oldest first
     queries: dict[str, str] = field(default_factory=dict)
     intake: str | None = None
     upto: LogHead | None = None
@@ -69,6 +76,7 @@ class Places:
     def as_dict(self) -> dict[str, str]:
         """Absolute paths by role, or queries, for the book."""
         named = {k: v for k, v in vars(self).items() if isinstance(v, Path)}
+        named |= {f"{PRIOR} {i}": folder for i, folder in enumerate(self.prior, 1)}
         found = {role: self.queries.get(role) or str(path.resolve()) for role, path in named.items()}
         return found if self.intake is None else found | {INTAKE: placed(self.intake)}
 
@@ -112,9 +120,16 @@ class Payday:
         )
         if settles is not None:
             inputs = inputs.without_units({found.unit for found in settles.found})
-        standing, left_out = fitting(taken.overrides, inputs.ids, inputs.identities)
+        earlier = tuple(PriorRun.read(folder) for folder in places.prior)
+        if earlier:
+            inputs = replace(inputs, prior=PriorUnits.read(earlier, inputs.kind))
+        standing, left_out = fitting(
+            taken.overrides, inputs.units_named(taken.overrides), inputs.identities
+        )
         overrides, taken = [*own, *standing], replace(taken, overrides=standing)
-        run = run_id(spec, inputs.files, overrides, taken.opening, settles)
+        run = run_id(
+            spec, inputs.files, overrides, taken.opening, settles, prior=[p.plain for p in earlier]
+        )
         payday = cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
         return payday.with_names(places.queries)
 
@@ -191,7 +206,23 @@ class Work:
         threshold = self.threshold()
         mechanism = drawing_lots(spec.mechanism(threshold.evidence), utility_oracle(inputs, spec))
         self.run.progress.stage(f"looking for copies ({threshold.evidence})")
-        clusters = self.clusters(mechanism)
+        found, overrides = self.bought_before(mechanism)
+        known = inputs.named_known(found)
+        playing = replace(self, payday=replace(day, inputs=inputs.without_known(found)))
+        return playing._divided(
+            threshold, mechanism, playing.clusters(mechanism, overrides), leaks, known
+        )
+
+    def _divided(
+        self,
+        threshold: DrawnThreshold,
+        mechanism: Mechanism,
+        clusters: Clusters,
+        leaks: Leaks,
+        known: KnownUnits,
+    ) -> Results:
+        """What units that play, and were not bought before, are worth, and what that comes to in cents."""
+        day, inputs, spec = self.payday, self.payday.inputs, self.payday.spec
         owners = payees(inputs, spec, day.edge_table, day.overrides)
         self.run.progress.stage(f"scoring {clusters.n_clusters:,} clusters")
         paid = self.paid(mechanism, clusters, "", groups=True)
@@ -204,7 +235,7 @@ class Work:
         return Results(
             spec, inputs, threshold, mechanism, day.overrides, paid, owners, cents.names, cents.division,
             raw_scores(paid), standard_errors(cents.payer, paid.scores), half_width(len(paid.scores.by_group)),
-            without.division.paid, leaks,
+            without.division.paid, leaks, known,
         )  # fmt: skip
 
     def threshold(self) -> DrawnThreshold:
@@ -212,7 +243,20 @@ class Work:
         inputs, spec = self.payday.inputs, self.payday.spec
         return self.run.output("threshold.json", _THRESHOLD, lambda: choose_evidence(inputs, spec))
 
-    def clusters(self, mechanism: Mechanism) -> Clusters:
+    def bought_before(self, mechanism: Mechanism) -> tuple[Known, list[Override]]:
+        """The units that earlier runs have bought, after overrides; and what these say of the others."""
+        day, inputs, prior = self.payday, self.payday.inputs, self.payday.inputs.prior
+        if prior is None:
+            return Known.none(), day.overrides
+
+        def found() -> Known:
+            return bought_before(mechanism, inputs.submission, utility_oracle(inputs, day.spec))
+
+        known = self._kept("prior_known", Known, found)
+        overrides = [o.without(inputs.absent) for o in day.overrides]
+        return overridden_known(known, overrides, prior, inputs.ids)
+
+    def clusters(self, mechanism: Mechanism, overrides: Sequence[Override]) -> Clusters:
         """The ties that were found, after the operator's overrides."""
         day, submission = self.payday, self.payday.inputs.submission
 
@@ -221,9 +265,9 @@ class Work:
             return tie(mechanism, submission, known=known, utility=utility_oracle(day.inputs, day.spec))
 
         ties = self._kept("ties", Clusters, tied)
-        overrides = [o.without(day.inputs.absent) for o in day.overrides]
+        left = [o.without(day.inputs.absent) for o in overrides]
         rank = seniority_ranks(submission, mechanism.lot)
-        edges = overridden(ties.edges, overrides, day.inputs.ids, "units", rank)
+        edges = overridden(ties.edges, left, day.inputs.ids, "units", rank)
         return clusters_by(submission, edges, ties.granularity, mechanism.lot)
 
     def paid(self, mechanism: Mechanism, clusters: Clusters, prefix: str, *, groups: bool) -> Payments:

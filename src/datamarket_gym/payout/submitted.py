@@ -99,6 +99,7 @@ class Rows:
     skipped: Skipped = field(default_factory=list)  # files of the folder that were not read
     images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
     bad: tuple[BadRow, ...] = ()  # rows that were set aside
+    encoder: str = ""  # that made the features of texts or images, weights and all
     received: Received | None = None  # where times are from the intake log
 
 
@@ -169,10 +170,11 @@ def read_submitted(
         single, dense = _of(single, dense, kept)
         ids, received = [ids[i] for i in kept], received.of(kept)
     images: dict[str, list[str]] = {}
-    features = dense.get("features")
+    features, encoder = dense.get("features"), ""
     if features is None:
         folder = spec.files.images
         features = _features(spec, single, ids, files, "submissions", folder, images)
+        encoder = content_encoder(spec, "text" if columns.text else "image").encoder.identity
     return Rows(
         ids,
         single[columns.identity].named(),
@@ -186,6 +188,7 @@ def read_submitted(
         single[names["text"]].strings() if "text" in names else None,
         images=images,
         bad=bad,
+        encoder=encoder,
         received=received,
     )
 
@@ -238,9 +241,10 @@ def _submitted_images(path: Path, spec: PayoutSpec, files: FileHashes, log: Inta
         ids, owners, labels = ([part[i] for i in kept] for part in (ids, owners, labels))
         received = received.of(kept)
     seen = _images(path, ids, ids, spec, files, "submissions", skipped)
+    encoder = content_encoder(spec, "image").encoder.identity
     return Rows(
         ids, owners, np.array(labels), seen, None, _time(received), {}, None,
-        skipped=skipped, bad=bad, received=received,
+        skipped=skipped, bad=bad, received=received, encoder=encoder,
     )  # fmt: skip
 
 

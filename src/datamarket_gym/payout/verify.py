@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from datamarket_gym.payout.intake.times import IntakeLog
 from datamarket_gym.payout.kept import kept_checks, log_head, places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
-    OUTPUTS,
+    outputs_of,
     read_manifest,
     run_id,
     settled_by,
@@ -45,6 +45,7 @@ from datamarket_gym.payout.manifest import (
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.prior.runs import ROLE as PRIOR
 from datamarket_gym.payout.report.of_book import as_drafted, stated
 from datamarket_gym.payout.report.state import NAME as REPORT
 from datamarket_gym.payout.run import work_out
@@ -83,6 +84,7 @@ def verify(
     progress: Progress | None = None,
     reference: Path | None = None,
     anchor: Path | None = None,
+    prior: Sequence[Path] = (),
     intake: str | None = None,
 ) -> list[Check]:
     """All checks of a run and of its book; the inputs are looked for where they were, unless named."""
@@ -100,7 +102,7 @@ def verify(
     checks += _of_run(folder, accounts, intake)
     if recompute and accounts is not None and manifest["run"] in accounts.runs:
         record = accounts.runs[manifest["run"]]
-        places = places_of(folder, submissions, validation, reference, record, intake)
+        places = places_of(folder, submissions, validation, reference, record, prior, intake)
         checks += _recomputed(folder, manifest, places, progress or SILENT)
     return checks
 
@@ -108,7 +110,8 @@ def verify(
 def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) -> list[Check]:
     """The files of a run against each other and against the book; against themselves where the book cannot be read."""
     manifest = read_manifest(folder)
-    checks = [_output(folder, name, manifest["outputs"].get(name)) for name in OUTPUTS]
+    names = outputs_of(manifest.get(PRIOR, ()))
+    checks = [_output(folder, name, manifest["outputs"].get(name)) for name in names]
     checks += kept_checks(folder, manifest)
     checks.append(_itself(manifest))
     if accounts is None:
@@ -155,7 +158,7 @@ def _itself(manifest: dict[str, Any]) -> Check:
     overrides = [Override.model_validate(o) for o in manifest["overrides"]]
     again = run_id(
         spec, manifest["inputs"], overrides, taken.opening, settled_by(manifest),
-        manifest["versions"]["datamarket-gym"],
+        manifest["versions"]["datamarket-gym"], manifest.get(PRIOR, ()),
     )  # fmt: skip
     good = again == manifest["run"] and (spec.minor, spec.currency, spec.seed) == (
         manifest["amount"],
@@ -175,6 +178,7 @@ def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -
         "amount": manifest["amount"], "currency": manifest["currency"], "checks": spec.checks,
         "period": spec.period or "", "opening": manifest["opening_balances"], "overrides": manifest["overrides"],
         "standing": manifest["standing_overrides"], "kept": settles.kept if settles else 0,
+        "prior": [each["run"] for each in manifest.get(PRIOR, ())],
         "submissions": submitted_hash(manifest), "contents": Contents.from_plain(manifest.get("contents", {})),
     }  # fmt: skip
     for name, value in said.items():
@@ -245,7 +249,7 @@ def _recomputed(
         again = Path(elsewhere) / "run"
         work_out(payday, again, progress)
         checks = []
-        for name in (*OUTPUTS, MANIFEST):
+        for name in (*outputs_of(manifest.get(PRIOR, ())), MANIFEST):
             good = (folder / name).is_file() and _as_drafted(folder / name) == (
                 again / name
             ).read_bytes()

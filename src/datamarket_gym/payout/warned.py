@@ -30,6 +30,7 @@ def warnings_of(results: Results) -> list[StandingWarning]:
     """All warnings of a run, in the order in which they are shown."""
     looked = (
         _leak,
+        _bought_from_others,
         _unseen,
         _joined,
         _loses_half,
@@ -64,6 +65,31 @@ def _leak(results: Results) -> StandingWarning | None:
     )
 
 
+def _bought_from_others(results: Results) -> StandingWarning | None:
+    """Units that an earlier run bought from somebody else than whoever submits them now."""
+    known, prior = results.known, results.inputs.prior
+    if prior is None:
+        return None
+    theirs = [i for i, old in enumerate(known.old) if old.owner != known.identity[i]]
+    if not theirs:
+        return None
+    names = counted(len({known.identity[i] for i in theirs}), "identity", "identities")
+    return StandingWarning.of(
+        "bought_from_others",
+        f"{counted(len(theirs), 'unit')} of {names} {'was' if len(theirs) == 1 else 'were'} bought before, from others",
+        "They are tied to what an earlier run has bought, and earn nothing now. Somebody may have copied what others "
+        "sold then, or sells under another name; or honest units were taken for older ones: look at some of them, and "
+        "untie those with --overrides, naming both (prior.parquet has the names).",
+        [
+            f"“{visible(known.unit[i])}” of “{visible(known.identity[i])}”: bought in "
+            f"{prior.runs[known.old[i].run].called} from “{visible(known.old[i].owner)}” as "
+            f"“{visible(known.old[i].unit)}” ({known.reason[i]}, {known.score[i]:.3f})"
+            for i in theirs[:MOST_ITEMS]
+        ],
+        len(theirs),
+    )
+
+
 def _unseen(results: Results) -> StandingWarning | None:
     """Validation labels that nobody submitted, where that is no error (`require_learnable`)."""
     inputs = results.inputs
@@ -71,7 +97,8 @@ def _unseen(results: Results) -> StandingWarning | None:
     if not (isinstance(learner, Coverage) and learner.labels):
         return None
     labels, rows = np.unique(inputs.validation_label, return_counts=True)
-    missing = np.flatnonzero(~np.isin(labels, inputs.submission.label))
+    bought = inputs.submission.label[:0] if inputs.prior is None else inputs.prior.art.label
+    missing = np.flatnonzero(~(np.isin(labels, inputs.submission.label) | np.isin(labels, bought)))
     if not len(missing):
         return None
     missing = missing[np.lexsort((missing, -rows[missing]))]

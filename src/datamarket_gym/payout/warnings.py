@@ -22,6 +22,7 @@ NAMES = (
     "early_times",
     "equal_times",
     "leak",
+    "bought_from_others",
     "unseen_labels",
     "loses_half",
     "joined_identities",
@@ -36,6 +37,7 @@ NAMES = (
     "skipped_files",
     "unused_log",
     "same_submissions",
+    "unnamed_prior",
     "left_behind",
     "disputes",
 )

@@ -5,6 +5,7 @@ The difference is what that evidence cost or brought. It needs the run's inputs,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,12 +30,13 @@ def without_its_evidence(
     validation: Path | None = None,
     progress: Progress | None = None,
     reference: Path | None = None,
+    prior: Sequence[Path] = (),
     intake: str | None = None,
 ) -> int:
     """What a payee of a finished run would have been paid, in minor units."""
     progress = progress or SILENT
     progress.stage("reading the run and its inputs")
-    places = places_of(folder, submissions, validation, reference, intake=intake)
+    places = places_of(folder, submissions, validation, reference, prior=prior, intake=intake)
     payday, results = finished_results(folder, places)
     inputs = results.inputs
     if identity not in inputs.identities:  # brings a balance alone: nothing of it was scored

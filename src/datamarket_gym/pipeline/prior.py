@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.core.errors import NothingNewError, ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import LAYERS, EvidenceGraph
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared
@@ -52,7 +52,7 @@ class Known:
         """The rows of n that are new; an error where there are none."""
         rows = np.setdiff1d(np.arange(n), self.unit)
         if not len(rows):
-            raise SubmissionError(
+            raise NothingNewError(
                 "every unit is tied to one that was bought before, so nothing is left to pay for: was this period, or "
                 "this file, paid already?"
             )

@@ -27,9 +27,12 @@ def command(
     ] = None,
     validation: options.MovedValidation = None,
     reference: options.MovedReference = None,
+    prior: options.MovedPrior = None,
     intake: options.MovedIntake = None,
 ) -> None:
     """Why did I get this? What a payee's units were matched with, by which evidence, and who is paid for them."""
     from datamarket_gym.cli.explain import show_explanation
 
-    show_explanation(run, identity, as_json, what_if, submissions, validation, reference, intake)
+    show_explanation(
+        run, identity, as_json, what_if, submissions, validation, reference, prior or [], intake
+    )

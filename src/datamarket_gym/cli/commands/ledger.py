@@ -34,6 +34,7 @@ def approve(
     submissions: options.MovedSubmissions = None,
     validation: options.MovedValidation = None,
     reference: options.MovedReference = None,
+    prior: options.MovedPrior = None,
     intake: options.MovedIntake = None,
 ) -> None:
     """Work a run out again from its inputs, compare every byte, and approve it; its payments stand from then on.
@@ -44,7 +45,9 @@ def approve(
     """
     from datamarket_gym.cli.payout import approve_and_show
 
-    if not approve_and_show(run, by, despite or [], submissions, validation, reference, intake):
+    if not approve_and_show(
+        run, by, despite or [], submissions, validation, reference, prior or [], intake
+    ):
         raise typer.Exit(1)
 
 

@@ -152,6 +152,13 @@ def command(
     overrides: Annotated[
         Path | None, typer.Option(help="TOML file of signed-off splits and joins.")
     ] = None,
+    prior: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Folder of an earlier run that is approved; repeat it for each. What it has bought is there already: "
+            "units that evidence ties to it earn nothing, and new ones are paid for what they add."
+        ),
+    ] = None,
     book: Annotated[
         _Text,
         typer.Option(
@@ -195,5 +202,14 @@ def command(
         validation_features_file=validation_features_file, reference_features_file=reference_features_file,
     )  # fmt: skip
     run_and_show(
-        submissions, validation, out, config, flags | columns, overrides, reference, book, intake
+        submissions,
+        validation,
+        out,
+        config,
+        flags | columns,
+        overrides,
+        reference,
+        book,
+        prior or [],
+        intake,
     )

@@ -21,6 +21,7 @@ def command(
     submissions: options.MovedSubmissions = None,
     validation: options.MovedValidation = None,
     reference: options.MovedReference = None,
+    prior: options.MovedPrior = None,
     intake: options.MovedIntake = None,
     anchor: Annotated[
         Path | None,
@@ -30,5 +31,5 @@ def command(
     """Check a payout run and its book, or a book with all of its runs; exit code 1 where something does not agree."""
     from datamarket_gym.cli.payout import show_checks
 
-    if not show_checks(run, recompute, submissions, validation, reference, anchor, intake):
+    if not show_checks(run, recompute, submissions, validation, reference, anchor, prior or [], intake):
         raise typer.Exit(1)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, NothingNewError
 from datamarket_gym.evidence import Threshold
+from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, pot_shares, provider_totals
 from datamarket_gym.judge.redteam.expectation import checked_attack
@@ -157,9 +158,13 @@ def _tried(
     refused = {_similarity(t) for t in _thetas(judged) if not judged.admits(t)}
     settled, _ = settle(mechanism, honest.submission, utility)
     for title, other in alternatives(settled, judged):
+        if utility.prior is not None and LAYERS.create(other.evidence).needs_oracle:
+            continue  # nobody told it of earlier periods
         try:
             before = other.pay(honest.submission, utility, honest.truth)
             after = other.pay(attacked.submission, utility, attacked.truth)
+        except NothingNewError:
+            continue  # it takes everything for what was bought before
         except DataMarketError as error:
             raise DataMarketError(f"trying {title} ({other.evidence}) as a remedy: {error}") from error
         yield _Tried(title, other, before, after, title not in refused)

@@ -58,6 +58,9 @@ class RunRecord:
     submissions: str = ""  # sha256 of what was submitted
     kept: int = 0  # of the pot, by checks that were failed
     contents: Contents = field(default_factory=Contents)  # of what was submitted
+    prior: list[str] = field(
+        default_factory=list
+    )  # earlier runs that it is priced given, the oldest first
     state: str = "draft"
     plan: str | None = None
     beacon: str | None = None
@@ -92,7 +95,8 @@ def entered(entry: BookEntry) -> RunRecord:
         record = RunRecord(
             entry.run, entry.amount, entry.currency, said["manifest"], said["places"], said["checks"], lines,
             said["opening"], said["overrides"], said["standing"], said["warnings"], said["period"],
-            said["submissions"], said["kept"], Contents.from_plain(said.get("contents", {})), history=[entry],
+            said["submissions"], said["kept"], Contents.from_plain(said.get("contents", {})),
+            [str(run) for run in said.get("prior", [])], history=[entry],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise BookError(

@@ -53,6 +53,7 @@ class Draft:
     submissions: str
     kept: int
     contents: dict[str, Any] = field(default_factory=dict)
+    prior: Sequence[str] = ()
 
     @property
     def content(self) -> dict[str, Any]:
@@ -64,6 +65,7 @@ class Draft:
             "overrides": [o.model_dump(mode="json") for o in self.overrides],
             "standing": [o.model_dump(mode="json") for o in self.taken.overrides],
             "warnings": [asdict(w) for w in self.warnings], "contents": self.contents,
+            **({"prior": list(self.prior)} if self.prior else {}),
         }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ def book_warnings(accounts: Accounts, record: RunRecord) -> list[StandingWarning
     return [
         *_unused_log(accounts, record),
         *_same_submissions(accounts, record),
+        *_unnamed_prior(accounts, record),
         *_left_behind(record),
         *open_disputes(accounts, record.run),
     ]
@@ -59,11 +60,36 @@ def _same_submissions(accounts: Accounts, record: RunRecord) -> list[StandingWar
             f"{what} were paid for before",
             "Another run that is approved divides its amount by the same submissions, or by many of them. If it is the "
             "same payday, paid again under other settings, everybody is paid twice: do not approve this one. If units "
-            "were submitted a second time, see by whom, and whether your market pays for them again.",
+            "were submitted a second time, see by whom, and whether your market pays for them again: priced given that "
+            "run (pay --prior), it does not.",
             [
                 f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
                 f"{Currency(other.currency).text(other.amount)}: about {part:.0%} of the units of this run"
                 for part, other in found
+            ],
+        )
+    ]
+
+
+def _unnamed_prior(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
+    """A run that is priced given earlier ones, and not given all that the book has bought."""
+    others = [
+        other
+        for other in accounts.runs.values()
+        if other.state in APPROVED and other.run not in (record.run, *record.prior)
+    ]
+    if not record.prior or not others:
+        return []
+    return [
+        StandingWarning.of(
+            "unnamed_prior",
+            f"{counted(len(others), 'approved run is', 'approved runs are')} not among those that this one is priced "
+            "given",
+            "Whoever copied what these have bought is paid for it now. If it is the same kind of data, pay again with "
+            "--prior for each of them, into another folder.",
+            [
+                f"run {other.run[:16]} {other.period} ({other.state}), in {other.places.get('run', '')}"
+                for other in others
             ],
         )
     ]

@@ -50,6 +50,7 @@ class PayoutPage:
     clusters_left_out: int
     leaks: list[Row]
     leaks_left_out: int
+    bought: Row | None
     links: list[Row]
     links_left_out: int
     overrides: list[Row]

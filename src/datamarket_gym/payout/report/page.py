@@ -21,6 +21,7 @@ from datamarket_gym.payout.money import thousands
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
 from datamarket_gym.payout.red_team import read_red_team
+from datamarket_gym.payout.report.bought import bought_section
 from datamarket_gym.payout.report.charts import (
     MOST_SHOWN,
     payment_chart,
@@ -75,7 +76,7 @@ def payout_page(
         clock=time_words(results.inputs, spec),
         logged=results.inputs.received is not None,
         notes=_notes(results),
-        policy=f"Divided among {len(results.names):,} identities by {spec.worth.divided}. "
+        policy=f"Divided among {len(results.names):,} identities by {spec.worth.divided}{_beyond(results)}. "
         f"The payments add up to the amount exactly. {_signs(results)}",
         checks=check_words(results),
         interval=_interval(results),
@@ -85,6 +86,7 @@ def payout_page(
         clusters_left_out=left_out,
         leaks=leaked_units(results)[:_MOST_LEAKS],
         leaks_left_out=max(0, len(results.leaks) - _MOST_LEAKS),
+        bought=bought_section(results),
         links=_links(results),
         links_left_out=max(0, len(results.payees.edges) - _MOST_LINKS),
         overrides=_overrides(results),
@@ -104,6 +106,10 @@ def payout_page(
         mechanism=_mechanism(results),
         charts=charts,
     )
+
+
+def _beyond(results: Results) -> str:
+    return "" if results.inputs.prior is None else "; of that, what goes beyond what was bought before"
 
 
 def period_words(spec: PayoutSpec) -> str:
@@ -126,16 +132,20 @@ def evidence_words(threshold: Threshold) -> str:
 
 
 def _facts(results: Results) -> list[tuple[str, str]]:
-    spec, paid = results.spec, results.division.paid
+    spec, paid, given = results.spec, results.division.paid, results.inputs.prior
     several = np.bincount(results.payments.clusters.label) > 1
     some = sum(each > 0 for each in paid)
     facts = [
         ("identities paid", f"{some:,} of {len(paid):,}"),
         ("largest payment", f"{spec.money.shown(max(paid))} ({max(paid) / spec.minor:.0%})"),
-        ("units", f"{len(results.inputs.ids) + len(results.leaks):,}"),
+        ("units", f"{len(results.inputs.ids) + len(results.leaks) + len(results.known):,}"),
+        *([] if given is None else [("bought before", f"{len(results.known):,}")]),
         ("distinct units", f"{results.payments.clusters.n_clusters:,}"),
         ("merged groups", f"{int(several.sum()):,}"),
-        (spec.worth.total, f"{results.payments.scores.grand_value:.1%}"),
+        (
+            spec.worth.total if given is None else f"{spec.worth.total}, added",
+            f"{results.payments.scores.grand_value:.1%}",
+        ),
         ("validation rows", f"{len(results.inputs.validation_label):,}"),
         ("checks asked for", f"{spec.checks} of each payee" if spec.checks else "none"),
     ]

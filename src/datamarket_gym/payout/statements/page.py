@@ -34,6 +34,8 @@ class StatementPage:
     corrected: str
     units: str
     sent: list[tuple[str, int]]
+    bought: list[tuple[str, str]]
+    bought_more: int
     unusable: list[tuple[str, str]]
     unusable_more: int
     matches: list[ToldMatch]
@@ -77,6 +79,8 @@ def statement_page(
         else "",
         units=counted(found.units, "unit"),
         sent=words.sent(found),
+        bought=words.bought(found, others),
+        bought_more=max(0, len(found.bought) - words.MOST_UNITS),
         unusable=words.unusable(found),
         unusable_more=max(0, len(found.unusable) - words.MOST_UNITS),
         matches=matches,
@@ -86,11 +90,13 @@ def statement_page(
         money=[
             (what, (added if what in _CHANGES else text)(minor)) for what, minor in _money(found, change)
         ],
-        divided=f"{text(amount)} were divided among {counted(payees, 'payee')} by {found.divided}.",
+        divided=f"{text(amount)} were divided among {counted(payees, 'payee')} by {found.divided}."
+        + words.beyond(found),
         interval=words.interval(found, text(found.low), text(found.high)),
         without=""
         if found.checks.outcome in ("failed", "not checked")  # not paid either way
-        else f"Had nothing been taken for the same, of anybody, you would be paid {text(found.without_any_evidence)}.",
+        else f"Had nothing been taken for the same, of anybody, you would be paid {text(found.without_any_evidence)}"
+        + (" (what was bought before left out)." if found.bought else "."),
         checks=words.checks(found),
         failed=found.checks.outcome == "failed",
         contact=contact or _CONTACT,

@@ -14,6 +14,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.payout.lots import under
 from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import run_called
 from datamarket_gym.payout.statements.tables import RunTables, TableRow
 
 MOST_TIES, MOST_NAMES, EXAMPLES = 1000, 20, 3
@@ -104,6 +105,8 @@ class Explanation:
     score_error: float
     units: int
     leaked: list[TableRow]
+    given: list[str]  # earlier runs that the run is priced given, as people know them
+    bought: list[TableRow]  # units that these have bought
     unusable: list[TableRow]  # rows that were set aside because they cannot be used
     counted: int  # units that it is paid for
     shared: int  # of these: whose pay it shares with others, who sent the same at the same time
@@ -165,6 +168,14 @@ def explained(tables: RunTables, name: str, most_ties: int = MOST_TIES) -> Expla
         leaked=[
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
             for r in tables.leaks_of(name)
+        ],
+        given=[run_called(each["period"], each["run"]) for each in manifest.get("prior", ())],
+        bought=[
+            {
+                key: r[key]
+                for key in ("unit", "run", "period", "old_unit", "old_owner", "reason", "score")
+            }
+            for r in tables.known_of(name)
         ],
         unusable=[{"row": r.row, "unit": r.unit, "wrong": r.wrong} for r in tables.bad_of(name)],
         counted=int(counts.sum()),

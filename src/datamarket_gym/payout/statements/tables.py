@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import RunError
-from datamarket_gym.payout.manifest import read_manifest, require_as_written
+from datamarket_gym.payout.manifest import KNOWN, read_manifest, require_as_written
 from datamarket_gym.payout.quarantine import FILE as QUARANTINE
 from datamarket_gym.payout.quarantine import BadRow, read_quarantine
 
@@ -34,6 +34,7 @@ _COLUMNS = {
     "clusters.parquet": ("unit", "identity", "cluster", "share", "came", "moment", "by_lot"),
     "evidence.parquet": ("kind", "left", "right", "reason", "score", "claim", "value"),
     "leaks.parquet": ("unit", "identity", "validation_row", "by", "likeness"),
+    KNOWN: ("unit", "identity", "run", "period", "old_unit", "old_owner", "reason", "score"),
 }  # fmt: skip
 _LOGGED = ("received", "entry")  # of units whose times are from the intake log
 
@@ -95,12 +96,16 @@ class RunTables:
     leaks: list[TableRow]
     links: list[TableRow]  # between identities: ties, and claims that tie nobody
     bad: list[BadRow]  # rows that could not be used
+    known: list[TableRow]  # units that earlier runs have bought
 
     @classmethod
     def read(cls, folder: Path) -> RunTables:
         """Read a finished run; a file that is missing, changed or of an older version is refused."""
         manifest = read_manifest(folder)
-        payments, clusters, evidence, leaks = (_checked(folder, name, manifest) for name in _COLUMNS)
+        payments, clusters, evidence, leaks = (
+            _checked(folder, name, manifest) for name in _COLUMNS if name != KNOWN
+        )
+        given = manifest.get("prior")
         place = payments["identity"]
         units = PlayedUnits(
             clusters["unit"],
@@ -118,6 +123,7 @@ class RunTables:
             leaks.to_pylist(),
             evidence.filter(pc.invert(of_units)).to_pylist(),
             read_quarantine(require_as_written(folder, manifest["outputs"], QUARANTINE)),
+            _checked(folder, KNOWN, manifest).to_pylist() if given else [],
         )
 
     @cached_property
@@ -149,6 +155,10 @@ class RunTables:
     def leaks_of(self, name: str) -> list[TableRow]:
         """Units of the payee that were set aside as validation rows."""
         return self._leaks_by_name.get(name, [])
+
+    def known_of(self, name: str) -> list[TableRow]:
+        """Units of the payee that earlier runs have bought."""
+        return self._known_by_name.get(name, [])
 
     def bad_of(self, name: str) -> list[BadRow]:
         """Rows of the payee that could not be used."""
@@ -223,6 +233,10 @@ class RunTables:
     @cached_property
     def _leaks_by_name(self) -> dict[str, list[TableRow]]:
         return _by(self.leaks, lambda row: row["identity"])
+
+    @cached_property
+    def _known_by_name(self) -> dict[str, list[TableRow]]:
+        return _by(self.known, lambda row: row["identity"])
 
     @cached_property
     def _links_by_payee(self) -> dict[str, list[TableRow]]:

@@ -78,6 +78,7 @@ def sent(found: Explanation) -> list[tuple[str, int]]:
         ("yours, and not paid" if unpaid else "counted for you", found.counted),
         ("repeated: what you send twice counts once", found.repeated),
         ("sent earlier by others, and counted for them", found.for_others),
+        ("bought before, in an earlier payout: not paid for again", len(found.bought)),
         ("set aside: the same, or nearly, as examples that work is measured with", len(found.leaked)),
         ("set aside: could not be read, or something was missing", len(found.unusable)),
         ("taken out: not genuine, as a spot check found", len(found.checks.found)),
@@ -86,12 +87,33 @@ def sent(found: Explanation) -> list[tuple[str, int]]:
     return parts[:1] + occurred if occurred and not found.counted else occurred
 
 
+def beyond(found: Explanation) -> str:
+    """What is not paid for again, where earlier payouts have bought something."""
+    if not found.given:
+        return ""
+    return f" Only what goes beyond what was bought before counts ({listed(map(visible, found.given), _NAMES)})."
+
+
 def unusable(found: Explanation) -> list[tuple[str, str]]:
     """The first of the units that were set aside, and what is wrong with each."""
     return [
         (visible(bad["unit"] or f"row {bad['row']} of the table"), visible(bad["wrong"], 200))
         for bad in found.unusable[:MOST_UNITS]
     ]
+
+
+def bought(found: Explanation, others: Others) -> list[tuple[str, str]]:
+    """The first of the units that were bought before, and what each was bought as."""
+    told = []
+    for each in found.bought[:MOST_UNITS]:
+        mine = each["old_owner"] == found.identity
+        period = visible(each["period"]) or "an earlier payout"
+        whose = "you" if mine else others.name(each["old_owner"])
+        unit = visible(each["old_unit"]) if mine else others.unit(each["old_unit"])
+        told.append(
+            (visible(each["unit"]), f"bought in {period} from {whose} as {unit}; earns nothing now")
+        )
+    return told
 
 
 def matches(found: Explanation, others: Others) -> list[ToldMatch]:

@@ -1,0 +1,74 @@
+"""From a run's results to the file of what it has bought."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.payout.manifest import BOUGHT
+from datamarket_gym.payout.prior.bought import BoughtUnits, KeptNames, shortest
+from datamarket_gym.payout.results import Results
+from datamarket_gym.pipeline.records import write_record
+
+
+def write_bought(results: Results, unpaid: Collection[str], folder: Path) -> None:
+    """Keep what a run has bought, for later periods; the ``unpaid`` have sold nothing."""
+    write_record(folder / BOUGHT, bought_units(results, unpaid))
+
+
+def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
+    """The units of a run that somebody is paid for."""
+    inputs, submission, whose = results.inputs, results.inputs.submission, _owners(results)
+    label = results.payments.clusters.label
+    sold = np.array([not names <= frozenset(unpaid) for names in whose])
+    rows = np.flatnonzero(sold[label])
+    place = np.full(len(label), -1)
+    place[rows] = np.arange(len(rows))
+    stands = place[np.sort(results.payments.canonical.unit)]
+    submitters = [inputs.identities[c] for c in inputs.owner[rows]]
+    owners = [" and ".join(sorted(whose[c])) for c in label[rows].tolist()]
+    people = sorted({*submitters, *owners})
+    number = {name: i for i, name in enumerate(people)}
+    labels, which = np.unique(submission.label[rows], return_inverse=True)
+    embedding, time = submission.embedding, submission.time
+    return BoughtUnits(
+        features=shortest(_rows(submission.features, rows)),
+        embedding=None if embedding is None else shortest(_rows(embedding, rows)),
+        labels=labels,
+        label=which.astype(np.int64),
+        unit=KeptNames.of(inputs.ids[i] for i in rows),
+        people=KeptNames.of(people),
+        submitter=np.array([number[name] for name in submitters], dtype=np.int64),
+        owner=np.array([number[name] for name in owners], dtype=np.int64),
+        root=place[_roots(results)[label[rows]]],
+        stands=stands[stands >= 0],
+        time=None if time is None else time[rows],
+        columns=KeptNames.of(inputs.columns if len(inputs.columns) > 1 else ()),
+        encoder=inputs.encoder,
+    )
+
+
+def _owners(results: Results) -> list[frozenset[str]]:
+    """Who owns each cluster: several names only where they sent the same at the same time."""
+    inputs, canonical = results.inputs, results.payments.canonical
+    found: list[set[str]] = [set() for _ in range(canonical.n_clusters)]
+    cluster = canonical.cluster[canonical.claim_row]
+    for c, owner in zip(cluster.tolist(), inputs.owner[canonical.claim_unit].tolist(), strict=True):
+        found[c].add(inputs.identities[owner])
+    return [frozenset(names) for names in found]
+
+
+def _roots(results: Results) -> Codes:
+    """The unit that stands for each cluster."""
+    canonical = results.payments.canonical
+    root = np.full(canonical.n_clusters, -1)
+    root[canonical.cluster] = canonical.unit
+    return root
+
+
+def _rows(matrix: Features, rows: Codes) -> Features:
+    """Some rows of a matrix; without a copy where that is all of them."""
+    return matrix if len(rows) == len(matrix) else matrix[rows]

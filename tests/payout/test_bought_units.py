@@ -1,0 +1,141 @@
+"""What a run keeps for later periods: its units, and whose they are."""
+
+import json
+
+import numpy as np
+import pytest
+from payout_files import copied, events, run, units, validation
+from prior_files import stacked
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.payout.kept import places_of
+from datamarket_gym.payout.manifest import BOUGHT
+from datamarket_gym.payout.prior.bought import BoughtFile, BoughtUnits, KeptNames, shortest
+from datamarket_gym.payout.prior.keeping import bought_units
+from datamarket_gym.payout.verify import verify
+from datamarket_gym.payout.what_if import finished_results
+from datamarket_gym.pipeline.records import read_record
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("bought"))
+
+
+@pytest.fixture(scope="module")
+def kept(folder):
+    return read_record(folder / BOUGHT, BoughtUnits)
+
+
+def test_it_holds_all_units_and_whose_they_are(folder, kept):
+    submitted = units()
+    names, people = list(kept.unit), list(kept.people)
+    assert names == submitted["id"]
+    assert [people[i] for i in kept.submitter] == submitted["identity"]
+    assert (kept.labels[kept.label] == submitted["label"]).all()
+    assert (kept.features == submitted["features"]).all()
+    assert kept.time.tolist() == submitted["time"].tolist()
+    assert kept.embedding is None
+    stands = set(kept.stands.tolist())
+    content = {row.tobytes(): i for i, row in reversed(list(enumerate(submitted["features"])))}
+    copies = [i for i, row in enumerate(submitted["features"]) if content[row.tobytes()] != i]
+    assert len(copies) == 3  # of six, three are exact
+    for i, row in enumerate(submitted["features"]):
+        first = content[row.tobytes()]
+        assert kept.root[i] == first
+        assert (i in stands) == (i == first)
+        assert people[kept.owner[i]] == submitted["identity"][first]
+
+
+def test_leaked_units_are_not_bought(tmp_path):
+    held = validation()
+    leaked = {
+        "id": ["leaked"], "identity": ["seller 0"], "label": held["label"][:1], "time": np.array([0.5]),
+        "features": held["features"][:1],
+    }  # fmt: skip
+    made = run(tmp_path, stacked(units(), leaked), held)
+    assert json.loads((made / "manifest.json").read_text())["leaked"] == 1
+    assert "leaked" not in list(read_record(made / BOUGHT, BoughtUnits).unit)
+
+
+def test_what_nobody_is_paid_for_is_not_bought(folder):
+    """Who failed a check, or was too small for one, has sold nothing; its copies of others' units are theirs."""
+    _, results = finished_results(folder, places_of(folder))
+    kept = bought_units(results, {"seller 0"})
+    whole = bought_units(results, ())
+    owners, names = list(kept.people), list(kept.unit)
+    assert "seller 0" not in {owners[i] for i in kept.owner}
+    people = list(whole.people)
+    theirs = {n for n, o in zip(whole.unit, whole.owner, strict=True) if people[o] == "seller 0"}
+    assert theirs
+    assert set(names) == set(whole.unit) - theirs
+    assert (kept.root >= 0).all()
+    assert [names[r] for r in kept.root] == [
+        list(whole.unit)[whole.root[list(whole.unit).index(name)]] for name in names
+    ]
+    assert (kept.stands == np.unique(kept.root)).all()
+
+
+def test_every_byte_of_it_is_verified(folder, tmp_path):
+    assert all(check.good for check in verify(folder, recompute=True))
+    copy = copied(folder, tmp_path / "copy")
+    content = bytearray((copy / BOUGHT).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / BOUGHT).write_bytes(content)
+    wrong = [check.what for check in verify(copy, recompute=True) if not check.good]
+    assert wrong == [BOUGHT, f"{BOUGHT}, recomputed"]
+
+
+def test_a_long_name_makes_no_other_longer(tmp_path):
+    columns = units()
+    short = (run(tmp_path / "short", columns) / BOUGHT).stat().st_size
+    columns["id"][3] = "x" * 50_000
+    made = run(tmp_path / "long", columns)
+    assert list(read_record(made / BOUGHT, BoughtUnits).unit) == columns["id"]
+    assert (made / BOUGHT).stat().st_size - short < 60_000
+    assert events(made) == ["draft"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kind"),
+    [
+        ([0.5, -0.0, 65504.0], np.float16),
+        ([1e5, 0.1 + 2**-30, 3.0], np.float64),
+        ([1e5, 2**-30], np.float32),
+    ],
+)
+def test_numbers_are_kept_in_the_shortest_kind_without_loss(numbers, kind):
+    matrix = np.array([numbers])
+    kept = shortest(matrix)
+    assert kept.dtype == kind
+    assert kept.astype(np.float64).tobytes() == matrix.tobytes()
+
+
+def test_a_file_is_read_member_by_member(folder, kept):
+    file = BoughtFile(folder / BOUGHT)
+    assert file.shape("features") == kept.features.shape
+    assert file.shape("embedding") is None
+    target = np.full((len(kept.label) + 2, kept.features.shape[1]), np.nan)
+    file.fill("features", target[1:-1])
+    assert (target[1:-1] == kept.features).all()
+    assert np.isnan(target[[0, -1]]).all()
+    with pytest.raises(DataMarketError, match="has the shape"):
+        file.fill("features", target)
+
+
+def test_names_come_back_as_they_were():
+    names = ["", "ä", "a\u2028b", "\U0001d4b3" * 3]
+    assert list(KeptNames.of(names)) == names
+    assert list(KeptNames.of([])) == []
+
+
+def test_embeddings_are_kept_beside_features(tmp_path):
+    columns = units()
+    columns["embedding"] = (
+        np.round(columns["features"] @ np.ones((6, 4)), 1).astype(np.float32).astype(float)
+    )
+    held = validation()
+    held["embedding"] = held["features"] @ np.ones((6, 4))
+    kept = read_record(run(tmp_path, columns, held) / BOUGHT, BoughtUnits)
+    assert kept.embedding.dtype == np.float32
+    assert (kept.embedding == columns["embedding"]).all()

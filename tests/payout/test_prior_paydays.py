@@ -1,0 +1,317 @@
+"""pay --prior: what earlier runs have bought is there already, and nobody is paid for it again."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from payout_files import approve, cents, outputs, units, validation, warned, write
+from prior_files import again, fresh, july, june, stacked
+from typer.testing import CliRunner
+
+from datamarket_gym.cli.app import app
+from datamarket_gym.core.errors import DataMarketError, NothingNewError
+from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.payout import run as payout_run
+from datamarket_gym.payout import stages
+from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.manifest import BOUGHT, KNOWN, OUTPUTS
+from datamarket_gym.payout.prior.bought import BoughtUnits
+from datamarket_gym.payout.red_team import read_red_team
+from datamarket_gym.payout.verify import verify
+from datamarket_gym.pipeline.records import read_record
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory):
+    """A market whose June is bought."""
+    place = tmp_path_factory.mktemp("market")
+    june(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def bought(market):
+    return market / "june" / "run"
+
+
+@pytest.fixture(scope="module")
+def alone(market, bought):
+    """July's new units, and nothing else."""
+    return july(market, fresh(), [bought], "alone", period="July 2026")
+
+
+@pytest.fixture(scope="module")
+def stolen(market, bought):
+    """The same, with all of June under a thief's name, dated before June."""
+    copies = again(units(), list(range(60)), "thief")
+    return july(market, stacked(fresh(), copies), [bought], "stolen", period="July 2026")
+
+
+def known(folder):
+    return pq.read_table(folder / KNOWN).to_pylist()
+
+
+def test_what_is_new_is_paid_for_what_it_adds(alone, bought):
+    """The scores divide U(P + S) - U(P), P what stands for the trees of June."""
+    kept = read_record(bought / BOUGHT, BoughtUnits)
+    held, new = validation(), fresh()
+    utility = UtilityOracle(held["features"], held["label"], Utility.paying("coverage"))
+
+    def worth(*parts):
+        features, label = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        whole = utility.scorer(features, label, None, np.zeros(len(label), dtype=np.int64), 1)
+        return whole.utility(np.ones((1, 1), dtype=bool))[0]
+
+    old = kept.features[kept.stands], kept.labels[kept.label][kept.stands]
+    added = worth(old, (new["features"], new["label"])) - worth(old)
+    scores = pq.read_table(alone / "payments.parquet")["score"].to_numpy()
+    assert scores.sum() == pytest.approx(added, abs=1e-9)
+    assert added > 0
+    assert known(alone) == []
+
+
+@pytest.mark.parametrize("name", ["seller 0", "seller 3"])
+def test_a_resubmission_of_ones_own_earns_nothing_more(market, bought, alone, name):
+    rows = [i for i, who in enumerate(units()["identity"]) if who == name][:6]
+    both = stacked(fresh(), again(units(), rows, name, prefix="own"))
+    made = july(market, both, [bought], f"own {name}", period="July 2026")
+    assert {who: paid for who, paid in cents(made).items() if paid} == cents(alone)
+    assert {(row["old_owner"], row["old_unit"]) for row in known(made)} == {
+        (name, f"u{i}") for i in rows
+    }
+    assert "bought_from_others" not in warned(made)
+
+
+def test_without_prior_it_would_be_paid_again(market, bought, alone):
+    rows = [i for i, who in enumerate(units()["identity"]) if who == "seller 3"][:6]
+    both = stacked(fresh(), again(units(), rows, "seller 3", prefix="own"))
+    assert cents(july(market, both, [], "no prior"))["seller 3"] > 0
+    assert cents(alone).get("seller 3", 0) == 0
+
+
+def test_a_thief_of_an_earlier_period_earns_nothing(stolen, alone):
+    assert cents(stolen) == {**cents(alone), "thief": 0}
+    assert len(known(stolen)) == 60
+    assert {row["identity"] for row in known(stolen)} == {"thief"}
+    assert {row["old_owner"] for row in known(stolen)} == {f"seller {i}" for i in range(4)}
+    assert {row["period"] for row in known(stolen)} == {"June 2026"}
+    assert warned(stolen) == ["bought_from_others"]
+
+
+def test_a_copy_of_a_copy_belongs_to_whoever_was_first(market, bought):
+    """Units 60 to 62 of June are exact copies that June's thief submitted: they were bought from their originals."""
+    made = july(market, stacked(fresh(), again(units(), [60, 61, 62], "second")), [bought], "second")
+    assert all(row["old_owner"].startswith("seller") for row in known(made))
+    first = {row.tobytes(): f"u{i}" for i, row in reversed(list(enumerate(units()["features"])))}
+    copied = [first[units()["features"][i].tobytes()] for i in (60, 61, 62)]
+    assert [row["old_unit"] for row in known(made)] == copied
+
+
+def test_near_copies_of_an_earlier_period_earn_nothing(tmp_path):
+    rng = np.random.default_rng(5)
+    width, n = 40, 60
+
+    def drawn(count, prefix, start, names):
+        label = rng.integers(0, 3, count)
+        return {
+            "id": [f"{prefix}{i}" for i in range(count)],
+            "identity": [names[i % len(names)] for i in range(count)],
+            "label": label,
+            "time": start + np.arange(count, dtype=float),
+            "features": 1.5 * np.eye(3, width)[label] + rng.normal(0, 0.5, (count, width)),
+        }
+
+    old, new = drawn(n, "u", 0.0, ["anna", "bert", "carla"]), drawn(30, "v", 9000.0, ["anna", "dora"])
+    held = drawn(200, "", 0.0, [""])
+    held = {"label": held["label"], "features": held["features"]}
+    first = july(tmp_path, old, [], "june", held=held, theta="auto")
+    approve(first)
+    honest = july(tmp_path, new, [first], "honest", held=held, theta="auto")
+    copies = again(old, list(range(n)), "thief", noise=0.02)
+    robbed = july(tmp_path, stacked(new, copies), [first], "robbed", held=held, theta="auto")
+    assert {row["reason"] for row in known(robbed)} == {"lineage"}
+    assert len(known(robbed)) == n
+    assert cents(robbed) == {**cents(honest), "thief": 0}
+
+
+def test_runs_are_taken_in_the_order_of_their_approval(tmp_path):
+    may = july(tmp_path, units(n=24, seed=11), [], "may", period="May 2026")
+    approve(may)
+    first = june(tmp_path)
+    one = july(tmp_path, fresh(), [may, first], "one")
+    other = july(tmp_path, fresh(), [first, may], "other")
+    assert [each["period"] for each in json.loads((one / "manifest.json").read_text())["prior"]] == [
+        "May 2026",
+        "June 2026",
+    ]
+    assert outputs(one) == outputs(other)
+    assert run_of(one).prior == [run_of(may).run, run_of(first).run]
+
+
+def test_what_was_bought_in_may_is_not_bought_again_in_june(tmp_path):
+    """May's units, submitted by a thief in June, are no part of what June has bought; July must name both."""
+    old = units(n=24, seed=11, copies=0)
+    may = july(tmp_path, old, [], "may", period="May 2026")
+    approve(may)
+    second = july(
+        tmp_path, stacked(fresh(), again(old, [0, 1], "thief")), [may], "june", period="June 2026"
+    )
+    approve(second)
+    assert list(read_record(second / BOUGHT, BoughtUnits).unit) == fresh()["id"]
+    with pytest.raises(DataMarketError, match=r"was priced given run .*Add --prior .*may"):
+        july(tmp_path, fresh(seed=8), [second], "forgotten")
+    loot = stacked(again(old, [0, 1], "fence"), again(fresh(), [5], "fence", prefix="recent"))
+    made = july(tmp_path, stacked(fresh(seed=8), loot), [second, may], "july")
+    assert [(row["old_unit"], row["old_owner"], row["period"]) for row in known(made)] == [
+        ("u0", "seller 0", "May 2026"),
+        ("u1", "seller 1", "May 2026"),
+        ("new 5", "seller 1", "June 2026"),
+    ]
+    assert cents(made)["fence"] == 0
+
+
+def test_by_accuracy_too(market, bought):
+    made = july(market, fresh(), [bought], "knn", learner="knn", negative="zero")
+    copies = again(units(), list(range(20)), "thief")
+    robbed = july(
+        market, stacked(fresh(), copies), [bought], "knn robbed", learner="knn", negative="zero"
+    )
+    assert cents(robbed) == {**cents(made), "thief": 0}
+
+
+def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
+    copies = again(units(), list(range(60)), "thief")
+    submitted = stacked(fresh(), copies)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(payout_run, "write_bought", killed)
+        with pytest.raises(KeyboardInterrupt):
+            july(market, submitted, [bought], "resumed", period="July 2026")
+    for name in ("bought_before", "tie", "represent", "score", "share", "choose_evidence"):
+        monkeypatch.setattr(stages, name, killed)  # no stage is done twice
+    made = july(market, submitted, [bought], "resumed", period="July 2026")
+    assert outputs(made) == outputs(stolen)
+
+
+def test_nothing_new_is_an_error_that_says_so(market, bought):
+    with pytest.raises(NothingNewError, match="every unit is tied to one that was bought before"):
+        july(market, again(units(), list(range(10)), "thief"), [bought], "nothing")
+    far = fresh()
+    far["features"] = -far["features"]
+    with pytest.raises(DataMarketError, match="adds nothing to what the earlier runs have bought"):
+        july(market, far, [bought], "worthless")
+
+
+def test_explanations_say_what_each_was_bought_as(stolen):
+    told = explain(stolen, "thief").bought
+    assert len(told) == 60
+    assert told[0] == {
+        "unit": "again 0", "run": told[0]["run"], "period": "June 2026", "old_unit": "u0", "old_owner": "seller 0",
+        "reason": "exact_hash", "score": 1.0,
+    }  # fmt: skip
+    assert explain(stolen, "seller 0").bought == []
+
+
+def test_the_report_names_what_was_bought_from_whom(stolen, alone):
+    page = (stolen / "report.html").read_text(encoding="utf-8")
+    section = page[page.index('<h2 id="bought">') : page.index('<h2 id="red-team">')]
+    assert "priced given what was bought in June 2026" in section
+    assert "<bdi>seller 2</bdi>" in section
+    assert "60 units of this run are tied" in section
+    assert "No unit of this run is tied" in (alone / "report.html").read_text(encoding="utf-8")
+
+
+def test_attacks_are_played_given_what_was_bought(market, bought):
+    made = july(market, fresh(), [bought], "attacked", audit=True)
+    report, why = read_red_team(made / "audit.json")
+    assert why == ""
+    assert "given 63 units" in report.utility
+    assert any(finding.remedies for finding in report.findings)
+
+
+def test_a_run_that_names_none_is_as_it_was(market):
+    made = july(market, fresh(), [], "plain")
+    manifest = json.loads((made / "manifest.json").read_text())
+    assert not {"prior", "known"} & manifest.keys()
+    assert sorted(manifest["outputs"]) == sorted(OUTPUTS)
+    assert not (made / KNOWN).exists()
+    assert "bought" not in (made / "report.html").read_text(encoding="utf-8").partition("<main>")[2]
+
+
+def typed(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+
+
+def told(done):
+    return " ".join(done.output.split())
+
+
+def test_two_periods_as_one_types_them(tmp_path):
+    """Paid, approved, paid again given that; approved; moved; verified; explained; stated."""
+    first = write(tmp_path / "in1")
+    own, loot = again(units(), [0, 4], "seller 0"), again(units(), [1], "thief", prefix="t")
+    second = write(tmp_path / "in2", stacked(fresh(), own, loot))
+    common = ("--amount", "1000.00", "--theta", "none", "--no-audit", "--checks", "0")
+    done = typed(
+        "pay", first.submissions, "--validation", first.validation, "--out", tmp_path / "june", "--period", "June",
+        *common,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    asked = (
+        "pay", second.submissions, "--validation", second.validation, "--out", tmp_path / "july", *common
+    )  # fmt: skip
+    early = typed(*asked, "--prior", tmp_path / "june")
+    assert "is a draft, so that nothing of it is bought" in str(early.exception)
+    assert typed("ledger", "approve", tmp_path / "june", "--despite", "loses_half").exit_code == 0
+    done = typed(*asked, "--prior", tmp_path / "june")
+    assert done.exit_code == 0, done.output
+    assert "Priced given what was bought before (June): 3 units were bought then" in told(done)
+    reminded = typed(*[tmp_path / "without" if word == tmp_path / "july" else word for word in asked])
+    assert "Not priced given what the book has bought before (June)" in told(reminded)
+    assert typed("verify", tmp_path / "july", "--recompute").exit_code == 0
+    (tmp_path / "june").rename(tmp_path / "archive")
+    lost = typed("verify", tmp_path / "july", "--recompute")
+    assert lost.exit_code == 1
+    assert "if it was moved, say where it is now: --prior FOLDER" in told(lost)
+    wrong = typed("verify", tmp_path / "july", "--recompute", "--prior", tmp_path / "july")
+    assert "is not among the folders" in str(wrong.exception)
+    moved = ("--prior", tmp_path / "archive")
+    assert typed("verify", tmp_path / "july", "--recompute", *moved).exit_code == 0
+    accepted = ("--despite", "bought_from_others")
+    assert "approved" in typed("ledger", "approve", tmp_path / "july", *accepted, *moved).output
+    done = typed("explain", tmp_path / "july", "--identity", "seller 0", "--what-if", *moved)
+    assert done.exit_code == 0, done.output
+    assert "2 of its units were bought before and earn nothing now" in told(done)
+    assert "again 0 was bought in June from itself as u0" in told(done)
+    done = typed("explain", tmp_path / "july", "--identity", "thief")
+    assert (
+        "1 of its units was bought before and earns nothing now: t 1 was bought in June from seller 1"
+        in told(done)
+    )
+    done = typed(
+        "statements", tmp_path / "july", "--payee", "thief", "--out", tmp_path / "s", "--pseudonyms"
+    )
+    assert done.exit_code == 0, done.output
+    [page] = (path.read_text(encoding="utf-8") for path in (tmp_path / "s").glob("*.html"))
+    assert "bought in June from another payee (A) as one of theirs; earns nothing now" in page
+    assert "seller 1" not in page
+    done = typed("statements", tmp_path / "july", "--payee", "seller 0", "--out", tmp_path / "o")
+    [page] = (path.read_text(encoding="utf-8") for path in (tmp_path / "o").glob("*.html"))
+    assert "bought in June from you as u0; earns nothing now" in page
+
+
+def test_a_changed_record_of_it_is_found(stolen, tmp_path):
+    shutil.copytree(stolen.parents[1], tmp_path / "copy")
+    copy = tmp_path / "copy" / "stolen" / "run"
+    (copy / KNOWN).write_bytes((copy / KNOWN).read_bytes()[:-1] + b"x")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["prior"][0]["bought"] = "0" * 64
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    wrong = {check.what for check in verify(copy) if not check.good}
+    assert {KNOWN, "manifest.json", "manifest and book"} <= wrong

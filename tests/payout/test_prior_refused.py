@@ -1,0 +1,262 @@
+"""Which folders are not taken as prior art, and what is said then; overrides of ties to what was bought."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from payout_files import approve, cents, run, units, validation
+from prior_files import again, fresh, july, june, stacked
+
+from datamarket_gym.cli.dispute import units_of
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import sha256
+from datamarket_gym.payout.book import runs
+from datamarket_gym.payout.book.disputing import Effects, open_dispute, resolve_dispute
+from datamarket_gym.payout.book.place import attach, book_of, run_of
+from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.payout.manifest import BOUGHT, KNOWN
+from datamarket_gym.payout.prior.runs import PriorError
+from datamarket_gym.payout.verify import verify
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory):
+    place = tmp_path_factory.mktemp("refused")
+    june(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def bought(market):
+    return market / "june" / "run"
+
+
+def known(folder):
+    return pq.read_table(folder / KNOWN).to_pylist()
+
+
+def test_a_draft_has_bought_nothing(market):
+    draft = july(market, units(n=20, seed=4), [], "draft")
+    with pytest.raises(PriorError, match="is a draft, so that nothing of it is bought"):
+        july(market, fresh(), [draft], "x")
+
+
+def test_a_folder_that_is_none(market, bought, tmp_path):
+    with pytest.raises(PriorError, match="is no folder of a payout run"):
+        july(market, fresh(), [tmp_path / "nowhere"], "x")
+    with pytest.raises(DataMarketError, match="holds no payout run that is in a book"):
+        july(market, fresh(), [tmp_path], "x")
+    assert not (market / "x" / "run").exists()
+
+
+def test_the_same_run_twice(market, bought):
+    with pytest.raises(PriorError, match=r"are the same run, .*; name it once"):
+        july(market, fresh(), [bought, market / "june" / "." / "run"], "x")
+
+
+def test_its_own_folder(market, bought):
+    made = july(market, fresh(), [bought], "itself")
+    approve(made)
+    with pytest.raises(PriorError, match="is the folder of this run itself"):
+        july(market, fresh(), [bought, made], "itself")
+
+
+@pytest.mark.parametrize("file", [BOUGHT, "manifest.json"])
+def test_a_changed_file(tmp_path, file):
+    june(tmp_path)
+    path = tmp_path / "june" / "run" / file
+    text = path.read_bytes()
+    path.write_bytes(
+        text.replace(b'"seed": 0', b'"seed": 1') if file != BOUGHT else text[:-9] + b"x" * 9
+    )
+    said = "not as the run left it" if file == BOUGHT else "is not the one that was approved"
+    with pytest.raises(DataMarketError, match=said):
+        july(tmp_path, fresh(), [tmp_path / "june" / "run"], "x")
+
+
+def test_a_run_of_an_older_version(tmp_path):
+    made = run(tmp_path / "june", book=tmp_path / "book.sqlite")
+    manifest = json.loads((made / "manifest.json").read_text())
+    del manifest["outputs"][BOUGHT]
+    (made / "manifest.json").write_text(json.dumps(manifest))
+    book = open_book(str(tmp_path / "older.sqlite"), new=True)
+    record = run_of(made)
+    draft = dict(record.history[0].content, manifest=sha256(made / "manifest.json"))
+    with book.page() as page:
+        page.add("draft", run=record.run, currency="EUR", amount=record.amount, content=draft)
+    (made / "book.json").unlink()
+    attach(made, book.where)
+    despite = [w["name"] for w in json.loads((made / "warnings.json").read_text())]
+    runs.approve(made, sha256(made / "manifest.json"), "tester", despite)
+    with pytest.raises(
+        PriorError, match="made by an older version, which did not keep what it has bought; pay it"
+    ):
+        july(tmp_path, fresh(), [made], "x")
+
+
+def other(**changes):
+    return {**fresh(), **changes}
+
+
+@pytest.mark.parametrize(
+    ("submitted", "held", "said"),
+    [
+        (
+            other(features=np.ones((24, 5)) + np.eye(24, 5)),
+            {"label": validation()["label"], "features": validation()["features"][:, :5]},
+            "features of 6 numbers, those of this run features of 5 numbers; embed both alike",
+        ),
+        (
+            other(embedding=fresh()["features"]),
+            {**validation(), "embedding": validation()["features"]},
+            "have no embedding, those of this run embedding of 6 numbers",
+        ),
+        (
+            other(label=[f"c{i}" for i in fresh()["label"]]),
+            {**validation(), "label": [f"c{i}" for i in validation()["label"]]},
+            "are numbers, those of this run text; write them alike",
+        ),
+    ],
+)
+def test_units_that_cannot_be_compared(market, bought, submitted, held, said):
+    with pytest.raises(PriorError, match=said) as caught:
+        july(market, submitted, [bought], "x", held=held)
+    assert "June 2026" in str(caught.value)
+
+
+def test_other_columns(tmp_path):
+    def spread(columns, names):
+        matrix = columns.pop("features")
+        return columns | {name: matrix[:, i] for i, name in enumerate(names)}
+
+    old, new = [f"a{i}" for i in range(6)], ["a0", "b1", *(f"a{i}" for i in range(2, 6))]
+    first = july(
+        tmp_path, spread(units(), old), [], "june", held=spread(validation(), old), columns={"features": ",".join(old)}
+    )  # fmt: skip
+    approve(first)
+    with pytest.raises(PriorError, match="are 'a1' where those of this run are 'b1'"):
+        july(
+            tmp_path, spread(fresh(), new), [first], "july", held=spread(validation(), new),
+            columns={"features": ",".join(new)},
+        )  # fmt: skip
+
+
+def test_another_encoder(tmp_path):
+    words = ["one two", "two three", "three four", "four five five", "six one", "six two two", "seven"]
+
+    def texts(n, start, name):
+        rng = np.random.default_rng(start)
+        return {
+            "id": [f"{name}{i}" for i in range(n)], "identity": [f"s{i % 2}" for i in range(n)],
+            "label": np.arange(n) % 2, "time": start + np.arange(n, dtype=float),
+            "text": [" ".join(rng.choice(words, 4)) + f" {name}{i}" for i in range(n)],
+        }  # fmt: skip
+
+    held = {name: column for name, column in texts(12, 50, "h").items() if name in ("label", "text")}
+    asked = {"columns": {"text": "text"}}
+    first = july(tmp_path, texts(16, 0, "a"), [], "june", held=held, encoder="ngrams@64", **asked)
+    approve(first)
+    with pytest.raises(PriorError, match=r"were made by .*64.*, those of this run by .*32"):
+        july(tmp_path, texts(16, 90, "b"), [first], "july", held=held, encoder="ngrams@32", **asked)
+
+
+def test_runs_that_are_not_named_are_told_before_approval(tmp_path):
+    first = june(tmp_path)
+    may = july(tmp_path, units(n=24, seed=11), [], "may", period="May 2026")
+    approve(may)
+    made = july(tmp_path, fresh(), [first], "july")
+    accounts = book_of(made).accounts()
+    [warning] = [w for w in book_warnings(accounts, run_of(made)) if w.name == "unnamed_prior"]
+    assert "May 2026" in warning.items[0]
+    both = july(tmp_path, fresh(), [first, may], "both")
+    assert not book_warnings(book_of(both).accounts(), run_of(both))
+    none = july(tmp_path, fresh(), [], "none")
+    assert not book_warnings(book_of(none).accounts(), run_of(none))
+
+
+SIGNED = '\nreason = "looked at both"\nby = "R. Okafor"\ndate = 2026-07-31\n'
+
+
+def signed(path, action, names):
+    path.write_text(f"[[{action}]]\nunits = {json.dumps(names)}{SIGNED}")
+    return path
+
+
+@pytest.fixture(scope="module")
+def submitted():
+    return stacked(fresh(), again(units(), [0, 1], "seller 3"))
+
+
+def test_a_tie_to_what_was_bought_can_be_overruled(market, bought, submitted, tmp_path):
+    tied = {row["unit"]: row["tied_to"] for row in known(july(market, submitted, [bought], "tied"))}
+    assert set(tied) == {"again 0", "again 1"}
+    path = signed(tmp_path / "o.toml", "split", ["again 0", tied["again 0"]])
+    made = july(market, submitted, [bought], "untied", overrides=path)
+    assert [row["unit"] for row in known(made)] == ["again 1"]
+    units_played = pq.read_table(made / "clusters.parquet")["unit"].to_pylist()
+    assert "again 0" in units_played
+    assert all(check.good for check in verify(made, recompute=True))
+    path = signed(tmp_path / "o.toml", "split", ["again 0"])
+    with pytest.raises(PriorError, match=r"name both: units = \['again 0', '[0-9a-f]{16}:u0'\]"):
+        july(market, submitted, [bought], "wrong 1", overrides=path)
+    path = signed(tmp_path / "o.toml", "split", ["again 1", tied["again 1"], "again 0", "new 3"])
+    with pytest.raises(PriorError, match="splits 'again 0', which was taken"):
+        july(market, submitted, [bought], "wrong 2", overrides=path)
+    path = signed(tmp_path / "o.toml", "split", ["new 3", tied["again 1"]])
+    with pytest.raises(PriorError, match="none of the units that it names was taken for that one"):
+        july(market, submitted, [bought], "wrong 3", overrides=path)
+    path = signed(tmp_path / "o.toml", "split", ["new 3", f"{'0' * 16}:u1"])
+    with pytest.raises(DataMarketError, match="which is not among the units"):
+        july(market, submitted, [bought], "wrong 4", overrides=path)
+
+
+def test_a_unit_can_be_said_to_be_an_earlier_one(market, bought, tmp_path):
+    short = run_of(bought).run[:16]
+    path = signed(tmp_path / "o.toml", "join", ["new 3", f"{short}:u5"])
+    [row] = known(july(market, fresh(), [bought], "joined", overrides=path))
+    assert (row["unit"], row["old_unit"], row["old_owner"], row["reason"]) == (
+        "new 3",
+        "u5",
+        "seller 1",
+        "override",
+    )
+
+
+def test_a_decision_about_june_does_not_let_a_unit_be_sold_again(tmp_path):
+    """A dispute unties u60 in June and in all later runs; sold again under the same name, it is still June's."""
+    first = june(tmp_path)
+    book = book_of(first)
+    open_dispute(book, run_of(first).run, "thief", "it is mine", units=["u60"], by="thief")
+    resolve_dispute(
+        book, 1, "upheld", "it is", Effects(separate_units=("u60",)), units=["u60"], by="R. Okafor"
+    )
+    sold = {name: column[60:61] for name, column in units().items()}
+    made = july(tmp_path, stacked(fresh(), sold), [first], "july")
+    assert [override["dispute"] for override in run_of(made).standing] == [1]
+    assert [row["unit"] for row in known(made)] == ["u60"]
+    assert cents(made)["thief"] == 0
+
+
+def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, bought, submitted):
+    draft = july(market, submitted, [bought], "disputed", period="July 2026")
+    [row] = [row for row in known(draft) if row["unit"] == "again 0"]
+    book = book_of(draft)
+    named = ("again 0", row["tied_to"])
+    dispute = open_dispute(
+        book, run_of(draft).run, "seller 3", "another photograph", units=list(named), by="clerk"
+    )
+    resolve_dispute(
+        book,
+        dispute.number,
+        "upheld",
+        "it is",
+        Effects(separate_units=named),
+        units=named,
+        by="R. Okafor",
+    )
+    assert {"again 0", row["tied_to"]} <= units_of(draft)  # by which commands look names up
+    made = july(market, submitted, [bought], "heeded", period="July 2026")
+    assert [each["unit"] for each in known(made)] == ["again 1"]
+    assert all(check.good for check in verify(made, recompute=True))
