@@ -52,7 +52,7 @@ NEEDS_periods := cifar10 stl10 agnews imdb
 ## predict-theta: the admissible threshold of each domain, before any attack
 ## content: attacks on texts and images, embedded again (needs torch; minutes per domain)
 ## checks: S11, spot checks on five domains (long: hours on one core)
-## periods: S12, two periods with prior art and without, on five domains (about an hour on one core)
+## periods: S12, two periods with prior art and without, on five domains (about 40 minutes on one core)
 real-data holdout predict-theta content checks periods: $(READY)
 	set -e; for domain in $(NEEDS_$@); do $(BIN)/datamarket embed $$domain --if-missing; done
 	$(BIN)/datamarket suite $@

@@ -4,6 +4,7 @@ The block stands between two comments, `<!-- s12 -->` and `<!-- /s12 -->`; tests
 is stale.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -54,13 +55,15 @@ def made(one: Compact, dimensions: Compact) -> str:
     ]
     parts += [*_by_dimension(dimensions.rows), ""]
     parts += [
-        "**The honest**, prior art and lineage, nobody cheats: units taken for old ones, what evidence costs.",
+        "**The honest**, prior art and lineage, coverage, nobody cheats: units taken for old ones, and the cost.",
         "",
     ]
     parts += [*found.honest(), ""]
-    errors = max(row["se"] or 0.0 for row in one.rows if row["metric"] == "gain" and matches(row, OURS))
+    ours = {"metric": "gain", "learner": "coverage", **OURS}
+    errors = max(row["se"] or 0.0 for row in one.rows if matches(row, ours))
     parts.append(
-        f"Means over {one.seeds} markets; standard errors of gains with prior art and lineage up to {errors:.2f}."
+        f"Means over {one.seeds} markets; standard errors of gains under coverage, with prior art and lineage, up to "
+        f"{errors:.2f}."
     )
     return "\n".join(parts) + "\n"
 
@@ -100,7 +103,7 @@ class Found:
     def shown(self, domain: str, metric: str, style: str = ".2f", **where: object) -> str:
         """The largest value, or a dash."""
         row = self.worst(domain, metric, **where)
-        return "-" if row is None else f"{row['value'] + 0.0:{style}}"
+        return "-" if row is None else re.sub(r"^-(?=[0.]+%?$)", "", f"{row['value']:{style}}")
 
     def copies(self, learner: str, layout: str) -> list[str]:
         """What copies gain, and what their victims lose."""
@@ -118,8 +121,6 @@ class Found:
                 else self.shown(domain, "value_added", **at, **OURS, noise=row["noise"])
             )
 
-        lost = "victim_loss" if layout == "continuing" else "bystanders_loss"
-        who = "largest victim's loss" if layout == "continuing" else "bystanders' loss"
         columns: Cells = {
             "gain without prior art": lambda d: self.shown(
                 d, "gain", **at, mechanism="recommended", prior="without"
@@ -135,11 +136,14 @@ class Found:
             "expected with 3 checks, under another name": lambda d: self.shown(
                 d, "expected_net_gain", **{**at, "attack": "copies_under_another_name"}, **OURS
             ),
-            f"{who} without prior art": lambda d: self.shown(
-                d, lost, ".1%", **at, mechanism="recommended", prior="without"
-            ),
-            "with prior art and lineage": lambda d: self.shown(d, lost, ".1%", **at, **OURS),
         }
+        lost = {"continuing": "victim_loss", "newcomers": "bystanders_loss"}[layout]
+        if self.worst(self.domains[0], lost, **at, **OURS) is not None:
+            who = "largest victim's loss" if layout == "continuing" else "bystanders' loss"
+            columns[f"{who} without prior art"] = lambda d: self.shown(
+                d, lost, ".1%", **at, mechanism="recommended", prior="without"
+            )
+            columns["with prior art and lineage"] = lambda d: self.shown(d, lost, ".1%", **at, **OURS)
         if layout == "continuing":
             columns["expected with checks"] = lambda d: self.shown(
                 d, "expected_victim_loss", ".1%", **at, **OURS
@@ -169,15 +173,13 @@ class Found:
     def honest(self) -> list[str]:
         """What evidence does to the honest."""
 
-        def cell(layout: str, learner: str) -> Callable[[str], str]:
-            at = {"learner": learner, "layout": layout, "attack": "honest", **OURS}
+        def cell(layout: str) -> Callable[[str], str]:
+            at = {"learner": "coverage", "layout": layout, "attack": "honest", **OURS}
             return lambda d: (
                 f"{self.shown(d, 'honest_known', '.1%', **at)}, {self.shown(d, 'honest_cost', '.1%', **at)}"
             )
 
-        return self.table(
-            {f"{layout}, {said}": cell(layout, k) for layout in LAYOUTS for k, said in LEARNERS.items()}
-        )
+        return self.table({layout: cell(layout) for layout in LAYOUTS})
 
     def table(self, columns: Cells) -> list[str]:
         """A row for each domain."""

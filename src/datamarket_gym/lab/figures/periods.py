@@ -7,7 +7,6 @@ from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.checks import LEARNERS
 from datamarket_gym.lab.figures.drawing import (
     along,
     distinct,
@@ -27,9 +26,9 @@ BARS = {"gain": 1.05, "victim_loss": 0.02}
 """What neither the gain of copies nor what a victim loses should exceed."""
 _HONEST = f"1: {words('attack', 'honest')}, dotted: {BARS['gain']}"
 _SOLD = words("attack", COPIES)
+UTILITIES = {"coverage": "coverage", "knn": "5-NN over chance"}
 SERIES = (
-    ("without", "equal_units_alone", "as if nothing had been bought before, no lineage"),
-    ("without", "recommended", "as if nothing had been bought before, lineage"),
+    ("without", "recommended", "lineage, as if nothing had been bought before"),
     ("with", "equal_units_alone", "prior art, no lineage"),
     ("with", "recommended", "prior art and lineage (recommended)"),
 )
@@ -84,7 +83,7 @@ def dimensions(rows: Sequence[Row]) -> Any:
             honest_line(axis)
             axis.axhline(BARS["gain"], color="#d4202a", linewidth=0.8, linestyle=":", zorder=0)
             axis.set(title=title, xlabel="noise of the copies, in spreads", ylabel="gain of the thief")
-            axis.set_xticks(range(len(noise)), [f"{level:g}" for level in noise])
+            _levels(axis, noise)
         top = max(axis.dataLim.y1 for axis in axes)
         for axis in axes:
             axis.set_ylim(0.9, 1.05 * top)
@@ -119,13 +118,18 @@ def _noise_panels(plt: Any, rows: Sequence[Row], metric: str, ylabel: str) -> tu
         axis.axhline(BARS[metric], color="#d4202a", linewidth=0.8, linestyle=":", zorder=0)
         tasks = distinct(here, "task") or [domain]
         axis.set(title=words("task", tasks[0]), xlabel="noise of the copies, in spreads")
-        axis.set_xticks(range(len(noise)), [f"{level:g}" for level in noise])
+        _levels(axis, noise)
         if number % len(domains) == 0:
-            axis.set_ylabel(f"{layout}, {LEARNERS.get(learner, learner)}:\n{ylabel}")
+            axis.set_ylabel(f"{layout}\n{UTILITIES.get(learner, learner)}\n{ylabel}")
     legend_below(figure, *axes)
     say(figure, f"beside its own new units the thief sells {_SOLD}")
     say(figure, "newcomers: those others are gone; continuing: everybody sells in both periods")
     return figure, axes
+
+
+def _levels(axis: Any, noise: Sequence[float]) -> None:
+    """Levels of noise side by side; without the zero before the point they have room."""
+    axis.set_xticks(range(len(noise)), [f"{level:g}".replace("0.", ".") for level in noise], fontsize=8)
 
 
 def _domain(row: Row) -> str:

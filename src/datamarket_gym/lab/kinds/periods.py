@@ -123,7 +123,7 @@ class _SecondPeriod:
         untied = self.m.model_copy(update={"evidence": "none"}).pay(honest.submission, self.utility)
         lost = np.maximum(untied.totals - paid.totals, 0.0).sum()
         found = {"attack": "honest", **self._gains(honest, paid)}
-        found["honest_cost"] = gain_of(lost, untied.totals.sum())
+        found["honest_cost"] = gain_of(lost, np.abs(untied.totals).sum())
         if self.utility.prior is not None:
             found["honest_known"] = len(paid.known) / len(honest.submission)
         return found
@@ -203,5 +203,6 @@ class _SecondPeriod:
 
 
 def _lost(before: Mapping[str, float], now: Mapping[str, float]) -> float:
-    """The part of their pay that some lose together; below zero where they are paid more."""
-    return 1.0 - gain_of(sum(now[name] for name in before), sum(before.values()))
+    """The part of their pay that some lose together: below zero if they get more, NaN if they were paid nothing."""
+    paid = sum(before.values())
+    return 1.0 - gain_of(sum(now[name] for name in before), max(paid, 0.0))
