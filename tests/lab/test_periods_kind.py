@@ -267,7 +267,7 @@ def _above(rows):
         for row in rows
         if (row["metric"], row["learner"], row["mechanism"], row.get("prior"))
         == ("gain", "coverage", "recommended", "with")
-        and row["attack"].startswith(("copies", "just_under"))
+        and row["attack"].startswith("copies")
         and not row["value"] <= 1.05 + 1e-9
     ]
 
