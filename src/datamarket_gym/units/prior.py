@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,12 @@ class PriorArt:
     def __len__(self) -> int:
         return len(self.units)
 
-    @property
+    @cached_property
     def features(self) -> Features:
-        """The training rows of P."""
-        return self.units.features[self.canonical]
+        """The training rows of P, which nobody can write to: what is worked out from them is remembered."""
+        rows = self.units.features[self.canonical]
+        rows.flags.writeable = False
+        return rows
 
     @property
     def label(self) -> NDArray[Any]:
@@ -83,6 +86,7 @@ def _require_same_columns(parts: list[Submission]) -> None:
         raise SubmissionError("some labels are numbers and others text; write all of them alike")
 
 
+@lru_cache(maxsize=1)  # the threshold and the ties ask for the same, and a copy of many units takes time
 def joined(prior: PriorArt, submission: Submission) -> Submission:
     """Old units, then new ones, for evidence to compare; old units and owners are called what no new one is."""
     old, n = prior.units, len(prior)
