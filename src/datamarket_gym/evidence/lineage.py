@@ -106,10 +106,10 @@ class Lineage(EvidenceLayer):
         child = np.flatnonzero(parent >= 0)
         return Edges(parent[child], n + child, score[child], reason[child])
 
-    def nearest(self, view: View, known: NearestRows | None = None) -> NearestRows | None:
-        """What the edges of a view without settled units rest on, to be kept; None where nothing is compared."""
+    def nearest(self, view: View, known: NearestRows | None = None) -> NearestRows:
+        """What the edges of a view without settled units rest on, to be kept (`View.nearest`)."""
         if not isinstance(self.theta, float | int):
-            return None
+            return NearestRows.none()
         vectors = _arranged(view.submission.vectors, _order(view))
         return nearest_rows(vectors, float(self.theta), known)
 

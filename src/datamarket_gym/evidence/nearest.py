@@ -41,6 +41,11 @@ class NearestRows:
     least: float
     reused: int = field(default=0, metadata={"recorded": False})
 
+    @staticmethod
+    def none() -> NearestRows:
+        """Nothing was compared."""
+        return NearestRows(np.empty(0, dtype="S64"), np.empty(0, dtype=np.int64), np.empty(0), 1.0)
+
 
 def nearest_earlier(
     vectors: Features, least: float = -1.0, known: NearestRows | None = None
