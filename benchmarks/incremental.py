@@ -28,7 +28,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from payout_scale import DIMENSIONS, TOPICS, draw, lists, spectrum
 
 from datamarket_gym.core.files import sha256
 from datamarket_gym.core.machine import machine
@@ -36,6 +35,7 @@ from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.book.runs import approve
 from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.warnings import read_warnings
+from payout_scale import DIMENSIONS, TOPICS, draw, lists, spectrum
 
 COMMAND = [sys.executable, "-W", "ignore", "-c", "from datamarket_gym.cli import main; main()"]
 
