@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values, directions
+from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.machine import available_cores
-from datamarket_gym.learners.blocks import over_blocks
 
 _BLOCK = 2048  # rows per block: similarities are held for one block pair at a time
 _LEAST_ROWS = 64  # of a band, where few rows are shared among the cores

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.blocks import over_blocks, spans
 from datamarket_gym.core.errors import SubmissionError, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
@@ -42,7 +43,6 @@ from datamarket_gym.learners.base import (
     distinct_features,
     rows_per_player,
 )
-from datamarket_gym.learners.blocks import over_blocks, spans
 from datamarket_gym.learners.floor import highest_similarities
 from datamarket_gym.learners.similarity import SIMILARITIES, CosineSimilarity
 from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform
