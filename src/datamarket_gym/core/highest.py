@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
+from datamarket_gym.core.stacked import Rows
 
 _BLOCK = 8192
 
 
 def highest_cosines(
     unit: Features,
-    others: Features,
+    others: Rows,
     towards: Callable[[Features], Features] = directions,
     rows: Codes | None = None,
 ) -> Values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class PriorArt:
         ]
         starts = np.cumsum([0, *(len(units) for units in named[:-1])])
         canonical = [prior.canonical + at for prior, at in zip(periods.values(), starts, strict=True)]
-        _require_same_columns(named)
+        require_same_columns(named)
         return PriorArt(Submission.concat(named), np.concatenate(canonical))
 
 
@@ -72,7 +72,7 @@ def _named(units: Submission, ids: NDArray[np.str_]) -> Submission:
     return units.take(np.arange(len(units)), {"id": ids})
 
 
-def _require_same_columns(parts: list[Submission]) -> None:
+def require_same_columns(parts: list[Submission]) -> None:
     """Refuse periods of which only some have embeddings, or whose vectors are of unequal length."""
     if len({None if p.embedding is None else p.embedding.shape[1] for p in parts}) > 1:
         raise SubmissionError(
@@ -86,11 +86,10 @@ def _require_same_columns(parts: list[Submission]) -> None:
         raise SubmissionError("some labels are numbers and others text; write all of them alike")
 
 
-@lru_cache(maxsize=1)  # the threshold and the ties ask for the same, and a copy of many units takes time
 def joined(prior: PriorArt, submission: Submission) -> Submission:
     """Old units, then new ones, for evidence to compare; old units and owners are called what no new one is."""
     old, n = prior.units, len(prior)
-    _require_same_columns([old, submission])
+    require_same_columns([old, submission])
     columns: dict[str, Any] = {
         "id": _strangers(n, submission.id),
         "identity": np.full(n, _strangers(1, submission.identity)[0]),

@@ -17,6 +17,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Features, directions
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.highest import highest_cosines
+from datamarket_gym.core.stacked import Rows
 
 ALLOWED = 0.05
 _ROWS = 1000
@@ -28,7 +29,7 @@ def crowd_sample(honest: Features) -> Features:
     return directions(honest[rows])
 
 
-def floor_among(honest: Features, submitted: Features) -> float:
+def floor_among(honest: Features, submitted: Rows) -> float:
     """The smallest threshold that at most one honest unit in twenty exceeds, by the directions of honest units."""
     nearest = np.minimum(highest_cosines(honest, submitted), 1.0)  # rounding exceeds it
     return float(np.quantile(nearest, 1 - ALLOWED, method="higher"))
