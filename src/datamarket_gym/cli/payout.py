@@ -49,6 +49,7 @@ def run_and_show(
     book: str | None,
     prior: Sequence[Path] = (),
     intake: str | None = None,
+    reuse: Path | None = None,
 ) -> None:
     """Run a payout and print the payments."""
     import pyarrow.parquet as pq
@@ -59,7 +60,7 @@ def run_and_show(
         shown_on_stderr() as progress,
         fetched(submissions, validation, reference, overrides, spec, prior, intake) as places,
     ):
-        manifest = pay(places, spec, out, progress, book=book)
+        manifest = pay(places, spec, out, progress, book=book, reuse=reuse)
     rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
     table = Table(
         title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
@@ -92,6 +93,12 @@ def run_and_show(
     console.print(f"Paid for {spec.worth.divided}.", highlight=False, markup=False)
     if said := prior_words(manifest, accounts):
         console.print(said, highlight=False, markup=False)
+    if reuse is not None:
+        console.print(
+            f"Of units that {reuse} has as well, the nearest earlier ones were taken from there where they stand; "
+            "the results are the same without.",
+            highlight=False, markup=False,
+        )  # fmt: skip
     answer = ", with --despite NAME for each warning" if warnings else ""
     checked = f"datamarket check plan {out}, and " if spec.checks else ""
     played = manifest["units"] - manifest["leaked"] - manifest.get("known", 0)

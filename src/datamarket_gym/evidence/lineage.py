@@ -16,7 +16,7 @@ merges them, and everything in both goes to whoever is earliest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from datamarket_gym.evidence.nearest import (
     nearest_settled,
     row_digests,
 )
+from datamarket_gym.units.submission import Submission
 
 AUTO, NONE = "auto", "none"
 _DECIMALS = 8  # payloads are identical where they agree to so many, as in exact_hash
@@ -63,12 +64,7 @@ class Lineage(EvidenceLayer):
 
     def edges(self, view: View) -> Edges:
         """One edge for each unit that descends from another, from the parent to the child."""
-        if self.theta == AUTO:
-            raise ParameterError(
-                "theta",
-                self.theta,
-                "it depends on the validation rows: pay by a mechanism, settle the mechanism first, or name a number",
-            )
+        self._require_theta()
         if view.settled:
             return self._to_settled(view)
         submission, order = view.submission, _order(view)
@@ -92,24 +88,37 @@ class Lineage(EvidenceLayer):
 
     def _to_settled(self, view: View) -> Edges:
         """One edge for each unit that equals a settled one, or whose nearest settled one is near enough."""
-        submission, n = view.submission, view.settled
-        others = len(submission) - n
-        parent, score, reason = (
-            np.full(others, -1),
-            np.ones(others),
-            np.full(others, "lineage", dtype="<U10"),
+        places = np.arange(len(view.submission))
+        old, new = (
+            view.submission.take(part) for part in (places[: view.settled], places[view.settled :])
         )
+        return self.ties_to(old, new)
+
+    def ties_to(self, old: Submission, new: Submission) -> Edges:
+        """The same of units that lie apart; rows of the new are counted after the old."""
+        self._require_theta()
+        n = len(old)
+        parent, score = np.full(len(new), -1), np.ones(len(new))
+        reason = np.full(len(new), "lineage", dtype="<U10")
         if isinstance(self.theta, float | int):
-            parent, score = nearest_settled(submission.vectors, n, float(self.theta))
-        copy, same = _settled_copies(submission.features, submission.label, n)
+            parent, score = nearest_settled(old.vectors, new.vectors, float(self.theta))
+        copy, same = _settled_copies(old, new)
         parent[copy], score[copy], reason[copy] = same, 1.0, "exact_hash"
         child = np.flatnonzero(parent >= 0)
         return Edges(parent[child], n + child, score[child], reason[child])
 
-    def nearest(self, view: View, known: NearestRows | None = None) -> NearestRows | None:
-        """What the edges of a view without settled units rest on, to be kept; None where nothing is compared."""
+    def _require_theta(self) -> None:
+        if self.theta == AUTO:
+            raise ParameterError(
+                "theta",
+                self.theta,
+                "it depends on the validation rows: pay by a mechanism, settle the mechanism first, or name a number",
+            )
+
+    def nearest(self, view: View, known: NearestRows | None = None) -> NearestRows:
+        """What the edges of a view without settled units rest on, to be kept (`View.nearest`)."""
         if not isinstance(self.theta, float | int):
-            return None
+            return NearestRows.none()
         vectors = _arranged(view.submission.vectors, _order(view))
         return nearest_rows(vectors, float(self.theta), known)
 
@@ -119,18 +128,21 @@ def _arranged(matrix: Features, order: Codes) -> Features:
     return matrix if np.array_equal(order, np.arange(len(matrix))) else matrix[order]
 
 
-def _settled_copies(features: Features, label: NDArray[Any], n: int) -> tuple[Codes, Codes]:
-    """The rows after the first n, counted from there, that equal one of these, rounded, and the first that they equal.
+def _settled_copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
+    """The new rows that equal an old one, rounded, and the first that they equal.
 
-    Of the first n only those are hashed that agree with one of the others in the column that tells most of them apart.
+    Of the old only those are hashed that agree with a new one in the column that tells most of the new apart.
     """
-    others = np.round(features[n:], _DECIMALS)
-    telling = int(np.argmax([len(np.unique(column)) for column in others.T]))
-    old = np.flatnonzero(np.isin(np.round(features[:n, telling], _DECIMALS), others[:, telling]))
-    rows = np.concatenate([old, np.arange(n, len(features))])
-    same = rows[first_alike(unit_keys(features[rows], label[rows], _DECIMALS))][len(old) :]
-    copy = np.flatnonzero(same < n)
-    return copy, same[copy]
+    theirs = np.round(new.features, _DECIMALS)
+    telling = int(np.argmax([len(np.unique(column)) for column in theirs.T]))
+    rows = np.flatnonzero(np.isin(np.round(old.features[:, telling], _DECIMALS), theirs[:, telling]))
+    keys = [
+        unit_keys(some.features[at], some.label[at], _DECIMALS)
+        for some, at in ((old, rows), (new, slice(None)))
+    ]
+    same = first_alike(np.concatenate(keys))[len(rows) :]
+    copy = np.flatnonzero(same < len(rows))
+    return copy, rows[same[copy]]
 
 
 def _order(view: View) -> Codes:

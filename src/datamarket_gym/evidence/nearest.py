@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values, directions
+from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.machine import available_cores
-from datamarket_gym.learners.blocks import over_blocks
+from datamarket_gym.core.stacked import Rows, Stacked
 
 _BLOCK = 2048  # rows per block: similarities are held for one block pair at a time
 _LEAST_ROWS = 64  # of a band, where few rows are shared among the cores
@@ -41,6 +42,11 @@ class NearestRows:
     least: float
     reused: int = field(default=0, metadata={"recorded": False})
 
+    @staticmethod
+    def none() -> NearestRows:
+        """Nothing was compared."""
+        return NearestRows(np.empty(0, dtype="S64"), np.empty(0, dtype=np.int64), np.empty(0), 1.0)
+
 
 def nearest_earlier(
     vectors: Features, least: float = -1.0, known: NearestRows | None = None
@@ -57,8 +63,9 @@ def nearest_earlier(
     return parent, cosine
 
 
-def nearest_settled(vectors: Features, settled: int, least: float = -1.0) -> tuple[Codes, Values]:
-    """For each row after the first ``settled`` the nearest of these, or -1 below ``least``, and their cosine."""
+def nearest_settled(old: Features, new: Features, least: float = -1.0) -> tuple[Codes, Values]:
+    """For each new row the nearest old one, or -1 below ``least``, and their cosine."""
+    vectors, settled = Stacked(old, new), len(old)
     rows = _Rows(vectors)
     everything, start = np.arange(len(rows)), int(np.searchsorted(rows.distinct, settled))
     parent, cosine = _of_distinct(rows, *_nearest(rows, everything[start:], everything[:start], least))
@@ -88,7 +95,7 @@ def nearest_rows(vectors: Features, least: float, known: NearestRows | None = No
 class _Rows:
     """The different directions among rows: ``distinct`` are the first rows of each, ``first[i]`` row i's."""
 
-    def __init__(self, vectors: Features) -> None:
+    def __init__(self, vectors: Rows) -> None:
         self.vectors = vectors
         n = len(vectors)
         self.first, points = np.arange(n), np.zeros(n, dtype=bool)

@@ -188,9 +188,12 @@ def _byte_order(clean: Features) -> tuple[Codes, Codes]:
     return order, np.flatnonzero(alike[:-1])
 
 
-def among(features: Features, others: Features) -> NDArray[np.bool_]:
-    """Which rows are, number for number, one of the others."""
-    alike = others[np.isin(others[:, 0], features[:, 0])] + 0.0  # few are left to be looked at
+def among(
+    features: Features, others: Features, counted: NDArray[np.bool_] | None = None
+) -> NDArray[np.bool_]:
+    """Which rows are, number for number, one of the others, of those that are ``counted``."""
+    looked = np.isin(others[:, 0], features[:, 0])  # few are left to be looked at
+    alike = others[looked if counted is None else looked & counted] + 0.0
     known = {row.tobytes() for row in alike.astype(np.float64)}
     mine = (row.tobytes() for row in features.astype(np.float64) + 0.0)
     return np.array([bool(known) and row in known for row in mine], dtype=bool)

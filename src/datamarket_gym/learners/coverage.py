@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.blocks import over_blocks, spans
 from datamarket_gym.core.errors import SubmissionError, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
@@ -42,7 +43,7 @@ from datamarket_gym.learners.base import (
     distinct_features,
     rows_per_player,
 )
-from datamarket_gym.learners.blocks import over_blocks, spans
+from datamarket_gym.learners.floor import highest_similarities
 from datamarket_gym.learners.similarity import SIMILARITIES, CosineSimilarity
 from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform
 
@@ -89,6 +90,19 @@ class Coverage(Learner):
         return (
             rows if isinstance(similarity, CosineSimilarity) else similarity.directions(rows, validation)
         )
+
+    def covered(self, rows: TrainingRows, validation: ValidationRows) -> Values:
+        """The largest g of each validation row where all the rows are there."""
+        similarity = SIMILARITIES.create(self.similarity).settled(validation.features)
+        nearest = highest_similarities(
+            rows,
+            validation,
+            self.labels,
+            self.similarity,
+            lambda some: similarity.directions(some, validation.features),
+        )
+        c = self.strangers(validation.features)
+        return np.clip((nearest - c) / (1.0 - c), 0.0, 1.0)
 
     def strangers(self, validation: Features) -> float:
         """c: the quantile of the similarities between validation rows, at least 0."""
@@ -140,6 +154,7 @@ class CoverageScorer(Scorer):
         background: TrainingRows | None = None,
     ) -> None:
         similarity = SIMILARITIES.create(learner.similarity)
+        self._learner, self._rows, self._validation = learner, rows, validation
         self._rows_of = rows_per_player(rows)
         self._single = bool((self._rows_of <= 1).all())
         self._c = learner.strangers(validation.features)
@@ -157,12 +172,12 @@ class CoverageScorer(Scorer):
         self._floor = np.zeros(n)
         self._given = background is not None
         if background is not None:
-            self._floor = CoverageScorer(learner, background, validation).largest()
+            self._floor = learner.covered(background, validation)
         self._classes = []
         for mine, row in parts:
             if background is not None:
-                same = background.label == validation.label[row[0]] if learner.labels else slice(None)
-                mine = mine[~among(rows.features[mine], background.features[same])]
+                same = background.label == validation.label[row[0]] if learner.labels else None
+                mine = mine[~among(rows.features[mine], background.features, same)]
             known, column = np.unique(place[mine], return_inverse=True)
             self._classes.append(_Class(units[known], column, rows.player[mine], row, towards[row]))
 
@@ -172,7 +187,7 @@ class CoverageScorer(Scorer):
         if not self._given:
             check_coalitions(coalitions, self._rows_of)
             if len(self._rows_of) == 1:
-                total[:] = self._sum(self.largest())
+                total[:] = self._sum(self._learner.covered(self._rows, self._validation))
                 return total / self._n_validation
         each = np.arange(len(coalitions))
 
@@ -185,20 +200,6 @@ class CoverageScorer(Scorer):
             total += found
         mean: Values = total / self._n_validation
         return mean
-
-    def largest(self) -> Values:
-        """The largest g of each validation row."""
-        out = np.zeros(self._n_validation)
-
-        def block(at: tuple[_Class, int, int]) -> Values:
-            part, start, stop = at
-            nearest: Values = (part.towards[start:stop] @ part.columns.T).max(axis=1)
-            return np.clip((nearest - self._c) / (1.0 - self._c), 0.0, 1.0)
-
-        blocks = self._blocks()
-        for (part, start, stop), found in zip(blocks, self._over(block, blocks), strict=True):
-            out[part.row[start:stop]] = found
-        return out
 
     def _sum(self, g: Values) -> float:
         """The sum over validation rows, one after the other in the order in which coalitions are summed."""

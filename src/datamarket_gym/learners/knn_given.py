@@ -36,9 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
+from datamarket_gym.core.blocks import over_blocks, spans
 from datamarket_gym.learners.background import AlwaysThere, and_background
 from datamarket_gym.learners.base import Scorer
-from datamarket_gym.learners.blocks import over_blocks, spans
 from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
 from datamarket_gym.learners.knn_votes import Ballot, count_votes
 from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform, thinned

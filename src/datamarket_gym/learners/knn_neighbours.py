@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.blocks import over_blocks, spans
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, content_order, distinct_features
-from datamarket_gym.learners.blocks import over_blocks, spans
 
 T = TypeVar("T")
 

@@ -148,8 +148,10 @@ class UtilityOracle:
     def _background_value(self) -> float:
         assert self._background is not None
         classes = self._known_classes(self._background.label)
-        scorer = self.learner.scorer(self._background.rows(classes), self._validation(classes))
-        return float(scorer.utility(np.ones((1, 1), dtype=bool))[0])
+        rows = self._background.rows(classes)
+        one = TrainingRows(rows.features[:1], rows.label[:1], rows.player[:1], 1, len(classes))
+        scorer = self.learner.scorer_given(one, rows, self._validation(classes))
+        return float(scorer.utility(np.zeros((1, 1), dtype=bool))[0])
 
     def counted_from(self, empty: str) -> UtilityOracle:
         """The same learner and rows, and the same memo, counted from another U(empty)."""

@@ -40,6 +40,8 @@ BOUGHT = "records/bought.npz"
 """What the run has bought, for runs of later periods."""
 KNOWN = "prior.parquet"
 """What earlier runs had bought, where a run was priced given some."""
+NEAREST = "records/nearest.npz"
+"""The nearest earlier unit of each: what a run of the same units and some more need not work out again."""
 OUTPUTS = (
     "audit.json",
     "canonical.parquet",
@@ -51,6 +53,7 @@ OUTPUTS = (
     "quarantine.csv",
     *(f"records/{name}.npz" for name in RECORDS),
     BOUGHT,
+    NEAREST,
     "report.html",
     "threshold.json",
     "warnings.json",

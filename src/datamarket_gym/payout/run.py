@@ -21,6 +21,7 @@ from datamarket_gym.core.errors import DataMarketError, FutureTimesWarning, Left
 from datamarket_gym.core.files import claimed, sha256
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import open_run
+from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.place import default_book, same_book
 from datamarket_gym.payout.book.receipts import read_receipt
@@ -43,6 +44,7 @@ from datamarket_gym.payout.prior.runs import ROLE as PRIOR
 from datamarket_gym.payout.prior.runs import accepted
 from datamarket_gym.payout.red_team import run_red_team
 from datamarket_gym.payout.report.page import write_report
+from datamarket_gym.payout.reuse import reusable
 from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Payday, Places, Work
@@ -58,10 +60,12 @@ def pay(
     progress: Progress | None = None,
     settles: Settles | None = None,
     book: str | None = None,
+    reuse: Path | None = None,
 ) -> dict[str, Any]:
     """Run, or resume, a payout into a folder, and enter it into the book; returns its manifest.
 
-    ``settles``: what checks of a draft found. ``book``: where the book is; beside the folder if left out.
+    ``settles``: what checks of a draft found. ``book``: where the book is; beside the folder if left out. ``reuse``:
+    the folder of a run of most of these units, whose comparisons need not be made again.
     """
     progress = progress or SILENT
     where = _where(out, book)
@@ -69,6 +73,7 @@ def pay(
     taken = _taken(out, accounts, spec.currency)
     if places.intake is not None and places.upto is None:
         places = replace(places, upto=kept_head(out))
+    known = None if reuse is None else reusable(reuse)
     progress.stage("reading and checking the inputs")
     if places.prior:
         places = replace(places, prior=accepted(places.prior, out))
@@ -77,7 +82,7 @@ def pay(
     if payday.left_out:
         warnings.warn(LeftOutWarning("disputes", f"{'; '.join(payday.left_out)}."), stacklevel=2)
     _check_book(accounts, payday.run, out)
-    manifest = work_out(payday, out, progress, places)
+    manifest = work_out(payday, out, progress, places, known)
     progress.stage("entering the run into the book")
     with claimed(out):
         _enter(open_book(where, new=True), manifest, places, payday, out)
@@ -85,11 +90,16 @@ def pay(
 
 
 def work_out(
-    payday: Payday, out: Path, progress: Progress, places: Places | None = None
+    payday: Payday,
+    out: Path,
+    progress: Progress,
+    places: Places | None = None,
+    known: NearestRows | None = None,
 ) -> dict[str, Any]:
     """Work a payday out into a folder, or the rest of it; returns its manifest. No book knows of it yet.
 
-    ``places`` are those of its files, where what databases answered is to be kept with the run.
+    ``places`` are those of its files, where what databases answered is to be kept with the run; ``known`` is what
+    another run has kept (`payout.reuse`).
     """
     if payday.spec.leak_check == "error":
         payday.leaks  # noqa: B018  refused before anything is written
@@ -98,7 +108,7 @@ def work_out(
             if places is not None:
                 received = payday.inputs.received
                 keep(places, out, None if received is None else received.upto)
-            results = Work(payday, run).results()
+            results = Work(payday, run, known).results()
             progress.stage("writing tables")
             write_tables(results, out)
             write_bought(results, payday.unpaid, out)

@@ -17,6 +17,7 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Format, Run
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
+from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.learners.oracle import require_learnable
 from datamarket_gym.payout.book.disputes import fitting
@@ -35,6 +36,7 @@ from datamarket_gym.payout.prior.runs import ROLE as PRIOR
 from datamarket_gym.payout.prior.runs import PriorRun
 from datamarket_gym.payout.prior.units import PriorUnits
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
+from datamarket_gym.payout.reuse import told
 from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
@@ -48,7 +50,7 @@ from datamarket_gym.pipeline.score import Scores, score
 from datamarket_gym.pipeline.set_aside import require_playable
 from datamarket_gym.pipeline.settle import drawing_lots
 from datamarket_gym.pipeline.share import Amounts, share
-from datamarket_gym.pipeline.tie import tie
+from datamarket_gym.pipeline.tie import nearest_units, tie
 from datamarket_gym.units.submission import Submission
 
 R = TypeVar("R")
@@ -191,6 +193,7 @@ class Work:
 
     payday: Payday
     run: Run | FinishedRun
+    reuse: NearestRows | None = None  # kept by another run; the results are the same without
 
     def results(self) -> Results:
         """Everything up to the cents."""
@@ -262,7 +265,15 @@ class Work:
 
         def tied() -> Clusters:
             known = known_ties(day.inputs, day.spec, day.edge_table)
-            return tie(mechanism, submission, known=known, utility=utility_oracle(day.inputs, day.spec))
+            utility = utility_oracle(day.inputs, day.spec)
+            nearest = self._kept(
+                "nearest",
+                NearestRows,
+                lambda: told(
+                    nearest_units(mechanism, submission, utility, self.reuse), self.run.progress
+                ),
+            )
+            return tie(mechanism, submission, known=known, utility=utility, nearest=nearest)
 
         ties = self._kept("ties", Clusters, tied)
         left = [o.without(day.inputs.absent) for o in overrides]

@@ -20,9 +20,10 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import NothingNewError, ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import LAYERS, EvidenceGraph
+from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared
-from datamarket_gym.units.prior import PriorArt, joined
+from datamarket_gym.units.prior import PriorArt, joined, require_same_columns
 from datamarket_gym.units.submission import Submission, Text
 
 if TYPE_CHECKING:
@@ -94,17 +95,22 @@ def bought_before(mechanism: Mechanism, submission: Submission, utility: Utility
     prior = utility.prior
     if prior is None:
         return Known.none()
-    if LAYERS.create(mechanism.evidence).needs_oracle:
+    layer = LAYERS.create(mechanism.evidence)
+    if layer.needs_oracle:
         raise ParameterError(
             "evidence",
             mechanism.evidence,
             "it asks an oracle, and nobody told it of earlier periods; choose evidence that looks at units",
         )
     n = len(prior)
-    seen = compared(joined(prior, submission), utility)[0]
-    edges = EvidenceGraph.build(
-        seen, mechanism.evidence, seed=mechanism.seed, lot=mechanism.lot, settled=n
-    ).edges
+    if isinstance(layer, Lineage):
+        require_same_columns([prior.units, submission])
+        edges = layer.ties_to(compared(prior.units, utility)[0], compared(submission, utility)[0])
+    else:
+        seen = compared(joined(prior, submission), utility)[0]
+        edges = EvidenceGraph.build(
+            seen, mechanism.evidence, seed=mechanism.seed, lot=mechanism.lot, settled=n
+        ).edges
     old, unit = np.minimum(edges.left, edges.right), np.maximum(edges.left, edges.right) - n
     order = np.lexsort((old, -edges.score, unit))
     first = order[np.unique(unit[order], return_index=True)[1]]

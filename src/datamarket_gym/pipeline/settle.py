@@ -11,16 +11,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.screen import counted
+from datamarket_gym.core.stacked import Rows, Stacked
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.leak import HeldRows, find_leaks
 from datamarket_gym.evidence.lineage import AUTO, Lineage
 from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared
-from datamarket_gym.units.prior import joined
+from datamarket_gym.units.prior import require_same_columns
 from datamarket_gym.units.submission import Submission
 
 if TYPE_CHECKING:
@@ -55,22 +57,30 @@ def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
 
 def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str = AUTO) -> Threshold:
     """What the checks say about a submission, and about prior art with it, whatever threshold the mechanism uses."""
-    if utility.prior is not None:
-        submission = joined(utility.prior, submission)
-    submission, utility = compared(submission, utility)
+    periods = [submission] if utility.prior is None else [utility.prior.units, submission]
+    require_same_columns(periods)
+    seen = [compared(units, utility)[0] for units in periods]
+    utility = compared(submission, utility)[1]
     reference = utility.reference
-    honest = honest_rows(submission, utility)
+    honest = honest_rows(seen[-1], utility)
     if reference is None:
-        return choose_threshold(honest, submission.vectors, wanted)
+        return choose_threshold(honest, _stacked([units.vectors for units in seen]), wanted)
     # Reference rows need not be secret: who submits them again may be paid, but must not make a crowd of them.
     rows = HeldRows(reference.features, reference.embedding, reference.text, "reference")
-    known = find_leaks(submission, rows)
-    strangers = submission.vectors[known.others(len(submission))]
-    found = choose_threshold(honest, strangers, wanted, "reference")
-    if not len(known) or found.floor is None:
+    known = [find_leaks(units, rows) for units in seen]
+    strangers = [
+        units.vectors[leaks.others(len(units))] for units, leaks in zip(seen, known, strict=True)
+    ]
+    found = choose_threshold(honest, _stacked(strangers), wanted, "reference")
+    equal = sum(len(leaks) for leaks in known)
+    if not equal or found.floor is None:
         return found
-    aside = f"{counted(len(known), 'unit')} that equal reference rows, or nearly, have no say in it"
+    aside = f"{counted(equal, 'unit')} that equal reference rows, or nearly, have no say in it"
     return found.model_copy(update={"why": f"{found.why}; {aside}"})
+
+
+def _stacked(periods: list[Features]) -> Rows:
+    return periods[0] if len(periods) == 1 else Stacked(*periods)
 
 
 def honest_rows(submission: Submission, utility: UtilityOracle) -> LabelledVectors | None:

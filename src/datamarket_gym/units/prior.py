@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,12 @@ class PriorArt:
     def __len__(self) -> int:
         return len(self.units)
 
-    @property
+    @cached_property
     def features(self) -> Features:
-        """The training rows of P."""
-        return self.units.features[self.canonical]
+        """The training rows of P, which nobody can write to: what is worked out from them is remembered."""
+        rows = self.units.features[self.canonical]
+        rows.flags.writeable = False
+        return rows
 
     @property
     def label(self) -> NDArray[Any]:
@@ -61,7 +64,7 @@ class PriorArt:
         ]
         starts = np.cumsum([0, *(len(units) for units in named[:-1])])
         canonical = [prior.canonical + at for prior, at in zip(periods.values(), starts, strict=True)]
-        _require_same_columns(named)
+        require_same_columns(named)
         return PriorArt(Submission.concat(named), np.concatenate(canonical))
 
 
@@ -69,7 +72,7 @@ def _named(units: Submission, ids: NDArray[np.str_]) -> Submission:
     return units.take(np.arange(len(units)), {"id": ids})
 
 
-def _require_same_columns(parts: list[Submission]) -> None:
+def require_same_columns(parts: list[Submission]) -> None:
     """Refuse periods of which only some have embeddings, or whose vectors are of unequal length."""
     if len({None if p.embedding is None else p.embedding.shape[1] for p in parts}) > 1:
         raise SubmissionError(
@@ -86,7 +89,7 @@ def _require_same_columns(parts: list[Submission]) -> None:
 def joined(prior: PriorArt, submission: Submission) -> Submission:
     """Old units, then new ones, for evidence to compare; old units and owners are called what no new one is."""
     old, n = prior.units, len(prior)
-    _require_same_columns([old, submission])
+    require_same_columns([old, submission])
     columns: dict[str, Any] = {
         "id": _strangers(n, submission.id),
         "identity": np.full(n, _strangers(1, submission.identity)[0]),

@@ -159,6 +159,13 @@ def command(
             "units that evidence ties to it earn nothing, and new ones are paid for what they add."
         ),
     ] = None,
+    reuse: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a run of most of these units, such as the one before late units came in: pairs of units "
+            "that it compared are not compared again. The results are the same to the byte."
+        ),
+    ] = None,
     book: Annotated[
         _Text,
         typer.Option(
@@ -212,4 +219,5 @@ def command(
         book,
         prior or [],
         intake,
+        reuse,
     )

@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict
 from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.content import keyed_generator, unit_keys
 from datamarket_gym.core.registry import written
+from datamarket_gym.core.stacked import Rows
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.threshold.crowding import ALLOWED, crowd_sample, floor_among
 from datamarket_gym.evidence.threshold.near_copies import copy_level
@@ -124,7 +125,7 @@ class LabelledVectors:
 
 def choose_threshold(
     honest: LabelledVectors | None,
-    submitted: Features | None,
+    submitted: Rows | None,
     wanted: str = AUTO,
     measured_on: Sample = "validation",
 ) -> Threshold:
@@ -164,9 +165,9 @@ def choose_threshold(
     return found.model_copy(update={"theta": theta, "why": why, "evidence": written(Lineage(theta))})
 
 
-def _distinct(vectors: Features) -> int:
+def _distinct(vectors: Rows) -> int:
     """How many different units there are; copies are no crowd."""
-    return len(np.unique(unit_keys(vectors, np.zeros(len(vectors), dtype=np.int64))))
+    return len(np.unique(unit_keys(np.asarray(vectors), np.zeros(len(vectors), dtype=np.int64))))
 
 
 def _floor_words(found: Threshold) -> str:

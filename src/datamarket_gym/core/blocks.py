@@ -1,4 +1,4 @@
-"""Work on blocks of validation rows, on all cores, with answers in order."""
+"""Work on blocks of rows, on all cores, with answers in order."""
 
 from __future__ import annotations
 

@@ -1,0 +1,50 @@
+"""The highest cosine of some directions with any of many rows, exactly and in any order of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes, Features, Values, directions
+from datamarket_gym.core.stacked import Rows
+
+_BLOCK = 8192
+
+
+def highest_cosines(
+    unit: Features,
+    others: Rows,
+    towards: Callable[[Features], Features] = directions,
+    rows: Codes | None = None,
+) -> Values:
+    """For each unit vector its highest product with ``towards`` of any of the others; -1 where there are none.
+
+    ``rows`` are those of the others that count, where not all do.
+
+    Candidates come from float32 products, a block of rows at a time; each is then decided by one float64 product.
+    """
+    short = unit.astype(np.float32)
+    slack = np.float32(4 * (unit.shape[1] + 4) * 2.0**-24)  # twice what float32 products can be off
+    highest = np.full(len(unit), -np.inf, dtype=np.float32)
+    kept: list[tuple[Codes, Codes, NDArray[np.float32]]] = []
+    n = len(others) if rows is None else len(rows)
+    for at in range(0, n, _BLOCK):
+        part = slice(at, at + _BLOCK) if rows is None else rows[at : at + _BLOCK]
+        similar = short @ towards(others[part]).astype(np.float32).T
+        np.maximum(highest, similar.max(axis=1), out=highest)
+        row, column = np.nonzero(similar >= (highest - slack)[:, None])
+        places = column + at if rows is None else rows[column + at]
+        kept.append((row, places, similar[row, column]))
+    exact = np.full(len(unit), -1.0)
+    if not kept:
+        return exact
+    row, column, about = (np.concatenate(part) for part in zip(*kept, strict=True))
+    near = np.flatnonzero(about >= (highest - slack)[row])
+    for at in range(0, len(near), _BLOCK):
+        some = near[at : at + _BLOCK]
+        np.maximum.at(
+            exact, row[some], np.einsum("ij,ij->i", unit[row[some]], towards(others[column[some]]))
+        )
+    return exact
