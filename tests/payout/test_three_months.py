@@ -1,0 +1,123 @@
+"""examples/three_months.py plays three paydays; what is tried takes nothing in the end; its page is what it printed."""
+
+import csv
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from datamarket_gym.payout import open_book
+from datamarket_gym.world.data import find
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "three-months.md").read_text(encoding="utf-8")
+FILES = ("agnews.csv.gz", "agnews_minilm.npz")
+SMALL = 30  # articles of a seller
+
+
+def _tool():
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import three_months
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    return three_months
+
+
+@pytest.fixture(scope="module")
+def data():
+    missing = [name for name in FILES if find(name) is None]
+    if missing:
+        pytest.skip(f"no {' and no '.join(missing)} in the data folders (DATAMARKET_DATA)")
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory):
+    return tmp_path_factory.mktemp("three") / "market"
+
+
+@pytest.fixture(scope="module")
+def scenes(data, market):
+    return _tool().play(market, SMALL)
+
+
+def taken(table):
+    """(units, EUR without, EUR with) of each attack, in order."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+    return [
+        (int(row[1]), float(row[3].replace(",", "")), float(row[5].replace(",", ""))) for row in rows
+    ]
+
+
+def test_what_is_tried_pays_without_receipts_and_prior_art_and_takes_next_to_nothing_with_them(scenes):
+    exact, reworded, half, own, dated, unsealed = taken(scenes["taken"])
+    assert [each[0] for each in (exact, reworded, half, own, dated, unsealed)] == [15, 15, 15, 6, 60, 15]
+    for _, without, _ in (exact, reworded, own, unsealed):
+        assert without > 100
+    assert half[1] > 0
+    assert dated[1] > 2000
+    assert exact[2] == own[2] == 0  # word for word is known, whosever it is
+    for _, without, stopped in (reworded, half, dated, unsealed):
+        assert stopped <= 0.05 * without
+
+
+def test_the_book_holds_three_months_a_correction_and_two_disputes(scenes, market):
+    accounts = open_book(market / "book.sqlite").accounts()
+    assert [(run.period, run.state) for run in accounts.runs.values()] == [
+        ("June 2026", "paid"), ("July 2026", "approved"), ("August 2026", "approved"),
+    ]  # fmt: skip
+    corrections = {e.payee: e.amount for e in accounts.entries if e.kind == "correction"}
+    assert corrections["dora"] == -corrections["chen"] > 0
+    outcomes = [e.content["outcome"] for e in accounts.entries if e.kind == "resolved"]
+    assert outcomes == ["upheld", "rejected"]
+    with (market / "friday.csv").open(encoding="utf-8", newline="") as file:
+        assert len(list(csv.DictReader(file))) >= 5
+    assert "Correction of entry" in scenes["friday"]
+    assert (market / "dora.html").exists()
+
+
+def test_everything_verifies_in_the_end(scenes):
+    lines = [line for line in scenes["verify"].splitlines()[1:] if not line.startswith(" ")]
+    assert len(lines) >= 9
+    assert all(line.startswith("ok ") for line in lines)
+
+
+def commands(text):
+    """What is typed in a text, amounts and numbers of units aside, which the size of the market decides."""
+    typed = re.findall(r"^\$ (.*(?:\\\n.*)*)", text, flags=re.MULTILINE)
+    plain = [re.sub(r"\s*\\\n\s*", " ", each) for each in typed]
+    plain = [re.sub(r" --despite \S+", "", each) for each in plain]  # a small market has other warnings
+    return [re.sub(r"june-chen-\d+|correction \d+\.\d\d", "N", each) for each in plain]
+
+
+def test_the_page_shows_the_commands_that_are_typed(scenes):
+    shown = _tool().shown(PAGE)
+    assert len(shown) > 10
+    for name, block in shown.items():
+        assert commands(block) == commands(scenes[name]), "run: python tools/three_months.py"
+
+
+def test_what_is_said_again_is_left_out_and_tables_and_commands_are_not():
+    tool = _tool()
+    long = "A sentence that is longer than sixty letters, so that it is known again."
+    first = f"$ datamarket one\n{long}\nits end.\n│ a │\n│ b │"
+    page = (
+        "<!-- a -->\n<!-- /a -->\nwords\n<!-- b -->\nold\n<!-- /b -->\n<!-- taken -->\n<!-- /taken -->\n"
+    )
+    filled = tool.filled(page, {"a": first, "b": first, "taken": "| x |"})
+    assert tool.shown(filled) == {
+        "a": f"```\n{first}\n```\n",
+        "b": "```\n$ datamarket one\n[...]\n│ a │\n│ b │\n```\n",
+        "taken": "| x |\n",
+    }
+    assert tool.filled(filled, {"a": first, "b": first, "taken": "| x |"}) == filled
+
+
+@pytest.mark.slow
+def test_the_page_is_what_the_story_prints(data):
+    tool = _tool()
+    with tempfile.TemporaryDirectory() as folder:  # a short name, as lines are folded by their length
+        played = tool.filled(PAGE, tool.play(Path(folder) / "market"))
+    assert tool.lasting(played) == tool.lasting(PAGE), "run: python tools/three_months.py"
