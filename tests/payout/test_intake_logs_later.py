@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 from checks_files import answered, drawn
-from intake_files import grown, log, of, paid_by_log
+from logged_files import grown, log, of, paid_by_log
 from payout_files import (
     approve,
     cents,

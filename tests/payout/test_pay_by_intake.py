@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 import pytest
-from intake_files import EVERYBODY, log, of, paid_by_log
+from logged_files import EVERYBODY, log, of, paid_by_log
 from payout_files import (
     cents,
     outputs,

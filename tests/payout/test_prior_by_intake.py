@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from intake_files import EVERYBODY, log
+from logged_files import EVERYBODY, log
 from payout_files import approve, cents, rows, spec, units, validation, write
 
 from datamarket_gym.payout.explain import explain
