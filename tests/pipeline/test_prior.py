@@ -156,6 +156,44 @@ def test_every_layer_finds_what_was_bought(evidence):
     assert not len(bought_before(recommended(evidence=evidence), mixed, utility))
 
 
+@pytest.mark.parametrize(
+    "evidence", ["cosine@0.9", "hybrid_hash_cosine@0.9", "exact_hash", "lineage@0.9", "lineage@none"]
+)
+@pytest.mark.parametrize("sigma", [0.0, 0.02])
+def test_copies_submitted_twice_are_known_twice(evidence, sigma):
+    june, july, utility = market()
+    given_june = utility.given(prior_of(recommended().pay(june, utility)))
+    once = again(june, [5, 7, 9], "eve", "once", sigma)
+    twice = replace(once, id=np.array(["a", "b", "c"]), identity=np.full(3, "mallory"))
+    everything = Submission.concat([once, july, twice])
+    known = bought_before(recommended(evidence=evidence), everything, given_june)
+    alone = [
+        row
+        for row in range(len(everything))
+        if len(
+            bought_before(recommended(evidence=evidence), everything.take(np.array([row])), given_june)
+        )
+    ]
+    assert known.unit.tolist() == alone
+    if not sigma or "0.9" in evidence:
+        assert alone == [0, 1, 2, 23, 24, 25]
+
+
+def test_evidence_that_ties_people_does_not_say_that_their_new_units_were_bought():
+    june, july, utility = market()
+    june = replace(june, metadata={"account": june.identity})
+    july = replace(july, identity=np.repeat(["ann", "dee"], 10))
+    july = replace(july, metadata={"account": july.identity})
+    m = mechanism("quotient_shapley/linkage(keys=account)", samples=8)
+    given_june = utility.given(prior_of(m.pay(june, utility)))
+    paid = m.pay(july, given_june)
+    assert not len(paid.known)
+    assert paid.as_dict() == mechanism("shapley").pay(july, given_june).as_dict()
+    for name in ("uniform", "per_example"):
+        paid = mechanism(name).pay(july, given_june)
+        assert paid.totals.sum() == pytest.approx(paid.grand_value)
+
+
 def test_where_identities_play_one_bought_unit_is_set_aside_alone():
     june, july, utility = market()
     m = mechanism("quotient_shapley/exact_hash", samples=8)

@@ -90,12 +90,12 @@ def bought_before(mechanism: Mechanism, submission: Submission, utility: Utility
     """The units that the mechanism's evidence ties to the utility's prior art, each by its strongest tie.
 
     What evidence compares is as in `tie`. Unit by unit, whatever plays: that one unit of an identity was bought says
-    nothing of its others.
+    nothing of its others. Evidence that ties people (``linkage``) or everything (``pool``) says nothing of what was
+    bought: who sold in June sells other units in July.
     """
-    prior = utility.prior
-    if prior is None:
+    prior, layer = utility.prior, LAYERS.create(mechanism.evidence)
+    if prior is None or not layer.same_content:
         return Known.none()
-    layer = LAYERS.create(mechanism.evidence)
     if layer.needs_oracle:
         raise ParameterError(
             "evidence",
