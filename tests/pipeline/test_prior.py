@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym import PriorArt, Submission, UtilityOracle, mechanism, prior_of
-from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.core.errors import LeakError, ParameterError, SubmissionError
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import bought_before
 from datamarket_gym.pipeline.settle import judged_threshold
@@ -215,6 +216,33 @@ def test_rows_of_known_units_are_those_of_the_whole_submission():
     assert (paid.leaks.unit.tolist(), paid.known.unit.tolist()) == ([0], [21])
     assert len(paid.clusters.label) == 20
     assert "1 unit bought before" in paid.title
+
+
+def test_validation_rows_that_were_bought_are_told():
+    june, july, utility = market()
+    prior = prior_of(recommended().pay(june, utility))
+    rows = np.concatenate([utility.features[:40], june.features[:20]])
+    again_june = UtilityOracle(rows, np.arange(60) % 2, Utility("coverage")).given(prior)
+    with pytest.warns(
+        UserWarning, match="20 of the 60 validation rows were bought .* row 40, so nobody"
+    ):
+        recommended().pay(july, again_june)
+    with pytest.raises(LeakError, match="take rows that nobody has sold"):
+        recommended(leak_check="error").pay(july, again_june)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recommended(leak_check="off").pay(july, again_june)
+
+
+def test_a_label_that_only_a_bought_unit_has_is_nobodys():
+    june, july, utility = market()
+    prior = prior_of(recommended().pay(june, utility))
+    label = np.concatenate([utility.label[:59], [2]])
+    votes = UtilityOracle(utility.features, label, Utility("knn")).given(prior)
+    relabelled = replace(again(june, [0], "eve", "old"), label=np.array([2]))
+    for submission in (july, Submission.concat([july, relabelled])):
+        with pytest.raises(SubmissionError, match="unseen"):
+            recommended().pay(submission, votes)
 
 
 def test_nothing_new_is_an_error_that_says_so():
