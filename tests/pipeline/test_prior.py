@@ -245,6 +245,52 @@ def test_a_label_that_only_a_bought_unit_has_is_nobodys():
             recommended().pay(submission, votes)
 
 
+def leaky(count=3, n=120):
+    """June with units that are validation rows, nearly; July; what both are valued by; and those units."""
+    june, july, _ = market()
+    rng = np.random.default_rng(3)
+    rows, label = rng.normal(size=(n, WIDTH)), np.arange(n) % 2
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    leaks = again(june, np.arange(count), "ann", "leak", time=500.0)
+    leaks = replace(leaks, features=rows[:count] + 1e-4, label=label[:count])
+    return Submission.concat([june, leaks]), july, UtilityOracle(rows, label, Utility("coverage")), leaks
+
+
+@pytest.mark.filterwarnings("ignore::datamarket_gym.core.errors.LeakedRowsWarning")
+def test_changed_copies_of_units_that_were_set_aside_are_known():
+    """What lies near a validation row is worth most; it was set aside in June, and is no leak any more in July."""
+    june, july, utility, leaks = leaky()
+    m = recommended(evidence="lineage@0.7")
+    paid = m.pay(june, utility)
+    assert paid.leaks.id.tolist() == leaks.id.tolist()
+    prior = prior_of(paid)
+    assert len(prior.canonical) == len(june) - 3 == len(prior) - 3
+    copies = again(leaks, np.arange(3), "eve", "copy", 0.16, 50.0)
+    later = m.pay(Submission.concat([july, copies]), utility.given(prior))
+    assert not len(later.leaks)
+    assert prior.units.id[later.known.old].tolist() == leaks.id.tolist()
+    assert later.as_dict()["eve"] == 0.0
+    blind = PriorArt(prior.units.take(prior.canonical), np.arange(len(prior.canonical)))
+    unknown = m.pay(Submission.concat([july, copies]), utility.given(blind)).as_dict()
+    assert (
+        unknown["eve"] / 3 > 3 * (unknown["cy"] + unknown["dee"]) / 20
+    )  # a unit of hers and one of theirs
+
+
+@pytest.mark.filterwarnings("ignore::datamarket_gym.core.errors.LeakedRowsWarning")
+def test_units_that_were_set_aside_lift_no_threshold():
+    june, july, utility, _ = leaky(count=12)
+    m = mechanism("recommended")
+    prior = prior_of(m.pay(june, utility))
+    blind = PriorArt(prior.units.take(prior.canonical), np.arange(len(prior.canonical)))
+    assert len(prior) > len(blind)
+    found = judged_threshold(july, utility.given(prior))
+    assert found == judged_threshold(july, utility.given(blind))
+    paid_for = UtilityOracle(utility.features, utility.label, utility.utility)
+    everything = Submission.concat([june, july])
+    assert judged_threshold(everything, paid_for).crowding > found.crowding
+
+
 def test_nothing_new_is_an_error_that_says_so():
     june, _, utility = market()
     given_june = utility.given(prior_of(recommended().pay(june, utility)))

@@ -38,7 +38,7 @@ def found_leaks(leak_check: LeakCheck, submission: Submission, utility: UtilityO
     seen, judging = compared(submission, utility)
     leaks = find_leaks(seen, HeldRows(judging.features, judging.embedding))
     require_playable(leak_check, leaks, len(submission))
-    return leaks
+    return replace(leaks, units=submission.take(leaks.unit)) if len(leaks) else leaks
 
 
 def bought_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str:
