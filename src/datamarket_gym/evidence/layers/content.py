@@ -93,7 +93,7 @@ class Cosine(EvidenceLayer):
         """
         unit = _normalised(view.submission.vectors)
         if view.settled:
-            old, cosine = nearest_settled(unit, view.settled, self.theta)
+            old, cosine = nearest_settled(unit[: view.settled], unit[view.settled :], self.theta)
             new = np.flatnonzero(old >= 0)
             return Edges.of(old[new], view.settled + new, "cosine", cosine[new])
         distinct, first, group = _distinct(unit)
