@@ -47,7 +47,7 @@ def test_it_holds_all_units_and_whose_they_are(folder, kept):
         assert people[kept.owner[i]] == submitted["identity"][first]
 
 
-def test_leaked_units_are_not_bought(tmp_path):
+def test_leaked_units_are_kept_to_be_known_and_stand_for_nothing(tmp_path):
     held = validation()
     leaked = {
         "id": ["leaked"], "identity": ["seller 0"], "label": held["label"][:1], "time": np.array([0.5]),
@@ -55,7 +55,11 @@ def test_leaked_units_are_not_bought(tmp_path):
     }  # fmt: skip
     made = run(tmp_path, stacked(units(), leaked), held)
     assert json.loads((made / "manifest.json").read_text())["leaked"] == 1
-    assert "leaked" not in list(read_record(made / BOUGHT, BoughtUnits).unit)
+    kept = read_record(made / BOUGHT, BoughtUnits)
+    place = list(kept.unit).index("leaked")
+    assert place not in kept.stands
+    assert kept.root[place] == place
+    assert list(kept.people)[kept.owner[place]] == "seller 0"
 
 
 def test_what_nobody_is_paid_for_is_not_bought(folder):

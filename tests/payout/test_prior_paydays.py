@@ -110,7 +110,8 @@ def test_a_copy_of_a_copy_belongs_to_whoever_was_first(market, bought):
     assert [row["old_unit"] for row in known(made)] == copied
 
 
-def test_near_copies_of_an_earlier_period_earn_nothing(tmp_path):
+def wide_market():
+    """Units of June, units of July, and validation rows, in so many dimensions that copies can be told."""
     rng = np.random.default_rng(5)
     width, n = 40, 60
 
@@ -126,7 +127,12 @@ def test_near_copies_of_an_earlier_period_earn_nothing(tmp_path):
 
     old, new = drawn(n, "u", 0.0, ["anna", "bert", "carla"]), drawn(30, "v", 9000.0, ["anna", "dora"])
     held = drawn(200, "", 0.0, [""])
-    held = {"label": held["label"], "features": held["features"]}
+    return old, new, {"label": held["label"], "features": held["features"]}
+
+
+def test_near_copies_of_an_earlier_period_earn_nothing(tmp_path):
+    old, new, held = wide_market()
+    n = len(old["id"])
     first = july(tmp_path, old, [], "june", held=held, theta="auto")
     approve(first)
     honest = july(tmp_path, new, [first], "honest", held=held, theta="auto")
@@ -135,6 +141,23 @@ def test_near_copies_of_an_earlier_period_earn_nothing(tmp_path):
     assert {row["reason"] for row in known(robbed)} == {"lineage"}
     assert len(known(robbed)) == n
     assert cents(robbed) == {**cents(honest), "thief": 0}
+
+
+def test_changed_copies_of_units_that_were_set_aside_are_known(tmp_path):
+    """They equal validation rows in June; in July they are so changed that no leak check finds them."""
+    old, new, held = wide_market()
+    leaked = again(held, [0, 1], "thief", 1e-6, prefix="leak")
+    first = july(tmp_path, stacked(old, leaked), [], "june", held=held, theta="auto")
+    approve(first)
+    kept = read_record(first / BOUGHT, BoughtUnits)
+    assert list(kept.unit)[-2:] == ["leak 0", "leak 1"]
+    assert sorted(kept.stands.tolist()) == list(range(60))
+    copies = again(leaked, [0, 1], "thief", 0.34, prefix="copy")
+    later = july(tmp_path, stacked(new, copies), [first], held=held, theta="auto")
+    assert not pq.read_table(later / "leaks.parquet").num_rows
+    ties = {row["unit"]: row["tied_to"].partition(":")[2] for row in known(later)}
+    assert ties == {"copy 0": "leak 0", "copy 1": "leak 1"}
+    assert cents(later)["thief"] == 0
 
 
 def test_runs_are_taken_in_the_order_of_their_approval(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym import PriorArt, Submission, UtilityOracle, mechanism, prior_of
-from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.core.errors import LeakError, ParameterError, SubmissionError
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import bought_before
 from datamarket_gym.pipeline.settle import judged_threshold
@@ -156,6 +157,44 @@ def test_every_layer_finds_what_was_bought(evidence):
     assert not len(bought_before(recommended(evidence=evidence), mixed, utility))
 
 
+@pytest.mark.parametrize(
+    "evidence", ["cosine@0.9", "hybrid_hash_cosine@0.9", "exact_hash", "lineage@0.9", "lineage@none"]
+)
+@pytest.mark.parametrize("sigma", [0.0, 0.02])
+def test_copies_submitted_twice_are_known_twice(evidence, sigma):
+    june, july, utility = market()
+    given_june = utility.given(prior_of(recommended().pay(june, utility)))
+    once = again(june, [5, 7, 9], "eve", "once", sigma)
+    twice = replace(once, id=np.array(["a", "b", "c"]), identity=np.full(3, "mallory"))
+    everything = Submission.concat([once, july, twice])
+    known = bought_before(recommended(evidence=evidence), everything, given_june)
+    alone = [
+        row
+        for row in range(len(everything))
+        if len(
+            bought_before(recommended(evidence=evidence), everything.take(np.array([row])), given_june)
+        )
+    ]
+    assert known.unit.tolist() == alone
+    if not sigma or "0.9" in evidence:
+        assert alone == [0, 1, 2, 23, 24, 25]
+
+
+def test_evidence_that_ties_people_does_not_say_that_their_new_units_were_bought():
+    june, july, utility = market()
+    june = replace(june, metadata={"account": june.identity})
+    july = replace(july, identity=np.repeat(["ann", "dee"], 10))
+    july = replace(july, metadata={"account": july.identity})
+    m = mechanism("quotient_shapley/linkage(keys=account)", samples=8)
+    given_june = utility.given(prior_of(m.pay(june, utility)))
+    paid = m.pay(july, given_june)
+    assert not len(paid.known)
+    assert paid.as_dict() == mechanism("shapley").pay(july, given_june).as_dict()
+    for name in ("uniform", "per_example"):
+        paid = mechanism(name).pay(july, given_june)
+        assert paid.totals.sum() == pytest.approx(paid.grand_value)
+
+
 def test_where_identities_play_one_bought_unit_is_set_aside_alone():
     june, july, utility = market()
     m = mechanism("quotient_shapley/exact_hash", samples=8)
@@ -177,6 +216,79 @@ def test_rows_of_known_units_are_those_of_the_whole_submission():
     assert (paid.leaks.unit.tolist(), paid.known.unit.tolist()) == ([0], [21])
     assert len(paid.clusters.label) == 20
     assert "1 unit bought before" in paid.title
+
+
+def test_validation_rows_that_were_bought_are_told():
+    june, july, utility = market()
+    prior = prior_of(recommended().pay(june, utility))
+    rows = np.concatenate([utility.features[:40], june.features[:20]])
+    again_june = UtilityOracle(rows, np.arange(60) % 2, Utility("coverage")).given(prior)
+    with pytest.warns(
+        UserWarning, match="20 of the 60 validation rows were bought .* row 40, so nobody"
+    ):
+        recommended().pay(july, again_june)
+    with pytest.raises(LeakError, match="take rows that nobody has sold"):
+        recommended(leak_check="error").pay(july, again_june)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recommended(leak_check="off").pay(july, again_june)
+
+
+def test_a_label_that_only_a_bought_unit_has_is_nobodys():
+    june, july, utility = market()
+    prior = prior_of(recommended().pay(june, utility))
+    label = np.concatenate([utility.label[:59], [2]])
+    votes = UtilityOracle(utility.features, label, Utility("knn")).given(prior)
+    relabelled = replace(again(june, [0], "eve", "old"), label=np.array([2]))
+    for submission in (july, Submission.concat([july, relabelled])):
+        with pytest.raises(SubmissionError, match="unseen"):
+            recommended().pay(submission, votes)
+
+
+def leaky(count=3, n=120):
+    """June with units that are validation rows, nearly; July; what both are valued by; and those units."""
+    june, july, _ = market()
+    rng = np.random.default_rng(3)
+    rows, label = rng.normal(size=(n, WIDTH)), np.arange(n) % 2
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    leaks = again(june, np.arange(count), "ann", "leak", time=500.0)
+    leaks = replace(leaks, features=rows[:count] + 1e-4, label=label[:count])
+    return Submission.concat([june, leaks]), july, UtilityOracle(rows, label, Utility("coverage")), leaks
+
+
+@pytest.mark.filterwarnings("ignore::datamarket_gym.core.errors.LeakedRowsWarning")
+def test_changed_copies_of_units_that_were_set_aside_are_known():
+    """What lies near a validation row is worth most; it was set aside in June, and is no leak any more in July."""
+    june, july, utility, leaks = leaky()
+    m = recommended(evidence="lineage@0.7")
+    paid = m.pay(june, utility)
+    assert paid.leaks.id.tolist() == leaks.id.tolist()
+    prior = prior_of(paid)
+    assert len(prior.canonical) == len(june) - 3 == len(prior) - 3
+    copies = again(leaks, np.arange(3), "eve", "copy", 0.16, 50.0)
+    later = m.pay(Submission.concat([july, copies]), utility.given(prior))
+    assert not len(later.leaks)
+    assert prior.units.id[later.known.old].tolist() == leaks.id.tolist()
+    assert later.as_dict()["eve"] == 0.0
+    blind = PriorArt(prior.units.take(prior.canonical), np.arange(len(prior.canonical)))
+    unknown = m.pay(Submission.concat([july, copies]), utility.given(blind)).as_dict()
+    assert (
+        unknown["eve"] / 3 > 3 * (unknown["cy"] + unknown["dee"]) / 20
+    )  # a unit of hers and one of theirs
+
+
+@pytest.mark.filterwarnings("ignore::datamarket_gym.core.errors.LeakedRowsWarning")
+def test_units_that_were_set_aside_lift_no_threshold():
+    june, july, utility, _ = leaky(count=12)
+    m = mechanism("recommended")
+    prior = prior_of(m.pay(june, utility))
+    blind = PriorArt(prior.units.take(prior.canonical), np.arange(len(prior.canonical)))
+    assert len(prior) > len(blind)
+    found = judged_threshold(july, utility.given(prior))
+    assert found == judged_threshold(july, utility.given(blind))
+    paid_for = UtilityOracle(utility.features, utility.label, utility.utility)
+    everything = Submission.concat([june, july])
+    assert judged_threshold(everything, paid_for).crowding > found.crowding
 
 
 def test_nothing_new_is_an_error_that_says_so():

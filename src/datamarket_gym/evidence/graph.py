@@ -2,7 +2,8 @@
 
 Evidence says which units are the same attribution object, and why. A layer returns edges between
 units. Each edge keeps its reason and its score. Layers may return a spanning star instead of all
-pairs of a group: only the connected components matter.
+pairs of a group: only the connected components matter. Where units are settled (`View`), paths do not count: each of
+the others that is tied to one of them needs an edge of its own, which a star around the first of a group has.
 """
 
 from __future__ import annotations
@@ -128,6 +129,8 @@ class EvidenceLayer(ABC):
     """The raw content it compares ("text" or "image", a metadata column); most layers need none."""
     by_similarity: ClassVar[bool] = False
     """Whether it takes likeness for sameness, and may so tie the honest: a collapse is then told."""
+    same_content: ClassVar[bool] = True
+    """Whether tied units are the same thing; not so where people are tied, who sell other things in later periods."""
 
     @abstractmethod
     def edges(self, view: View) -> Edges:

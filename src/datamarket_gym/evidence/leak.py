@@ -15,7 +15,7 @@ No submission moves the level, so a unit is a leak or not whatever else is submi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -58,7 +58,7 @@ class Leaks:
 
     ``id`` and ``identity`` are the submission's names of it. ``by`` says what they share: ``identical`` features,
     ``text``, or the direction of their ``features`` or ``embedding``; ``likeness`` how much of it: 1, the Jaccard
-    similarity, or the cosine.
+    similarity, or the cosine. ``units`` are the leaked units where they are kept: later periods must know them.
     """
 
     unit: Codes
@@ -67,6 +67,7 @@ class Leaks:
     row: Codes
     likeness: Values
     by: Text
+    units: Submission | None = field(default=None, repr=False, metadata={"recorded": False})
 
     def __len__(self) -> int:
         return len(self.unit)

@@ -100,10 +100,11 @@ class Inputs:
         return HeldRows(self.validation_features, self.validation_embedding, self.validation_text)
 
     def named(self, leaks: Leaks) -> Leaks:
-        """Leaked units under the names of units and identities."""
+        """Leaked units, which later periods must know, under the names of units and identities."""
         owner = self.owner
         return replace(
             leaks,
+            units=self.submission.take(leaks.unit) if len(leaks) else None,
             id=np.array([self.ids[u] for u in leaks.unit], dtype=object),
             identity=np.array([self.identities[owner[u]] for u in leaks.unit], dtype=object),
         )

@@ -38,7 +38,13 @@ from datamarket_gym.pipeline.payments import Allocator, Payments, among
 from datamarket_gym.pipeline.prior import Known, bought_before
 from datamarket_gym.pipeline.represent import REPRESENTATIVES
 from datamarket_gym.pipeline.score import Valuator
-from datamarket_gym.pipeline.set_aside import LeakCheck, found_leaks, told, without_leaks
+from datamarket_gym.pipeline.set_aside import (
+    LeakCheck,
+    bought_rows,
+    found_leaks,
+    told,
+    without_leaks,
+)
 from datamarket_gym.pipeline.settle import OPEN, settle
 from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.units.submission import Submission
@@ -134,8 +140,8 @@ class Mechanism(BaseModel):
 
         Evidence that leaves its threshold open (``lineage@auto``) is settled first; the payments
         say how. Warns (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one
-        unit, (`LeakedRowsWarning`) where units were set aside because they are validation rows, and
-        (`UndatedMarketWarning`) where it pays the earliest and no times say who that is. With
+        unit, (`LeakedRowsWarning`) where units were set aside because they are validation rows, or such
+        rows were bought, and (`UndatedMarketWarning`) where it pays the earliest and no times say who that is. With
         ``clusters`` the question is what would be paid if these were the ties. Where the utility is given
         prior art, units that evidence ties to it were bought before, and earn nothing.
         """
@@ -146,6 +152,9 @@ class Mechanism(BaseModel):
             submission = submission.take(leaks.others(len(submission)))
             warnings.warn(LeakedRowsWarning(self.name, told(leaks)), stacklevel=2)
             clusters = None if clusters is None else without_leaks(clusters, submission, leaks)
+        bought = bought_rows(self.leak_check, utility)
+        if bought:
+            warnings.warn(LeakedRowsWarning(self.name, bought), stacklevel=2)
         require_learnable(submission.label, utility)
         threshold, known = None, Known.none()
         if clusters is None:
@@ -153,6 +162,7 @@ class Mechanism(BaseModel):
             known = bought_before(settled, submission, utility)
             if len(known):
                 submission = submission.take(known.others(len(submission)))
+                require_learnable(submission.label, utility)  # what was bought has no say in it
                 known = known.among(leaks.others(len(leaks) + len(known) + len(submission)))
             clusters = tie(settled, submission, oracle, utility=utility)
             collapse = find_collapse(

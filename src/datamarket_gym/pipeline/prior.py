@@ -67,7 +67,8 @@ class Known:
 def prior_of(payments: Payments) -> PriorArt:
     """What a paid submission is to later periods: its units under their clusters' owners, and those trained on.
 
-    Known units are no part of it: they were, before.
+    Known units are no part of it: they were, before. Units that were set aside as validation rows are, under whoever
+    submitted them, to be recognised: a copy of one that is changed until it is no such row any more is worth the most.
     """
     submission, canonical = payments.clusters.submission, payments.canonical
     if submission is None:
@@ -83,19 +84,20 @@ def prior_of(payments: Payments) -> PriorArt:
     owner = owner.astype(object)
     owner[canonical.unit] = submission.identity[canonical.claim_unit[claim]]
     units = submission.take(np.arange(len(submission)), {"identity": owner.astype(np.str_)})
-    return PriorArt(units, canonical.unit)
+    aside = payments.leaks.units
+    return PriorArt(units if aside is None else Submission.concat([units, aside]), canonical.unit)
 
 
 def bought_before(mechanism: Mechanism, submission: Submission, utility: UtilityOracle) -> Known:
     """The units that the mechanism's evidence ties to the utility's prior art, each by its strongest tie.
 
     What evidence compares is as in `tie`. Unit by unit, whatever plays: that one unit of an identity was bought says
-    nothing of its others.
+    nothing of its others. Evidence that ties people (``linkage``) or everything (``pool``) says nothing of what was
+    bought: who sold in June sells other units in July.
     """
-    prior = utility.prior
-    if prior is None:
+    prior, layer = utility.prior, LAYERS.create(mechanism.evidence)
+    if prior is None or not layer.same_content:
         return Known.none()
-    layer = LAYERS.create(mechanism.evidence)
     if layer.needs_oracle:
         raise ParameterError(
             "evidence",

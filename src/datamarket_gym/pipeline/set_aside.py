@@ -14,8 +14,10 @@ from typing import Literal
 import numpy as np
 
 from datamarket_gym.core.errors import LeakError
+from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
+from datamarket_gym.learners.base import among
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.units.submission import Submission
@@ -36,7 +38,26 @@ def found_leaks(leak_check: LeakCheck, submission: Submission, utility: UtilityO
     seen, judging = compared(submission, utility)
     leaks = find_leaks(seen, HeldRows(judging.features, judging.embedding))
     require_playable(leak_check, leaks, len(submission))
-    return leaks
+    return replace(leaks, units=submission.take(leaks.unit)) if len(leaks) else leaks
+
+
+def bought_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str:
+    """What a person should know of validation rows that were bought before, number for number; blank where none was.
+
+    They are covered for good: nobody is paid for them, and who covers the other rows takes all.
+    """
+    if leak_check == "off" or utility.prior is None:
+        return ""
+    bought = np.flatnonzero(among(utility.features, utility.prior.features))
+    if not len(bought):
+        return ""
+    words = (
+        f"{len(bought):,} of the {counted(len(utility.label), 'validation row')} were bought in an earlier period, the "
+        f"first being row {bought[0]}, so nobody is paid for what is like them; take rows that nobody has sold"
+    )
+    if leak_check == "error":
+        raise LeakError(words)
+    return words
 
 
 def require_playable(

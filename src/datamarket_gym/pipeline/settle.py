@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import written
@@ -22,7 +24,7 @@ from datamarket_gym.evidence.lineage import AUTO, Lineage
 from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared
-from datamarket_gym.units.prior import require_same_columns
+from datamarket_gym.units.prior import PriorArt, require_same_columns
 from datamarket_gym.units.submission import Submission
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
 
 def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str = AUTO) -> Threshold:
     """What the checks say about a submission, and about prior art with it, whatever threshold the mechanism uses."""
-    periods = [submission] if utility.prior is None else [utility.prior.units, submission]
+    periods = [submission] if utility.prior is None else [_crowd(utility.prior, utility), submission]
     require_same_columns(periods)
     seen = [compared(units, utility)[0] for units in periods]
     utility = compared(submission, utility)[1]
@@ -81,6 +83,21 @@ def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str
 
 def _stacked(periods: list[Features]) -> Rows:
     return periods[0] if len(periods) == 1 else Stacked(*periods)
+
+
+def _crowd(prior: PriorArt, utility: UtilityOracle) -> Submission:
+    """Old units without those that were set aside because they are validation rows.
+
+    Else whoever knew some of the rows, and sold them, would have lifted the threshold for good.
+    """
+    others = np.setdiff1d(np.arange(len(prior)), prior.canonical)
+    if not len(others):
+        return prior.units
+    seen, judging = compared(prior.units.take(others), utility)
+    leaks = find_leaks(seen, HeldRows(judging.features, judging.embedding))
+    if not len(leaks):
+        return prior.units
+    return prior.units.take(np.delete(np.arange(len(prior)), others[leaks.unit]))
 
 
 def honest_rows(submission: Submission, utility: UtilityOracle) -> LabelledVectors | None:

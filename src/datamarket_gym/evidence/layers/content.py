@@ -16,6 +16,7 @@ from datamarket_gym.core.errors import SubmissionError, require_in
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
+from datamarket_gym.evidence.nearest import nearest_settled
 from datamarket_gym.units.submission import Submission
 
 
@@ -54,6 +55,8 @@ class NoEvidence(EvidenceLayer):
 class Pool(EvidenceLayer):
     """Ties everything into one cluster: for rules that share v(all) by head or by count."""
 
+    same_content: ClassVar[bool] = False
+
     def edges(self, view: View) -> Edges:
         """A star over all units."""
         return star(np.zeros(len(view.submission), dtype=np.int64), "pool")
@@ -84,8 +87,15 @@ class Cosine(EvidenceLayer):
         require_in("theta", self.theta, -1.0, 1.0, open_low=True)
 
     def edges(self, view: View) -> Edges:
-        """All pairs of different nodes at or above theta; identical vectors as a star."""
+        """All pairs of different nodes at or above theta; identical vectors as a star.
+
+        Where units are settled, each of the others with the nearest of these: a star of two copies would tie one alone.
+        """
         unit = _normalised(view.submission.vectors)
+        if view.settled:
+            old, cosine = nearest_settled(unit[: view.settled], unit[view.settled :], self.theta)
+            new = np.flatnonzero(old >= 0)
+            return Edges.of(old[new], view.settled + new, "cosine", cosine[new])
         distinct, first, group = _distinct(unit)
         copies = star(group, "cosine")
         left, right, score = similar_pairs(distinct, self.theta)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class Linkage(EvidenceLayer):
 
     keys: str = "licence"
     confirm: str = ""
+    same_content: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not self.keys.strip():

@@ -4,9 +4,12 @@ All units that played are in it, and whose each is: the earliest of its tree own
 tied to the right owner later. The unit that stands for its tree is marked (``stands``): these are what a later period
 finds there already.
 
-Not bought, and so not in it: units that are validation rows, that could not be used, that a check found to be false,
-that an earlier run had bought; and trees that nobody is paid for, because whoever owns them failed a check or was too
-small to be checked (these may be handed in again). A unit that is worth nothing is bought all the same.
+Units that were set aside as validation rows are in it, too, each by itself, under whoever submitted it: they stand for
+nothing, but a changed copy of one would be worth more than any other unit, and must be known.
+
+Not bought, and so not in it: units that could not be used, that a check found to be false, that an earlier run had
+bought; and trees that nobody is paid for, because whoever owns them failed a check or was too small to be checked
+(these may be handed in again). A unit that is worth nothing is bought all the same.
 
 Numbers are kept in the shortest kind that holds them without loss. Names lie end to end as UTF-8, so that one long name
 does not make all of them as long.

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.arrays import Codes
 from datamarket_gym.payout.manifest import BOUGHT
 from datamarket_gym.payout.prior.bought import BoughtUnits, KeptNames, shortest
 from datamarket_gym.payout.results import Results
 from datamarket_gym.pipeline.records import write_record
+from datamarket_gym.units.submission import Submission
 
 
 def write_bought(results: Results, unpaid: Collection[str], folder: Path) -> None:
@@ -20,7 +21,7 @@ def write_bought(results: Results, unpaid: Collection[str], folder: Path) -> Non
 
 
 def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
-    """The units of a run that somebody is paid for."""
+    """The units of a run that somebody is paid for, then those that were set aside as validation rows."""
     inputs, submission, whose = results.inputs, results.inputs.submission, _owners(results)
     label = results.payments.clusters.label
     sold = np.array([not names <= frozenset(unpaid) for names in whose])
@@ -28,24 +29,32 @@ def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
     place = np.full(len(label), -1)
     place[rows] = np.arange(len(rows))
     stands = place[np.sort(results.payments.canonical.unit)]
+    ids = [inputs.ids[i] for i in rows]
     submitters = [inputs.identities[c] for c in inputs.owner[rows]]
     owners = [" and ".join(sorted(whose[c])) for c in label[rows].tolist()]
+    root = place[_roots(results)[label[rows]]]
+    leaks, kept = results.leaks, _taken(submission, rows)
+    if leaks.units is not None:
+        kept = Submission.concat([kept, leaks.units])
+        ids += leaks.id.tolist()
+        submitters += leaks.identity.tolist()
+        owners += leaks.identity.tolist()
+        root = np.concatenate([root, np.arange(len(rows), len(kept))])
     people = sorted({*submitters, *owners})
     number = {name: i for i, name in enumerate(people)}
-    labels, which = np.unique(submission.label[rows], return_inverse=True)
-    embedding, time = submission.embedding, submission.time
+    labels, which = np.unique(kept.label, return_inverse=True)
     return BoughtUnits(
-        features=shortest(_rows(submission.features, rows)),
-        embedding=None if embedding is None else shortest(_rows(embedding, rows)),
+        features=shortest(kept.features),
+        embedding=None if kept.embedding is None else shortest(kept.embedding),
         labels=labels,
         label=which.astype(np.int64),
-        unit=KeptNames.of(inputs.ids[i] for i in rows),
+        unit=KeptNames.of(ids),
         people=KeptNames.of(people),
         submitter=np.array([number[name] for name in submitters], dtype=np.int64),
         owner=np.array([number[name] for name in owners], dtype=np.int64),
-        root=place[_roots(results)[label[rows]]],
+        root=root,
         stands=stands[stands >= 0],
-        time=None if time is None else time[rows],
+        time=kept.time,
         columns=KeptNames.of(inputs.columns if len(inputs.columns) > 1 else ()),
         encoder=inputs.encoder,
     )
@@ -69,6 +78,6 @@ def _roots(results: Results) -> Codes:
     return root
 
 
-def _rows(matrix: Features, rows: Codes) -> Features:
-    """Some rows of a matrix; without a copy where that is all of them."""
-    return matrix if len(rows) == len(matrix) else matrix[rows]
+def _taken(submission: Submission, rows: Codes) -> Submission:
+    """Some units; without a copy where that is all of them."""
+    return submission if len(rows) == len(submission) else submission.take(rows)
