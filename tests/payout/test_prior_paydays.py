@@ -17,10 +17,11 @@ from datamarket_gym.payout import run as payout_run
 from datamarket_gym.payout import stages
 from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.manifest import BOUGHT, KNOWN, OUTPUTS
+from datamarket_gym.payout.manifest import BOUGHT, KNOWN, OUTPUTS, read_manifest
 from datamarket_gym.payout.prior.bought import BoughtUnits
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.verify import verify
+from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.pipeline.records import read_record
 
 
@@ -71,6 +72,32 @@ def test_what_is_new_is_paid_for_what_it_adds(alone, bought):
     assert scores.sum() == pytest.approx(added, abs=1e-9)
     assert added > 0
     assert known(alone) == []
+
+
+def test_what_is_new_is_told_at_the_earlier_price(market, alone, bought):
+    """June divided 1,000.00 for what it covers; what July adds is worth its part of that."""
+    given, amount = read_manifest(alone)["given"], read_manifest(bought)["amount"]
+    scores = pq.read_table(alone / "payments.parquet")["score"].to_numpy()
+    then = pq.read_table(bought / "payments.parquet")["score"].to_numpy()
+    assert given["there"] == pytest.approx(then.sum(), abs=1e-9)
+    assert given["adds"] == pytest.approx(scores.sum(), abs=1e-9)
+    assert given["at_earlier_price"] == round(amount * given["adds"] / given["there"])
+    said = f"adds {given['adds'] / given['there']:.1%} to the worth of what was bought"
+    assert said in (alone / "report.html").read_text(encoding="utf-8")
+    other = july(market, fresh(), [bought], "in dollars", currency="USD")
+    assert read_manifest(other)["given"]["at_earlier_price"] is None
+    assert "at the price of then" not in (other / "report.html").read_text(encoding="utf-8")
+
+
+def test_validation_rows_that_were_bought_are_told(market, bought):
+    held = validation()
+    held["features"][:7] = units()["features"][:7]
+    made = july(market, fresh(), [bought], "bought rows", held=held)
+    [warned] = [each for each in read_warnings(made) if each.name == "bought_rows"]
+    assert warned.count == 7
+    assert "nobody is paid for what is like them" in warned.words
+    quiet = july(market, fresh(), [bought], "unasked", held=held, leak_check="off")
+    assert "bought_rows" not in {each.name for each in read_warnings(quiet)}
 
 
 @pytest.mark.parametrize("name", ["seller 0", "seller 3"])

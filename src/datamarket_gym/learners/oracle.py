@@ -142,6 +142,11 @@ class UtilityOracle:
         """U of the empty coalition: U(P), where there is prior art."""
         if self._background is not None:
             return self._background_value
+        return self.nothing_value
+
+    @property
+    def nothing_value(self) -> float:
+        """U of no units at all, none that were bought before either."""
         return 0.0 if self.utility.empty == "none" else 1.0 / len(self.classes)
 
     @cached_property

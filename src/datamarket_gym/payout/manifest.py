@@ -112,6 +112,7 @@ def write_manifest(
     """Write the manifest of a finished run; ``opening`` and ``standing`` are what the book brought."""
     from datamarket_gym.payout.contents import Contents
     from datamarket_gym.payout.intervals import LEVEL
+    from datamarket_gym.payout.prior.price import priced_given
 
     spec, division, received = results.spec, results.division, results.inputs.received
     clusters, earlier = results.payments.clusters, results.inputs.prior
@@ -144,7 +145,11 @@ def write_manifest(
             "balances": sum(division.balance),
             "identities": len(results.names),
             "units": len(results.inputs.ids) + len(results.inputs.aside),
-            **({"prior": prior, "known": len(results.known)} if prior else {}),
+            **(
+                {"prior": prior, "known": len(results.known), "given": priced_given(results)}
+                if prior
+                else {}
+            ),
             "contents": Contents.of(results.inputs.submission.features).plain,
             "removed": sum(results.inputs.removed.values()),
             "leaked": len(results.leaks),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from datamarket_gym.core.screen import counted, listed
-from datamarket_gym.learners.base import LEARNERS
+from datamarket_gym.learners.base import LEARNERS, among
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.names import look_alikes, says_nothing, spelled, visible
@@ -31,6 +31,7 @@ def warnings_of(results: Results) -> list[StandingWarning]:
     looked = (
         _leak,
         _bought_from_others,
+        _bought_rows,
         _unseen,
         _joined,
         _loses_half,
@@ -87,6 +88,25 @@ def _bought_from_others(results: Results) -> StandingWarning | None:
             for i in theirs[:MOST_ITEMS]
         ],
         len(theirs),
+    )
+
+
+def _bought_rows(results: Results) -> StandingWarning | None:
+    """Validation rows that earlier runs have bought, number for number."""
+    inputs = results.inputs
+    if inputs.prior is None or results.spec.leak_check == "off":
+        return None
+    bought = int(among(inputs.validation_features, inputs.prior.art.features).sum())
+    if not bought:
+        return None
+    return StandingWarning.of(
+        "bought_rows",
+        f"{counted(bought, 'validation row')} of {len(inputs.validation_label):,} {'was' if bought == 1 else 'were'} "
+        "bought before",
+        "What was bought covers them for good: nobody is paid for what is like them, and who covers the others divides "
+        "the whole amount. Take validation rows that nobody has sold.",
+        [],
+        bought,
     )
 
 

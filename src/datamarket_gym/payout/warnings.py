@@ -23,6 +23,7 @@ NAMES = (
     "equal_times",
     "leak",
     "bought_from_others",
+    "bought_rows",
     "unseen_labels",
     "loses_half",
     "joined_identities",

@@ -29,13 +29,16 @@ class PriorError(DataMarketError):
 
 @dataclass(frozen=True)
 class PriorRun:
-    """An earlier run: its id, the hash of what it has bought, what it was for, and which runs it was priced given."""
+    """An earlier run: its id, the hash of what it has bought, what it was for, which runs it was priced given, and the
+    amount that it divided, in minor units."""
 
     folder: Path
     run: str
     sha256: str
     period: str
     given: tuple[str, ...]
+    amount: int
+    currency: str
 
     @property
     def short(self) -> str:
@@ -73,7 +76,8 @@ class PriorRun:
             )
         require_as_written(folder, manifest["outputs"], BOUGHT)
         given = tuple(each["run"] for each in manifest.get(ROLE, ()))
-        return cls(folder, manifest["run"], said["sha256"], manifest["spec"].get("period") or "", given)
+        period, amount = manifest["spec"].get("period") or "", manifest["amount"]
+        return cls(folder, manifest["run"], said["sha256"], period, given, amount, manifest["currency"])
 
 
 def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:

@@ -8,6 +8,7 @@ from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.names import run_called
+from datamarket_gym.payout.prior.price import price_words
 from datamarket_gym.payout.prior.runs import ROLE
 
 _FEW = 5
@@ -19,9 +20,11 @@ def prior_words(manifest: dict[str, Any], accounts: Accounts) -> str:
     if given:
         names = listed((run_called(each["period"], each["run"]) for each in given), _FEW)
         known = counted(manifest["known"], "unit was", "units were")
-        return (
+        said = (
             f"Priced given what was bought before ({names}): {known} bought then and earn nothing now."
         )
+        price = price_words(manifest["given"], manifest["amount"], manifest["currency"])
+        return f"{said} {price}".strip()
     bought = [
         run for run in accounts.runs.values() if run.state in APPROVED and run.run != manifest["run"]
     ]

@@ -7,6 +7,7 @@ from collections import Counter
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.prior.price import price_words, priced_given
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
 
@@ -15,7 +16,7 @@ _MOST_UNITS, _MOST_PAIRS, _FEW = 500, 200, 5
 
 def bought_section(results: Results) -> Row | None:
     """What the section shows; None for a run that is priced given nothing."""
-    prior, known = results.inputs.prior, results.known
+    prior, known, spec = results.inputs.prior, results.known, results.spec
     if prior is None:
         return None
     pairs = Counter(
@@ -23,7 +24,7 @@ def bought_section(results: Results) -> Row | None:
     )
     order = sorted(pairs.items(), key=lambda item: (item[0][1] == item[0][2], -item[1], item[0]))
     return {
-        "words": _words(results),
+        "words": f"{_words(results)} {price_words(priced_given(results), spec.minor, spec.currency)}",
         "known": counted(len(known), "unit"),
         "runs": [
             {
