@@ -157,7 +157,7 @@ def newcomers(market: ProviderMarket, provider: int) -> TwoPeriods:
     thief = market.state.provider(provider)
     at = names.index(thief)
     late = [names[(at + i) % len(names)] for i in range(len(names) // 2)]
-    return _divided(market, thief, ~np.isin(market.honest.submission.identity, late))
+    return divided(market, thief, ~np.isin(market.honest.submission.identity, late))
 
 
 def continuing(market: ProviderMarket, provider: int) -> TwoPeriods:
@@ -169,7 +169,7 @@ def continuing(market: ProviderMarket, provider: int) -> TwoPeriods:
         if len(rows) < 2:
             raise DataMarketError(f"{name} has one unit; to sell in both periods it needs two at least")
         early[state.rng("sold in period 1", name).permutation(rows)[: len(rows) // 2]] = True
-    return _divided(market, state.provider(provider), early)
+    return divided(market, state.provider(provider), early)
 
 
 LAYOUTS: dict[str, Callable[[ProviderMarket, int], TwoPeriods]] = {
@@ -179,7 +179,8 @@ LAYOUTS: dict[str, Callable[[ProviderMarket, int], TwoPeriods]] = {
 """Who sells in which period, by name."""
 
 
-def _divided(market: ProviderMarket, thief: str, early: NDArray[np.bool_]) -> TwoPeriods:
+def divided(market: ProviderMarket, thief: str, early: NDArray[np.bool_]) -> TwoPeriods:
+    """The market in two periods: the units of ``early`` are sold in the first, all others in the second."""
     everything, truth = market.honest.submission, market.honest.truth
     rows = np.flatnonzero(~early)
     time = {} if everything.time is None else {"time": everything.time[rows] + _LATER}
