@@ -105,7 +105,7 @@ def joined(prior: PriorArt, submission: Submission) -> Submission:
     if old.embedding is not None:
         columns["embedding"] = old.embedding
     if submission.time is not None:
-        # Old units are senior whatever times say: theirs are never looked at.
+        # Old units are senior whatever times say (`View.settled`): theirs are never looked at.
         columns["time"] = np.full(n, submission.time.min())
     if submission.source is not None:
         columns["source"] = columns["id"]
