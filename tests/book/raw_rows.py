@@ -1,10 +1,10 @@
 """A book as a stranger with an SQL shell sees it: rows, and what they add up to. Nothing here is the package's."""
 
 import json
-import sqlite3
 from collections import Counter
-from contextlib import closing, contextmanager
 from pathlib import Path
+
+from tampering import shell
 
 # What an entry of each kind adds to (payable, outgoing, sent, balance), by docs/book.md.
 MOVES = {
@@ -19,20 +19,6 @@ MOVES = {
     "funded": (1, 0, 0, -1),
     "written_off": (0, 0, 0, -1),
 }
-
-
-@contextmanager
-def shell(where):
-    """A connection as anybody has it; what was done is committed at the end."""
-    if "://" in where:
-        import psycopg
-
-        with psycopg.connect(where) as connection:
-            yield connection
-    else:
-        with closing(sqlite3.connect(where)) as connection:
-            yield connection
-            connection.commit()
 
 
 def rows(where):

@@ -62,7 +62,9 @@ def test_the_server_is_killed(postgres, postgres_book, tmp_path):
             [sys.executable, "-c", program, postgres_book, tmp_path / "runs", str(start), log],
             env={
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+                "PYTHONPATH": os.pathsep.join(
+                    [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+                ),
             },
             stderr=subprocess.PIPE,
             text=True,

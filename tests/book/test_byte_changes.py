@@ -8,11 +8,11 @@ import sys
 from contextlib import closing
 
 import pytest
-from found import found, resealed
 from story import written
 
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.store import open_book
+from tampering import found, resealed
 
 PAGE = 4096
 

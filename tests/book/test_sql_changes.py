@@ -9,13 +9,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from found import found, resealed
-from raw_rows import rows, shell
+from raw_rows import rows
 from story import written
 
 from datamarket_gym.payout.book.anchor import add_anchor, anchored
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.store import open_book
+from tampering import found, resealed, shell
 
 START = "0" * 64
 

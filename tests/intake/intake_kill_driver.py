@@ -11,12 +11,13 @@ import sys
 import time
 from functools import partial
 
-from intake_files import digests, found
+from intake_files import digests
 
 from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.intake.log import arrivals, committed, received, revealed
 from datamarket_gym.payout.intake.sealing import sealed_root
 from killed_children import child, killed_at_rename
+from tampering import found
 
 SECRET = bytes(32)
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from intake_files import SECRET, digest, digests, found, shell, story
+from intake_files import SECRET, digest, digests, story
 
 from datamarket_gym.payout.book import store
 from datamarket_gym.payout.book.entry import BookError
@@ -11,6 +11,7 @@ from datamarket_gym.payout.book.store import Page, open_book
 from datamarket_gym.payout.intake.log import arrivals, committed, received, revealed
 from datamarket_gym.payout.intake.merkle import root
 from datamarket_gym.payout.intake.sealing import new_secret, salted, sealed_root
+from tampering import found, shell
 
 
 def kinds(book):

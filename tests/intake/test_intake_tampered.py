@@ -6,11 +6,12 @@ import random
 from pathlib import Path
 
 import pytest
-from intake_files import SECRET, digest, digests, found, resealed, shell, story
+from intake_files import SECRET, digest, digests, story
 
 from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.intake.log import arrivals, received
 from datamarket_gym.payout.intake.merkle import root
+from tampering import found, resealed, shell
 
 PAGE = 4096
 

@@ -7,35 +7,11 @@ learner, by playing P as one more player who is in every coalition; learners wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Features, Values
-from datamarket_gym.core.content import combined_key, unit_keys
+from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.learners.base import Scorer, TrainingRows
-
-
-@dataclass(frozen=True, eq=False)
-class Background:
-    """The rows of P, as they were submitted."""
-
-    features: Features
-    label: NDArray[Any]
-
-    @cached_property
-    def digest(self) -> str:
-        """Hash of the rows in any order."""
-        return combined_key(unit_keys(self.features, self.label)).decode()
-
-    def rows(self, classes: NDArray[Any]) -> TrainingRows:
-        """The rows of one player, with labels coded by their place among ``classes``."""
-        label = np.searchsorted(classes, self.label)
-        return TrainingRows(self.features, label, np.zeros(len(label), np.int64), 1, len(classes))
 
 
 class AlwaysThere(Scorer):

@@ -243,22 +243,15 @@ class CoverageScorer(Scorer):
                 if len((found := self._covering(part, z, row))[0])
             ]
 
-        for answers in self._over(block, self._blocks()):
-            yield from answers
-
-    def _blocks(self) -> list[tuple[_Class, int, int]]:
-        return [
+        blocks = [
             (part, start, stop)
             for part in self._classes
             for start, stop in spans(len(part.row), len(part.column))
             if len(part.column)
         ]
-
-    def _over(
-        self, work: Callable[[tuple[_Class, int, int]], T], blocks: list[tuple[_Class, int, int]]
-    ) -> Iterator[T]:
         cells = sum(len(part.row) * len(part.column) for part in self._classes)
-        return over_blocks(work, blocks, cells)
+        for answers in over_blocks(block, blocks, cells):
+            yield from answers
 
     def _covering(self, part: _Class, z: int, similarity: Values) -> tuple[Codes, Values]:
         """The players above c and the floor for one validation row and their g, from the least on."""

@@ -21,7 +21,6 @@ from datamarket_gym.core.errors import ParameterError, SubmissionError, require_
 from datamarket_gym.core.registry import name_of, written
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
-from datamarket_gym.learners.background import Background
 from datamarket_gym.learners.base import LEARNERS, Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.units.prior import PriorArt
 
@@ -88,7 +87,6 @@ class UtilityOracle:
     """
 
     prior: PriorArt | None = None
-    _background: Background | None = None
 
     def __init__(
         self,
@@ -128,8 +126,8 @@ class UtilityOracle:
             if f.name not in ("device", "jobs", "games", "progress")  # they change the speed alone
         }
         text = repr((name_of(self.learner), settings, self.label.tolist()))
-        if self._background is not None:
-            text += self._background.digest
+        if self.prior is not None:
+            text += self.prior.digest
         return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
 
     @cached_property
@@ -140,8 +138,8 @@ class UtilityOracle:
     @property
     def empty_value(self) -> float:
         """U of the empty coalition: U(P), where there is prior art."""
-        if self._background is not None:
-            return self._background_value
+        if self.prior is not None:
+            return self._prior_value
         return self.nothing_value
 
     @property
@@ -150,10 +148,10 @@ class UtilityOracle:
         return 0.0 if self.utility.empty == "none" else 1.0 / len(self.classes)
 
     @cached_property
-    def _background_value(self) -> float:
-        assert self._background is not None
-        classes = self._known_classes(self._background.label)
-        rows = self._background.rows(classes)
+    def _prior_value(self) -> float:
+        assert self.prior is not None
+        classes = self._known_classes(self.prior.label)
+        rows = _background(self.prior, classes)
         one = TrainingRows(rows.features[:1], rows.label[:1], rows.player[:1], 1, len(classes))
         scorer = self.learner.scorer_given(one, rows, self._validation(classes))
         return float(scorer.utility(np.zeros((1, 1), dtype=bool))[0])
@@ -172,9 +170,9 @@ class UtilityOracle:
                 f"{len(prior)} units",
                 "there is prior art already: join both by PriorArt.concat",
             )
-        other, background = copy(self), Background(prior.features, prior.label)
-        self._require_comparable("prior art", background.features, background.label)
-        other.prior, other._background = prior, background
+        self._require_comparable("prior art", prior.features, prior.label)
+        other = copy(self)
+        other.prior = prior
         other._remember()
         return other
 
@@ -196,12 +194,12 @@ class UtilityOracle:
         classes = self._known_classes(label)
         rows = TrainingRows(features, np.searchsorted(classes, label), player, n, len(classes), weight)
         validation = self._validation(classes)
-        if self._background is None:
+        if self.prior is None:
             return self.learner.scorer(rows, validation)
-        return self.learner.scorer_given(rows, self._background.rows(classes), validation)
+        return self.learner.scorer_given(rows, _background(self.prior, classes), validation)
 
     def _known_classes(self, label: NDArray[Any]) -> NDArray[Any]:
-        always = [] if self._background is None else [self._background.label]
+        always = [] if self.prior is None else [self.prior.label]
         return np.unique(np.concatenate([self.classes, label, *always]))
 
     def _validation(self, classes: NDArray[Any]) -> ValidationRows:
@@ -227,6 +225,12 @@ class UtilityOracle:
     def __repr__(self) -> str:
         given = "" if self.prior is None else f", given {len(self.prior.canonical)} units"
         return f"UtilityOracle({written(self.learner)}, empty={self.utility.empty!r}{given})"
+
+
+def _background(prior: PriorArt, classes: NDArray[Any]) -> TrainingRows:
+    """The training rows of prior art, all of one player."""
+    label = np.searchsorted(classes, prior.label)
+    return TrainingRows(prior.features, label, np.zeros(len(label), np.int64), 1, len(classes))
 
 
 def _require_rows(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import NothingNewError, ParameterError, SubmissionError
@@ -48,6 +49,10 @@ class Known:
         """Nothing was bought before."""
         empty = np.empty(0, dtype=np.int64)
         return Known(empty, empty, np.empty(0), np.empty(0, dtype=np.str_))
+
+    def where(self, chosen: NDArray[np.bool_] | Codes) -> Known:
+        """Some of them (a mask or places), in that order."""
+        return Known(self.unit[chosen], self.old[chosen], self.score[chosen], self.reason[chosen])
 
     def others(self, n: int) -> Codes:
         """The rows of n that are new; an error where there are none."""

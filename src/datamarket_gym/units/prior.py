@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.content import combined_key, unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.submission import Submission
 
@@ -48,10 +49,15 @@ class PriorArt:
         rows.flags.writeable = False
         return rows
 
-    @property
+    @cached_property
     def label(self) -> NDArray[Any]:
         """Their labels."""
         return self.units.label[self.canonical]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of these rows in any order."""
+        return combined_key(unit_keys(self.features, self.label)).decode()
 
     @staticmethod
     def concat(periods: Mapping[str, PriorArt]) -> PriorArt:

@@ -47,27 +47,24 @@ def _applied(
 ) -> tuple[Known, set[str]]:
     """Known units after an override that names earlier ones, and the names that it is done with."""
     rows = np.array(list(earlier.values()), dtype=np.int64)
-    ours = np.array([place[name] for name in override.units if name in place], dtype=np.int64)
     named = {place[name]: name for name in override.units if name in place}
+    ours = np.array(list(named), dtype=np.int64)
     if override.action == "join":
-        others = np.flatnonzero(~np.isin(known.unit, ours))
-        unit = np.concatenate([known.unit[others], ours])
-        order = np.argsort(unit, kind="stable")
+        others = known.where(~np.isin(known.unit, ours))
         joined = Known(
-            unit[order],
-            np.concatenate([known.old[others], np.full(len(ours), rows[0])])[order],
-            np.concatenate([known.score[others], np.ones(len(ours))])[order],
-            np.concatenate([known.reason[others], np.full(len(ours), "override")])[order],
+            np.concatenate([others.unit, ours]),
+            np.concatenate([others.old, np.full(len(ours), rows[0])]),
+            np.concatenate([others.score, np.ones(len(ours))]),
+            np.concatenate([others.reason, np.full(len(ours), "override")]),
         )
-        return joined, {*earlier, *named.values()}
+        return joined.where(np.argsort(joined.unit)), {*earlier, *named.values()}
     freed = np.isin(known.unit, ours) & np.isin(known.old, rows)
     if not freed.any() and override.dispute is None:
         raise PriorError(
             f"an override splits from {visible(next(iter(earlier)))!r}, which was bought before, and none of the units "
             "that it names was taken for that one; prior.parquet says which was taken for what (tied_to)"
         )
-    left = Known(known.unit[~freed], known.old[~freed], known.score[~freed], known.reason[~freed])
-    return left, {*earlier, *(named[unit] for unit in known.unit[freed].tolist())}
+    return known.where(~freed), {*earlier, *(named[unit] for unit in known.unit[freed].tolist())}
 
 
 def _require_free(

@@ -1,7 +1,9 @@
-"""What `verify` says of a book that was tampered with."""
+"""A book in the hands of a stranger with an SQL shell, and what `verify` says of it then."""
 
 import hashlib
 import json
+import sqlite3
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
@@ -23,3 +25,17 @@ def resealed(place):
     seal = json.loads(path.read_text())
     seal["sha256"] = hashlib.sha256(Path(place).read_bytes()).hexdigest()
     path.write_text(json.dumps(seal, indent=1, sort_keys=True) + "\n")
+
+
+@contextmanager
+def shell(where):
+    """A connection as anybody has it; what was done is committed at the end."""
+    if "://" in where:
+        import psycopg
+
+        with psycopg.connect(where) as connection:
+            yield connection
+    else:
+        with closing(sqlite3.connect(where)) as connection:
+            yield connection
+            connection.commit()
