@@ -117,10 +117,13 @@ class Months:
         return gain_of(self.got(july), pay) if clear else math.nan
 
     def losses(self, honest: Payments, july: Payments) -> list[float]:
-        """What the other sellers of July lose together, in amounts and of a pot."""
+        """What the other sellers of July lose together, in amounts and of a pot, where their honest pay is above zero."""
         others = [str(name) for name in honest.identities if name != self.thief]
         before, now = (pot_shares(paid.as_dict()) for paid in (honest, july))
-        of_pot = sum(now[name] for name in others) / sum(before[name] for name in others)
+        had = sum(before[name] for name in others)
+        if not (had > 0 and honest.total(others) > 0):
+            return [math.nan, math.nan]
+        of_pot = sum(now[name] for name in others) / had
         return [1.0 - gain_of(july.total(others), honest.total(others)), 1.0 - of_pot]
 
 
