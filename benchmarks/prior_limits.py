@@ -117,7 +117,7 @@ class Months:
         return gain_of(self.got(july), pay) if clear else math.nan
 
     def losses(self, honest: Payments, july: Payments) -> list[float]:
-        """What the other sellers of July lose together, in amounts and of a pot, where their honest pay is above zero."""
+        """What the other sellers of July lose together, in amounts and of a pot, if they are paid else."""
         others = [str(name) for name in honest.identities if name != self.thief]
         before, now = (pot_shares(paid.as_dict()) for paid in (honest, july))
         had = sum(before[name] for name in others)
