@@ -377,7 +377,7 @@ def table(name: str, found: dict[str, list[list[Row]]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the tables, and write them to a file where one is named."""
+    """Print the tables, and write each to a file, where one is named, as soon as it is done."""
     asked = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     asked.add_argument(
         "--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="some tables alone"
@@ -404,8 +404,8 @@ def main() -> None:
             more = list(table(name, found))
             print("\n".join(more), flush=True)
             lines += more
-    if given.out:
-        write_text(given.out, "\n".join(lines) + "\n")
+            if given.out:
+                write_text(given.out, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
