@@ -1,6 +1,7 @@
 """What a run keeps for later periods: its units, and whose they are."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +13,14 @@ from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import BOUGHT
 from datamarket_gym.payout.prior.bought import BoughtFile, BoughtUnits, KeptNames, shortest
 from datamarket_gym.payout.prior.keeping import bought_units
+from datamarket_gym.payout.prior.known import OldUnit
+from datamarket_gym.payout.prior.runs import PriorRun
+from datamarket_gym.payout.prior.units import PriorUnits
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
 from datamarket_gym.pipeline.records import read_record
+from datamarket_gym.units.prior import PriorArt
+from datamarket_gym.units.submission import Submission
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +84,31 @@ def test_what_nobody_is_paid_for_is_not_bought(folder):
         list(whole.unit)[whole.root[list(whole.unit).index(name)]] for name in names
     ]
     assert (kept.stands == np.unique(kept.root)).all()
+
+
+def test_what_two_sold_together_is_bought_while_one_of_them_is_paid(tmp_path):
+    """Equal units of equal time belong to both; that one of them failed a check takes nothing from the other."""
+    submitted = units(copies=0)
+    twins = {name: column[:1] for name, column in submitted.items()}
+    twins |= {"id": ["twin"], "identity": ["twin seller"]}
+    made = run(tmp_path, stacked(submitted, twins))
+    _, results = finished_results(made, places_of(made))
+    assert {"u0", "twin"} <= set(bought_units(results, {"twin seller"}).unit)
+    assert not {"u0", "twin"} & set(bought_units(results, {"twin seller", "seller 0"}).unit)
+
+
+def test_a_copy_is_known_for_what_its_tree_was_bought_as():
+    """What stands for the tree is named, with its owner and the run that bought it; `tied_to` names the copy."""
+    art = PriorArt(
+        Submission(np.array(["p0", "p1", "p2"]), np.full(3, "p"), np.eye(3), np.zeros(3)),
+        np.array([0, 2]),
+    )
+    runs = [PriorRun(Path(name), 16 * name, "", name, ()) for name in ("a", "b")]
+    owner, root = ["ann", "ann", "ben"], np.array([0, 0, 2])
+    prior = PriorUnits(tuple(runs), art, np.array([0, 2]), ["fox", "fox again", "owl"], owner, root)
+    assert prior.bought_as(1) == OldUnit(0, "fox", "ann")
+    assert prior.bought_as(2) == OldUnit(1, "owl", "ben")
+    assert prior.name(1) == f"{16 * 'a'}:fox again"
 
 
 def test_every_byte_of_it_is_verified(folder, tmp_path):
