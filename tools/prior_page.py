@@ -66,9 +66,21 @@ def made(one: Compact, dimensions: Compact) -> str:
     errors = max(row["se"] or 0.0 for row in one.rows if matches(row, ours))
     parts.append(
         f"Means over {one.seeds} markets; standard errors of gains under coverage, with prior art and lineage, up to "
-        f"{errors:.2f}."
+        f"{errors:.2f}. {_fewer(one)}"
     )
     return "\n".join(parts) + "\n"
+
+
+def _fewer(one: Compact) -> str:
+    """How many seeds gains under k-NN rest on, where the thief's honest pay is not clearly above zero in all."""
+    gains = [row for row in one.rows if row["metric"] == "gain" and matches(row, OURS)]
+    least = {learner: min(r["seeds"] for r in gains if r["learner"] == learner) for learner in LEARNERS}
+    return " ".join(
+        f"Gains under {said} rest on {least[learner]} to {one.seeds} of these."
+        if least[learner] < one.seeds
+        else f"Gains under {said} rest on all of these."
+        for learner, said in LEARNERS.items()
+    )
 
 
 def _bars(one: Compact) -> str:
