@@ -65,7 +65,9 @@ def test_runs_are_taken_in_the_order_of_their_book(monkeypatch, tmp_path, books,
         prior_runs._Approved,
         "of",
         lambda folder: prior_runs._Approved(
-            prior_runs.PriorRun(folder, folder.name, "", "", ()), None, *entries[folder.name]
+            prior_runs.PriorRun(folder, folder.name, "", "", (), 0, "EUR"),
+            None,
+            *entries[folder.name],
         ),
     )
     for named in ("ab", "ba"):
