@@ -13,7 +13,7 @@ from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.figures.words import attack_words, words
 from datamarket_gym.lab.promises import kept
 from datamarket_gym.lab.results import Compact, read_all
-from datamarket_gym.lab.summary import matches
+from datamarket_gym.lab.summary import WORST, matches
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "prior-measured.md"
@@ -26,6 +26,9 @@ MIXES = (
     "just_under", "just_under_towards_others", "midpoints", "blends", "relabelled_copies"
 )  # fmt: skip
 OURS = {"mechanism": "recommended", "prior": "with"}
+COPIES = ["copies", "copies_alone", "copies_under_another_name"]
+BARS_AT = {"learner": "coverage", "attack": COPIES, **OURS}
+GAIN, LOSS = 1.05, 0.02  # at most
 Cells = dict[str, Callable[[str], str]]
 """The columns of a table, by their heads; each says what stands there of a domain."""
 
@@ -38,7 +41,7 @@ def block(text: str) -> str:
 def made(one: Compact, dimensions: Compact) -> str:
     """The block."""
     found = Found(one.rows)
-    parts = [_bars(one)]
+    parts = [found.where_bars_hold(), "", *found.bars_by_domain(), "", _bars(one)]
     for learner, said in LEARNERS.items():
         for layout, title in LAYOUTS.items():
             parts += [f"**{title}, {said}.** Copies at the noise that is worst for each column.", ""]
@@ -63,9 +66,21 @@ def made(one: Compact, dimensions: Compact) -> str:
     errors = max(row["se"] or 0.0 for row in one.rows if matches(row, ours))
     parts.append(
         f"Means over {one.seeds} markets; standard errors of gains under coverage, with prior art and lineage, up to "
-        f"{errors:.2f}."
+        f"{errors:.2f}. {_fewer(one)}"
     )
     return "\n".join(parts) + "\n"
+
+
+def _fewer(one: Compact) -> str:
+    """How many seeds gains under k-NN rest on, where the thief's honest pay is not clearly above zero in all."""
+    gains = [row for row in one.rows if row["metric"] == "gain" and matches(row, OURS)]
+    least = {learner: min(r["seeds"] for r in gains if r["learner"] == learner) for learner in LEARNERS}
+    return " ".join(
+        f"Gains under {said} rest on {least[learner]} to {one.seeds} of these."
+        if least[learner] < one.seeds
+        else f"Gains under {said} rest on all of these."
+        for learner, said in LEARNERS.items()
+    )
 
 
 def _bars(one: Compact) -> str:
@@ -79,9 +94,14 @@ def _bars(one: Compact) -> str:
             if found.holds
             else f"**does not hold** on {', '.join(where)} ({len(found.broken)} of {len(found.numbers)} cells)"
         )
-        largest = f"the largest is {found.numbers[0][0]:.3f}" if found.numbers else "no rows"
+        largest = f"the largest is {_exactly(found.numbers[0][0])}" if found.numbers else "no rows"
         lines.append(f"- {promise.says} It {verdict}; {largest}.")
     return "\n".join(lines) + "\n"
+
+
+def _exactly(number: float) -> str:
+    """A number; nothing is said to be nothing only where it is."""
+    return "exactly 0" if number == 0 else f"{number:.3f}"
 
 
 class Found:
@@ -104,6 +124,45 @@ class Found:
         """The largest value, or a dash."""
         row = self.worst(domain, metric, **where)
         return "-" if row is None else re.sub(r"^-(?=[0.]+%?$)", "", f"{row['value']:{style}}")
+
+    def missed(self, domain: str, metric: str, most: float) -> bool:
+        """Whether copies exceed a bar anywhere."""
+        row = self.worst(domain, metric, **BARS_AT)
+        return row is not None and float(row["value"]) > most
+
+    def where_bars_hold(self) -> str:
+        """In one sentence the domains on which both bars on copies hold, and those on which one does not."""
+        everywhere, in_mean, nowhere = list[str](), list[str](), list[str]()
+        for domain in self.domains:
+            mean = self.missed(domain, "gain", GAIN) or self.missed(domain, "victim_loss", LOSS)
+            seed = self.missed(domain, f"gain{WORST}", GAIN)
+            seed = seed or self.missed(domain, f"victim_loss{WORST}", LOSS)
+            (nowhere if mean else in_mean if seed else everywhere).append(words("task", domain))
+        said = {
+            "Both bars hold in the mean and in every seed": everywhere,
+            "Both hold in the mean, and not in every seed": in_mean,
+            "Not both hold in the mean": nowhere,
+        }
+        return " ".join(f"**{how}: {', '.join(which) or 'nowhere'}.**" for how, which in said.items())
+
+    def bars_by_domain(self) -> list[str]:
+        """How large copies' gains and victims' losses are, in the mean over seeds and in the worst of them."""
+
+        def shown(metric: str, style: str, most: float) -> Callable[[str], str]:
+            def cell(domain: str) -> str:
+                said = self.shown(domain, metric, style, **BARS_AT)
+                return f"**{said}**" if self.missed(domain, metric, most) else said
+
+            return cell
+
+        return self.table(
+            {
+                f"gain, at most {GAIN:g}: mean": shown("gain", ".3f", GAIN),
+                "worst seed": shown(f"gain{WORST}", ".3f", GAIN),
+                f"a victim's loss, at most {LOSS:.0%}: mean": shown("victim_loss", ".1%", LOSS),
+                "its worst seed": shown(f"victim_loss{WORST}", ".1%", LOSS),
+            }
+        )
 
     def copies(self, learner: str, layout: str) -> list[str]:
         """What copies gain, and what their victims lose."""

@@ -97,3 +97,18 @@ def test_rows_without_a_direction_and_copies():
     same = int(np.flatnonzero((nearest.directions(rows) == nearest.directions(rows)[-1]).all(axis=1))[0])
     assert parent[-2:].tolist() == [same, same]
     assert cosine[-2:].tolist() == [1.0, 1.0]
+
+
+def test_a_new_row_before_an_old_one_wins_a_tie():
+    """Of rows equally near it is the first, also where the later of the two was known and the first is new."""
+    one, two = np.eye(2)
+    known = nearest_rows(np.array([one, one + two]), 0.5)
+    rows = np.array([two, one, one + two])
+    assert nearest_earlier(rows, 0.5)[0].tolist() == [-1, -1, 0]
+    assert nearest_earlier(rows, 0.5, known=known)[0].tolist() == [-1, -1, 0]
+
+
+def test_a_row_just_at_the_threshold_is_near_enough():
+    rows = np.array([[1.0, 0.0], [3.0, 4.0]])  # a cosine of 0.6, to the last bit
+    assert nearest_earlier(rows, 0.6)[0].tolist() == [-1, 0]
+    assert nearest_earlier(rows, np.nextafter(0.6, 1))[0].tolist() == [-1, -1]

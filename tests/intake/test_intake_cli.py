@@ -51,7 +51,7 @@ def test_a_submitter_and_an_operator(here):
     assert len(open_book(here / "log.sqlite").read()) == 2
 
     mine = ("intake", "check", "alice.csv.entry-2.receipt.json")
-    assert "which anybody can write" in intake(here, *mine)
+    assert "which anybody can write" in intake(here, *mine, code=1)
     held = intake(here, *mine, "--book", "log.sqlite", "--unit-in", "alice.csv", "--unit", "u2", *text)
     assert "holds the entry, to the letter" in held
     assert "all 3 of them; 'u2' is number 2" in held
@@ -69,7 +69,16 @@ def test_a_submitter_and_an_operator(here):
     shown = intake(here / "elsewhere", "intake", "check", "proof.json", "--anchor", "anchors.txt")
     assert "is number 2 of 3" in shown
     assert "entry 2 is as it was anchored" in shown
-    inside = ("intake", "check", "proof.json", "--unit-in", "alice.csv", *text)
+    inside = (
+        "intake",
+        "check",
+        "proof.json",
+        "--anchor",
+        "anchors.txt",
+        "--unit-in",
+        "alice.csv",
+        *text,
+    )
     assert "it is 'u2' of 'alice.csv'" in intake(here / "elsewhere", *inside)
     assert "it is not that of 'u1'" in intake(here / "elsewhere", *inside, "--unit", "u1", code=1)
     forged = json.loads((here / "elsewhere" / "proof.json").read_text())
@@ -144,3 +153,33 @@ def test_what_is_asked_wrongly_is_told(here):
     intake(here, *add, "--text", "text", "--identity", "alice", "--receipt", "r.json")
     said = intake(here, "intake", "check", "r.json", "--unit", "u1", code=2)
     assert "name it with --unit-in" in said
+
+
+def test_a_log_of_ones_own_does_not_make_a_receipt_check(here):
+    """Whoever writes a log of their own has receipts that agree with themselves, and pass no check by that."""
+    for log, batch, who in (("log.sqlite", "alice.csv", "alice"), ("mine.sqlite", "bob.csv", "bob")):
+        intake(here, "intake", "init", log)
+        intake(here, "intake", "add", log, batch, "--identity", who, "--text", "text")
+    made_up = "bob.csv.entry-2.receipt.json"
+    batch = ("bob.csv", "--identity", "bob", "--text", "text")
+    prove = ("intake", "prove", "mine.sqlite", *batch, "--unit", "v1")
+    intake(here, *prove, "--out", "proof.json")
+    intake(here, "book", "anchor", "log.sqlite", "--anchor", "anchors.txt")
+    for shown in (made_up, "proof.json"):
+        check = ("intake", "check", shown)
+        assert "FAILED log not asked" in intake(here, *check, code=1)
+        assert "FAILED log not asked" in intake(
+            here, *check, "--unit-in", "bob.csv", "--text", "text", code=1
+        )
+        assert "another one" in intake(here, *check, "--book", "log.sqlite", code=1)
+        assert "not as it was anchored" in intake(here, *check, "--anchor", "anchors.txt", code=1)
+
+
+def test_who_has_no_log_yet_is_told_how_to_begin_one(here):
+    add = ("intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", "--text", "text")
+    assert "intake init" in intake(here, *add, code=2)
+
+
+def test_no_flag_of_the_intake_speaks_of_one_that_it_has_not(here):
+    for name in ("add", "seal", "reveal", "prove", "check"):
+        assert "--encoder" not in intake(here, "intake", name, "--help")

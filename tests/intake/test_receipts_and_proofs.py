@@ -281,3 +281,11 @@ def test_a_receipt_is_never_written_over_another(log, tmp_path):
         (tmp_path / "odd.json").write_text(text)
         with pytest.raises(ReceiptError, match=r"odd\.json"):
             read_proof(tmp_path / "odd.json")
+
+
+def test_an_entry_that_is_no_batch_makes_no_receipt(log):
+    """The book holds other entries, to the letter; none of them says that anything arrived."""
+    book, _ = log
+    first = book.read()[0]
+    with pytest.raises(ReceiptError, match="no entry of a batch"):
+        IntakeReceipt.from_plain(IntakeReceipt(book.accounts().id, first).plain())

@@ -52,3 +52,21 @@ def test_a_column_shows_the_noise_that_is_worst_for_it_and_the_value_added_there
     lines = _tool().Found(rows).copies("coverage", "newcomers")
     assert lines[2].startswith("| synthetic market | 3.00 | - | 1.50 at 1 | 0.40 | - |")
     assert lines[3].startswith("| STL-10 | - | - | 1.01 at 1 | - |")
+
+
+def test_where_the_bars_hold_is_said_of_the_mean_and_of_the_worst_seed():
+    domains = {"synthetic": (1.2, 1.9), "agnews": (1.01, 1.02), "cifar10": (1.01, 1.06)}
+    rows = [
+        row(task, "copies_alone", value, metric=metric)
+        for task, found in domains.items()
+        for metric, value in zip(("gain", "gain_worst_seed"), found, strict=True)
+    ]
+    rows += [row("agnews", "midpoints", 9.0), row("agnews", "copies", 9.0, prior="without")]
+    found = _tool().Found(rows)
+    assert found.where_bars_hold() == (
+        "**Both bars hold in the mean and in every seed: AG News.** **Both hold in the mean, and not in every seed: "
+        "CIFAR-10.** **Not both hold in the mean: synthetic market.**"
+    )
+    assert found.bars_by_domain()[4] == "| CIFAR-10 | 1.010 | **1.060** | - | - |"
+    rows.append(row("agnews", "copies", 0.021, metric="victim_loss_worst_seed"))
+    assert "not in every seed: AG News, CIFAR-10." in _tool().Found(rows).where_bars_hold()

@@ -31,6 +31,8 @@ def test_a_gain_is_the_mean_over_seeds_in_which_it_means_something():
     assert (found["gain"]["seeds"], found["gain"]["left_out"]) == (3, [3])
     assert found["gain_every_seed"]["seeds"] == 4
     assert "left_out" not in found["gain_every_seed"]
+    worst = found["gain_worst_seed"]
+    assert (worst["value"], worst["se"], worst["seeds"]) == (1.5, None, 3)
 
 
 def test_a_ratio_of_means_has_the_jackknifes_error():

@@ -1,6 +1,8 @@
 """What a run keeps for later periods: its units, and whose they are."""
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,11 +12,20 @@ from prior_files import stacked
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import BOUGHT
+from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.prior.bought import BoughtFile, BoughtUnits, KeptNames, shortest
 from datamarket_gym.payout.prior.keeping import bought_units
+from datamarket_gym.payout.prior.known import OldUnit
+from datamarket_gym.payout.prior.overrides import overridden_known
+from datamarket_gym.payout.prior.runs import PriorRun
+from datamarket_gym.payout.prior.units import PriorUnits
+from datamarket_gym.payout.prior.words import prior_words
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
+from datamarket_gym.pipeline.prior import Known
 from datamarket_gym.pipeline.records import read_record
+from datamarket_gym.units.prior import PriorArt
+from datamarket_gym.units.submission import Submission
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +89,53 @@ def test_what_nobody_is_paid_for_is_not_bought(folder):
         list(whole.unit)[whole.root[list(whole.unit).index(name)]] for name in names
     ]
     assert (kept.stands == np.unique(kept.root)).all()
+
+
+def test_what_two_sold_together_is_bought_while_one_of_them_is_paid(tmp_path):
+    """Equal units of equal time belong to both; that one of them failed a check takes nothing from the other."""
+    submitted = units(copies=0)
+    twins = {name: column[:1] for name, column in submitted.items()}
+    twins |= {"id": ["twin"], "identity": ["twin seller"]}
+    made = run(tmp_path, stacked(submitted, twins))
+    _, results = finished_results(made, places_of(made))
+    assert {"u0", "twin"} <= set(bought_units(results, {"twin seller"}).unit)
+    assert not {"u0", "twin"} & set(bought_units(results, {"twin seller", "seller 0"}).unit)
+
+
+def two_runs():
+    """Three units of two earlier runs, of which the second is a copy of the first."""
+    ids, everybody = np.array(["p0", "p1", "p2"]), np.full(3, "p")
+    art = PriorArt(Submission(ids, everybody, np.eye(3), np.zeros(3)), np.array([0, 2]))
+    runs = [PriorRun(Path(name), 16 * name, "", name, (), 0, "EUR") for name in ("a", "b")]
+    names, owner = ["fox", "fox again", "owl"], ["ann", "ann", "ben"]
+    return PriorUnits(tuple(runs), art, np.array([0, 2]), names, owner, np.array([0, 0, 2]))
+
+
+def test_a_copy_is_known_for_what_its_tree_was_bought_as():
+    """What stands for the tree is named, with its owner and the run that bought it; `tied_to` names the copy."""
+    prior = two_runs()
+    assert prior.bought_as(1) == OldUnit(0, "fox", "ann")
+    assert prior.bought_as(2) == OldUnit(1, "owl", "ben")
+    assert prior.name(1) == f"{16 * 'a'}:fox again"
+
+
+def test_a_join_with_several_earlier_units_is_with_the_first_that_is_named():
+    names = [f"{16 * 'b'}:owl", "new", f"{16 * 'a'}:fox"]
+    signed = {"reason": "seen", "by": "R. Okafor", "date": "2026-07-31"}
+    joined = Override(action="join", units=names, **signed)
+    known, rest = overridden_known(Known.none(), [joined], two_runs(), ["other", "new"])
+    assert (known.unit.tolist(), known.old.tolist(), rest) == ([1], [2], [])
+
+
+def test_a_run_does_not_say_of_itself_that_it_was_bought_before():
+    accounts = SimpleNamespace(
+        runs={name: SimpleNamespace(state="approved", run=name, period=name) for name in ("June", "May")}
+    )
+    said = prior_words({"run": "June"}, accounts)
+    assert "May" in said
+    assert "June" not in said
+    del accounts.runs["May"]
+    assert prior_words({"run": "June"}, accounts) == ""
 
 
 def test_every_byte_of_it_is_verified(folder, tmp_path):

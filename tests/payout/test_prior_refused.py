@@ -17,6 +17,7 @@ from datamarket_gym.payout.book.place import attach, book_of, run_of
 from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN
+from datamarket_gym.payout.prior import runs as prior_runs
 from datamarket_gym.payout.prior.runs import PriorError
 from datamarket_gym.payout.verify import verify
 
@@ -54,6 +55,24 @@ def test_a_folder_that_is_none(market, bought, tmp_path):
 def test_the_same_run_twice(market, bought):
     with pytest.raises(PriorError, match=r"are the same run, .*; name it once"):
         july(market, fresh(), [bought, market / "june" / "." / "run"], "x")
+
+
+@pytest.mark.parametrize(("books", "order"), [(("one", "one"), "ab"), (("one", "other"), "ba")])
+def test_runs_are_taken_in_the_order_of_their_book(monkeypatch, tmp_path, books, order):
+    """Of one book entries have numbers, whatever its clock did between them; of two there are only clocks."""
+    entries = {"a": (books[0], 5, "2026-06-02"), "b": (books[1], 9, "2026-06-01")}
+    monkeypatch.setattr(
+        prior_runs._Approved,
+        "of",
+        lambda folder: prior_runs._Approved(
+            prior_runs.PriorRun(folder, folder.name, "", "", (), 0, "EUR"),
+            None,
+            *entries[folder.name],
+        ),
+    )
+    for named in ("ab", "ba"):
+        found = prior_runs.accepted([tmp_path / name for name in named], tmp_path / "out")
+        assert [folder.name for folder in found] == list(order)
 
 
 def test_its_own_folder(market, bought):

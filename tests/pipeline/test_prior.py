@@ -355,3 +355,36 @@ def test_what_cannot_be_prior_art_is_refused():
         recommended().pay(july, utility.given(words))
     with pytest.raises(ParameterError, match="oracle"):
         mechanism("quotient_shapley/oracle_latent").pay(july, utility.given(prior))
+
+
+def test_of_several_old_units_that_a_copy_is_tied_to_it_is_the_nearest():
+    june, july, utility = market()
+    near = again(june, [5], "ben", "near", 0.02)
+    prior = prior_of(recommended(evidence="exact_hash").pay(Submission.concat([june, near]), utility))
+    for source, name in ((june.take(np.array([5])), "j5"), (near, "near5")):
+        mixed = Submission.concat([july, again(source, [0], "eve", "copy", 1e-4)])
+        known = bought_before(recommended(evidence="cosine@0.9"), mixed, utility.given(prior))
+        assert known.unit.tolist() == [20]
+        assert prior.units.id[known.old].tolist() == [name]
+
+
+def test_each_unit_that_is_trained_on_belongs_to_whoever_is_paid_for_it():
+    """Where several units of a cluster are trained on, the second may be somebody else's than the first."""
+    june, _, utility = market()
+    also = again(june, [0], "eve", "also", 0.01, 50.0)
+    both = mechanism("quotient_shapley/cosine@0.9", granularity="unit", representative="capped(kappa=2)")
+    paid = both.pay(Submission.concat([june, also]), utility)
+    prior = prior_of(paid)
+    assert len(prior.canonical) == len(june) + 1
+    owner = dict(zip(prior.units.id.tolist(), prior.units.identity.tolist(), strict=True))
+    assert (owner["j0"], owner["also0"]) == ("ann", "eve")
+
+
+def test_no_name_of_a_new_unit_is_that_of_an_old_one():
+    june, july, utility = market()
+    prior = prior_of(recommended().pay(june, utility))
+    odd = replace(july, id=np.array([f"*{i}" for i in range(20)]), identity=np.full(20, "*0"))
+    both = joined(prior, odd)
+    assert len(np.unique(both.id)) == len(both)
+    assert "*0" not in both.identity[: len(prior)]
+    assert not len(recommended().pay(odd, utility.given(prior)).known)

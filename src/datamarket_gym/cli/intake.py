@@ -166,13 +166,13 @@ def check_shown(
         found.append(of_batch(shown, handed.read(), unit, key))
     elif unit is not None or secret is not None:
         raise DataMarketError("there is no batch to look into; name it with --unit-in")
-    good = print_checks(found)
     if where is None and anchor is None:
-        _say(
-            "It agrees with itself, which anybody can write. Whether the operator's log holds it is shown by the log "
-            "(--book), or by an anchor that others keep (--anchor)."
+        alone = (
+            "not asked: it agrees with itself, which anybody can write; whether the operator's log holds it is shown "
+            "by the log (--book), or by an anchor that others keep (--anchor)"
         )
-    return good
+        found.append(Check("log", False, alone))
+    return print_checks(found)
 
 
 def show_log(where: str) -> None:

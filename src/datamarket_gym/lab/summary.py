@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,9 @@ MEASURES = (
 )  # fmt: skip
 NOTE = "best_attack"  # of the seed in which it is worth most; it names no group
 RATIO = "_ratio_of_means"  # ends the metric that stands beside a mean of ratios
+WORST = (
+    "_worst_seed"  # ends the metric that is the largest of a seed where another is the mean over them
+)
 _WEIGHTED = {
     "net_gain": "honest_payment",
     "net_gain_fresh": "honest_payment_fresh",
@@ -161,9 +164,11 @@ def _metrics(rows: list[Row]) -> Iterator[Row]:
     unclear = {row["seed"] for row in rows if row.get("near_zero")}
     yield from _mean("gain", rows, "gain", unclear)
     yield from _mean("gain_every_seed", rows, "gain")
+    yield from _mean("gain" + WORST, rows, "gain", unclear, max)
     yield from _ratio("gain" + RATIO, rows, "attacked_payment", "honest_payment")
     for name in AVERAGED:
         yield from _mean(name, rows, name)
+    yield from _mean("victim_loss" + WORST, rows, "victim_loss", of=max)
     for name, weight in _WEIGHTED.items():
         if rows[0].get(name) is not None:
             whole = [
@@ -173,9 +178,16 @@ def _metrics(rows: list[Row]) -> Iterator[Row]:
 
 
 def _mean(
-    metric: str, rows: list[Row], column: str, unclear: Collection[int] = frozenset()
+    metric: str,
+    rows: list[Row],
+    column: str,
+    unclear: Collection[int] = frozenset(),
+    of: Callable[[Values], float] = np.mean,
 ) -> Iterator[Row]:
-    """The mean over seeds; none where nothing was measured, an empty one where it is nowhere defined."""
+    """The mean over seeds, or what else is taken of them (which has no standard error).
+
+    None where nothing was measured, an empty one where it is nowhere defined.
+    """
     by_seed: dict[int, list[float]] = defaultdict(list)
     for row in rows:
         if row.get(column) is not None:
@@ -185,10 +197,11 @@ def _mean(
     means = {seed: float(np.mean(found)) for seed, found in by_seed.items() if seed not in unclear}
     means = {seed: mean for seed, mean in means.items() if not math.isnan(mean)}
     values = np.array(list(means.values()))
-    value = float(values.mean()) if len(values) else None
+    value = float(of(values)) if len(values) else None
+    error = standard_error(values) if of is np.mean else None
     left_out = sorted(set(by_seed) - set(means))
     yield {
-        "metric": metric, "value": value, "se": standard_error(values), "seeds": len(values),
+        "metric": metric, "value": value, "se": error, "seeds": len(values),
         **({"left_out": left_out} if left_out else {}),
     }  # fmt: skip
 

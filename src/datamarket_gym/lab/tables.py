@@ -29,6 +29,8 @@ LEGEND = (
 WORDS = {
     "gain_additive": "additive gain",
     "victim_loss": "victim's loss (largest)",
+    "gain_worst_seed": "gain, in the seed in which it is largest",
+    "victim_loss_worst_seed": "victim's loss (largest), in the seed in which it is largest",
     "victim_loss_sum": "victims' loss (summed)",
     "theft": "theft (share of the pot)",
     "oracle_l1": "oracle L1",

@@ -39,7 +39,15 @@ ReceiptFile = Annotated[
     Path | None,
     typer.Option("--receipt", help="Where the receipt goes; beside the batch if left out."),
 ]
-SecretFile = Annotated[Path, typer.Option("--secret", help="File of the secret of a sealed batch.")]
+TextColumn = Annotated[_Text, typer.Option(help="Column with texts, if units are texts.")]
+ImageColumn = Annotated[_Text, typer.Option(help="Column with image files, if units are images.")]
+SecretFile = Annotated[
+    Path,
+    typer.Option(
+        "--secret",
+        help="File of the secret of a sealed batch; it stays at the submitter's until the reveal.",
+    ),
+]
 Anchors = Annotated[
     Path | None, typer.Option("--anchor", help="File of anchors (see: datamarket book anchor).")
 ]
@@ -63,8 +71,8 @@ def add(
     identity_column: IdentityColumn = "identity",
     label: options.Label = None,
     features: options.FeatureColumns = None,
-    text: options.TextColumn = None,
-    image: options.ImageColumn = None,
+    text: TextColumn = None,
+    image: ImageColumn = None,
     images: options.Images = None,
     features_file: options.FeaturesFile = None,
     by: options.By = None,
@@ -91,8 +99,8 @@ def seal(
     identity_column: IdentityColumn = "identity",
     label: options.Label = None,
     features: options.FeatureColumns = None,
-    text: options.TextColumn = None,
-    image: options.ImageColumn = None,
+    text: TextColumn = None,
+    image: ImageColumn = None,
     images: options.Images = None,
     features_file: options.FeaturesFile = None,
 ) -> None:
@@ -127,8 +135,8 @@ def reveal(
     identity_column: IdentityColumn = "identity",
     label: options.Label = None,
     features: options.FeatureColumns = None,
-    text: options.TextColumn = None,
-    image: options.ImageColumn = None,
+    text: TextColumn = None,
+    image: ImageColumn = None,
     images: options.Images = None,
     features_file: options.FeaturesFile = None,
     by: options.By = None,
@@ -154,8 +162,8 @@ def prove(
     identity_column: IdentityColumn = "identity",
     label: options.Label = None,
     features: options.FeatureColumns = None,
-    text: options.TextColumn = None,
-    image: options.ImageColumn = None,
+    text: TextColumn = None,
+    image: ImageColumn = None,
     images: options.Images = None,
     features_file: options.FeaturesFile = None,
 ) -> None:
@@ -185,12 +193,15 @@ def check(
     identity_column: IdentityColumn = "identity",
     label: options.Label = None,
     features: options.FeatureColumns = None,
-    text: options.TextColumn = None,
-    image: options.ImageColumn = None,
+    text: TextColumn = None,
+    image: ImageColumn = None,
     images: options.Images = None,
     features_file: options.FeaturesFile = None,
 ) -> None:
-    """Say what a receipt or a proof shows; exit code 1 where something does not hold."""
+    """Say what a receipt or a proof shows; exit code 1 where something does not hold.
+
+    Anybody can write one that agrees with itself: --book or --anchor shows that the log holds it.
+    """
     from datamarket_gym.cli.intake import check_shown
 
     handed = None

@@ -79,6 +79,6 @@ def _words(results: Results) -> str:
         else f"These alone cover {before:.1%} of the validation rows; what is new adds {added}"
     )
     return (
-        f"This run is priced given what was bought in {names}, where {stand} for everything that was tied. {alone}, "
+        f"This run is priced given what was bought in {names}: {stand} for it, one for each group of copies. {alone}, "
         "and that is what the scores divide: each new unit counts by what it adds to what is there already."
     )
