@@ -75,16 +75,24 @@ def kept_head(folder: Path) -> LogHead | None:
     """
     if (folder / MANIFEST).is_file():
         return log_head(read_manifest(folder))
-    return LogHead(**read_json(_log_head(folder))) if _log_head(folder).is_file() else None
+    path = _log_head(folder)
+    return _head(read_json(path), str(path)) if path.is_file() else None
 
 
 def log_head(manifest: dict[str, Any]) -> LogHead | None:
     """How far the intake log counts for a finished run; None where it takes no times from one."""
     said = manifest.get(INTAKE)
+    return None if said is None else _head(said, f"manifest.json: {INTAKE}")
+
+
+def _head(said: Any, where: str) -> LogHead:
     try:
-        return None if said is None else LogHead(**said)
+        head = LogHead(**said)
+        if tuple(map(type, asdict(head).values())) != (str, int, str):
+            raise TypeError("its log, number or head is none")
     except TypeError as error:
-        raise RunError(f"manifest.json: {INTAKE}: {error}; restore it from a copy") from error
+        raise RunError(f"{where}: {error}; restore it from a copy") from error
+    return head
 
 
 def _log_head(folder: Path) -> Path:
