@@ -8,6 +8,7 @@ from logged_files import EVERYBODY, log, paid_by_log
 from payout_files import approve, cents, run, spec, units, validation, warned, write
 from prior_files import again, fresh, july, june, stacked
 
+from datamarket_gym.core.errors import RunError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.payout.book import runs
 from datamarket_gym.payout.book.entry import BookError
@@ -15,6 +16,7 @@ from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.prior.runs import PriorError
 from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 
 
@@ -123,3 +125,22 @@ def test_what_others_handed_in_before_and_do_not_have_in_the_run_is_told(tmp_pat
     whole = paid_by_log(tmp_path, both, out="whole")
     assert "received_from_others" not in warned(whole)
     assert cents(whole) == {"seller 0": 0, "seller 1": 0, "victim": 100_000}
+
+
+def test_a_killed_run_that_no_longer_knows_its_log_says_so(tmp_path):
+    log(tmp_path / "log.sqlite")
+    (tmp_path / "run" / "inputs").mkdir(parents=True)
+    for said in ("[]", "{}", "null", '{"log": "a", "number": "1", "head": "b"}'):
+        (tmp_path / "run" / "inputs" / "intake.json").write_text(said)
+        with pytest.raises(RunError, match="does not say how far the intake log counts"):
+            paid_by_log(tmp_path)
+
+
+def test_a_log_that_was_moved_is_asked_for(tmp_path):
+    log(tmp_path / "log.sqlite")
+    made = paid_by_log(tmp_path)
+    (tmp_path / "log.sqlite").rename(tmp_path / "moved.sqlite")
+    (tmp_path / "log.sqlite.seal").rename(tmp_path / "moved.sqlite.seal")
+    [wrong] = [check for check in verify(made) if not check.good]
+    assert "if it was moved, say where it is now: --intake BOOK" in wrong.detail
+    assert all(check.good for check in verify(made, intake=str(tmp_path / "moved.sqlite")))

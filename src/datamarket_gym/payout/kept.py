@@ -21,7 +21,7 @@ from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.book.receipts import holds, within_reach
 from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.seal import Head
-from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.book.store import begun, open_book
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import LogHead
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -81,7 +81,7 @@ def kept_head(folder: Path) -> LogHead | None:
     if (folder / MANIFEST).is_file():
         return log_head(read_manifest(folder))
     path = _log_head(folder)
-    return _head(read_json(path), str(path)) if path.is_file() else None
+    return _head(read_json(path), repr(str(path))) if path.is_file() else None
 
 
 def log_head(manifest: dict[str, Any]) -> LogHead | None:
@@ -96,6 +96,8 @@ def require_grown(where: str, accounts: Accounts, prior: Sequence[Path]) -> None
     An older copy to which others were then added says otherwise who was first, and is whole by itself. Earlier runs
     are those of the book and those that are named, as far as they lie where they were.
     """
+    if not begun(where):
+        return  # whoever opens it says so
     log = open_book(where)
     now = log.accounts()
     entered = [Path(record.places.get("run", "")) for record in accounts.runs.values()]
@@ -112,13 +114,13 @@ def require_grown(where: str, accounts: Accounts, prior: Sequence[Path]) -> None
 
 
 def _head(said: Any, where: str) -> LogHead:
-    try:
-        head = LogHead(**said)
-        if tuple(map(type, asdict(head).values())) != (str, int, str):
-            raise TypeError("its log, number or head is none")
-    except TypeError as error:
-        raise RunError(f"{where}: {error}; restore it from a copy") from error
-    return head
+    kinds = {"log": str, "number": int, "head": str}
+    if not isinstance(said, dict) or {name: type(each) for name, each in said.items()} != kinds:
+        raise RunError(
+            f"{where} does not say how far the intake log counts (log, number, head); restore it from a copy, or pay "
+            "into another folder"
+        )
+    return LogHead(**said)
 
 
 def _log_head(folder: Path) -> Path:

@@ -264,7 +264,9 @@ def open_book(where: str | Path, *, new: bool = False) -> Book:
             raise BookError(f"{text!r} is no file; name the file of a book, or its address")
     if not there:
         if not new:
-            raise BookError(f"there is no book at {book.where!r}; check the path, or pay first")
+            raise BookError(
+                f"there is no book at {book.where!r}; check the path (pay begins a book, datamarket intake init a log)"
+            )
         _make(book)
     return book
 

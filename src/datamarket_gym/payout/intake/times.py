@@ -24,7 +24,7 @@ from datamarket_gym.payout.book.arrived import What
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.receipts import holds, is_address
 from datamarket_gym.payout.book.seal import Head
-from datamarket_gym.payout.book.store import Book, open_book
+from datamarket_gym.payout.book.store import Book, begun, open_book
 from datamarket_gym.payout.intake.content import unit_digests
 from datamarket_gym.payout.intake.log import Arrivals, arrivals, held_digests
 from datamarket_gym.payout.names import visible
@@ -88,6 +88,10 @@ class IntakeLog:
     @classmethod
     def open(cls, where: str, upto: LogHead | None = None) -> IntakeLog:
         """The log in a book, as it is now or up to an earlier head; refused where it does not hold that as it was."""
+        if not begun(where):
+            raise BookError(
+                f"there is no intake log at {where!r}; if it was moved, say where it is now: --intake BOOK"
+            )
         book = open_book(where)
         with _naming(book):
             accounts = book.accounts()
