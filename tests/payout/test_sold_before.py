@@ -8,7 +8,7 @@ from logged_files import EVERYBODY, log, paid_by_log
 from payout_files import approve, cents, run, spec, units, validation, warned, write
 from prior_files import again, fresh, july, june, stacked
 
-from datamarket_gym.core.errors import RunError
+from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.payout.book import runs
 from datamarket_gym.payout.book.entry import BookError
@@ -144,3 +144,10 @@ def test_a_log_that_was_moved_is_asked_for(tmp_path):
     [wrong] = [check for check in verify(made) if not check.good]
     assert "if it was moved, say where it is now: --intake BOOK" in wrong.detail
     assert all(check.good for check in verify(made, intake=str(tmp_path / "moved.sqlite")))
+
+
+def test_scores_that_cancel_but_for_rounding_divide_nothing(tmp_path):
+    """What is new adds nothing to what was bought, U(P + S) = U(P): no amount is divided by what rounding left."""
+    bought = june(tmp_path)
+    with pytest.raises(DataMarketError, match="do not add up to anything above zero"):
+        july(tmp_path, fresh(), [bought], learner="ridge")
