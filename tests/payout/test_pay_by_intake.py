@@ -206,7 +206,7 @@ def test_a_book_without_batches_is_refused(tmp_path):
     open_book(tmp_path / "log.sqlite", new=True)
     with pytest.raises(BookError, match="holds no batch that was received"):
         paid_by_log(tmp_path)
-    with pytest.raises(BookError, match="there is no book at"):
+    with pytest.raises(BookError, match="there is no intake log at"):
         paid_by_log(tmp_path, where=tmp_path / "no.sqlite")
 
 

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from datamarket_gym.cli.payout import print_checks
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import write_json
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.book.anchor import read_anchors
 from datamarket_gym.payout.book.entry import BookEntry
@@ -23,7 +22,7 @@ from datamarket_gym.payout.intake.batch import UnitBatch, read_batch
 from datamarket_gym.payout.intake.checked import anchored_by, in_book, of_batch, said_by
 from datamarket_gym.payout.intake.log import committed, received, revealed
 from datamarket_gym.payout.intake.proofs import prove, read_proof
-from datamarket_gym.payout.intake.receipts import IntakeReceipt, ReceiptError
+from datamarket_gym.payout.intake.receipts import IntakeReceipt, ReceiptError, write_beside
 from datamarket_gym.payout.intake.sealed_files import read_sealed, read_secret, seal
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.spec import Columns, Files
@@ -128,7 +127,7 @@ def prove_unit(
     batch = handed.read()
     owner, digest = batch.owner(identity), batch.digests[batch.place(unit)]
     proof = prove(book_at(where), owner, digest, None if anchor is None else read_anchors(anchor))
-    write_json(out, proof.plain(), sort=False)
+    write_beside(out, proof.plain())
     entry = proof.receipt.entry
     _say(
         f"{out}: unit {visible(unit)!r} of {visible(owner)!r} is in entry {entry.number}, {entry.at}. It shows no "

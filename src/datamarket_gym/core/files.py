@@ -127,7 +127,11 @@ def read_json(path: Path) -> Any:
     """Plain values from JSON; a damaged file is named."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ) as error:  # the last: brackets in brackets, by the thousand
         raise RunError(f"{str(path)!r} cannot be read: {error}") from error
 
 

@@ -15,8 +15,13 @@ from typing import Any
 
 from datamarket_gym.core.errors import RunError
 from datamarket_gym.core.files import read_json, replacing, sha256, write_json
+from datamarket_gym.payout.book.accounts import Accounts
+from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.payout.book.receipts import holds, within_reach
 from datamarket_gym.payout.book.run_record import RunRecord
+from datamarket_gym.payout.book.seal import Head
+from datamarket_gym.payout.book.store import begun, open_book
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import LogHead
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -75,16 +80,47 @@ def kept_head(folder: Path) -> LogHead | None:
     """
     if (folder / MANIFEST).is_file():
         return log_head(read_manifest(folder))
-    return LogHead(**read_json(_log_head(folder))) if _log_head(folder).is_file() else None
+    path = _log_head(folder)
+    return _head(read_json(path), repr(str(path))) if path.is_file() else None
 
 
 def log_head(manifest: dict[str, Any]) -> LogHead | None:
     """How far the intake log counts for a finished run; None where it takes no times from one."""
     said = manifest.get(INTAKE)
-    try:
-        return None if said is None else LogHead(**said)
-    except TypeError as error:
-        raise RunError(f"manifest.json: {INTAKE}: {error}; restore it from a copy") from error
+    return None if said is None else _head(said, f"manifest.json: {INTAKE}")
+
+
+def require_grown(where: str, accounts: Accounts, prior: Sequence[Path]) -> None:
+    """Refuse an intake log that does not hold what earlier runs took their times from.
+
+    An older copy to which others were then added says otherwise who was first, and is whole by itself. Earlier runs
+    are those of the book and those that are named, as far as they lie where they were.
+    """
+    if not begun(where):
+        return  # whoever opens it says so
+    log = open_book(where)
+    now = log.accounts()
+    entered = [Path(record.places.get("run", "")) for record in accounts.runs.values()]
+    for folder in (*prior, *entered):
+        said = read_json(folder / MANIFEST) if within_reach(folder / MANIFEST) else None
+        head = log_head(said) if isinstance(said, dict) else None
+        if head is None or head.log != now.id or holds(now.entries, Head(head.number, head.head)):
+            continue
+        raise BookError(
+            f"the intake log {log.where!r} does not hold entry {head.number} as the run in {str(folder)!r} took its "
+            "times from it: it is an older copy, or one that was written anew since, and says otherwise who was first. "
+            "Bring the right copy back"
+        )
+
+
+def _head(said: Any, where: str) -> LogHead:
+    kinds = {"log": str, "number": int, "head": str}
+    if not isinstance(said, dict) or {name: type(each) for name, each in said.items()} != kinds:
+        raise RunError(
+            f"{where} does not say how far the intake log counts (log, number, head); restore it from a copy, or pay "
+            "into another folder"
+        )
+    return LogHead(**said)
 
 
 def _log_head(folder: Path) -> Path:

@@ -114,6 +114,10 @@ class Division:
     exact: list[Fraction]  # what would be paid if cents could be split
 
 
+_NOISE = 10**9
+"""Weights whose sum is a smaller part of their sizes than this have cancelled: what is left is rounding."""
+
+
 def divide(
     amount: int,
     weight: Sequence[int],
@@ -131,7 +135,7 @@ def divide(
     says what it means of the data if the weights do not add up to anything.
     """
     total = sum(weight)
-    if total <= 0:
+    if total * _NOISE <= sum(map(abs, weight)):  # also scores that cancel, but for rounding
         raise DataMarketError(
             "the scores do not add up to anything above zero, so there is nothing to divide by: on these "
             f"validation rows {nothing}; {_to_look_at(weight, names)}check labels and "

@@ -29,7 +29,7 @@ from datamarket_gym.payout.book.run_record import Line, named
 from datamarket_gym.payout.book.runs import Draft, Taken, enter, take, taken_of
 from datamarket_gym.payout.book.store import Book, begun, open_book
 from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
-from datamarket_gym.payout.kept import keep, kept_head
+from datamarket_gym.payout.kept import keep, kept_head, require_grown
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     read_manifest,
@@ -77,6 +77,8 @@ def pay(
     progress.stage("reading and checking the inputs")
     if places.prior:
         places = replace(places, prior=accepted(places.prior, out))
+    if places.intake is not None:
+        require_grown(places.intake, accounts, places.prior)
     payday = Payday.read(places, spec, settles, taken)
     _check_times(payday)
     if payday.left_out:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from datamarket_gym.core.screen import counted, listed
-from datamarket_gym.learners.base import LEARNERS, among
+from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.names import look_alikes, says_nothing, spelled, visible
 from datamarket_gym.payout.quarantine import BadRow
 from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.warned_earlier import (
+    bought_from_others,
+    bought_rows,
+    lost_labels,
+    received_from_others,
+)
 from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning, in_order
 from datamarket_gym.pipeline.set_aside import REMEDY
 
@@ -30,8 +36,10 @@ def warnings_of(results: Results) -> list[StandingWarning]:
     """All warnings of a run, in the order in which they are shown."""
     looked = (
         _leak,
-        _bought_from_others,
-        _bought_rows,
+        bought_from_others,
+        bought_rows,
+        received_from_others,
+        lost_labels,
         _unseen,
         _joined,
         _loses_half,
@@ -63,50 +71,6 @@ def _leak(results: Results) -> StandingWarning | None:
             for unit, who, row, by, likeness in leaks.listed()[:MOST_ITEMS]
         ],
         len(leaks),
-    )
-
-
-def _bought_from_others(results: Results) -> StandingWarning | None:
-    """Units that an earlier run bought from somebody else than whoever submits them now."""
-    known, prior = results.known, results.inputs.prior
-    if prior is None:
-        return None
-    theirs = [i for i, old in enumerate(known.old) if old.owner != known.identity[i]]
-    if not theirs:
-        return None
-    names = counted(len({known.identity[i] for i in theirs}), "identity", "identities")
-    return StandingWarning.of(
-        "bought_from_others",
-        f"{counted(len(theirs), 'unit')} of {names} {'was' if len(theirs) == 1 else 'were'} bought before, from others",
-        "They are tied to what an earlier run has bought, and earn nothing now. Somebody may have copied what others "
-        "sold then, or sells under another name; or honest units were taken for older ones: look at some of them, and "
-        "untie those with --overrides, naming both (prior.parquet has the names).",
-        [
-            f"“{visible(known.unit[i])}” of “{visible(known.identity[i])}”: bought in "
-            f"{prior.runs[known.old[i].run].called} from “{visible(known.old[i].owner)}” as "
-            f"“{visible(known.old[i].unit)}” ({known.reason[i]}, {known.score[i]:.3f})"
-            for i in theirs[:MOST_ITEMS]
-        ],
-        len(theirs),
-    )
-
-
-def _bought_rows(results: Results) -> StandingWarning | None:
-    """Validation rows that earlier runs have bought, number for number."""
-    inputs = results.inputs
-    if inputs.prior is None or results.spec.leak_check == "off":
-        return None
-    bought = int(among(inputs.validation_features, inputs.prior.art.features).sum())
-    if not bought:
-        return None
-    return StandingWarning.of(
-        "bought_rows",
-        f"{counted(bought, 'validation row')} of {len(inputs.validation_label):,} {'was' if bought == 1 else 'were'} "
-        "bought before",
-        "What was bought covers them for good: nobody is paid for what is like them, and who covers the others divides "
-        "the whole amount. Take validation rows that nobody has sold.",
-        [],
-        bought,
     )
 
 

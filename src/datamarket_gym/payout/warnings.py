@@ -24,6 +24,8 @@ NAMES = (
     "leak",
     "bought_from_others",
     "bought_rows",
+    "received_from_others",
+    "lost_labels",
     "unseen_labels",
     "loses_half",
     "joined_identities",

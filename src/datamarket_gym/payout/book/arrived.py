@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, get_args
 
 from datamarket_gym.payout.book.entry import BookEntry, BookError
@@ -22,7 +23,8 @@ _SAID: dict[str, set[str]] = {
     "sealed": {"root", "units"},
     "revealed": {"of", "root", "secret", "units", "what"},
 }
-_AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00")
+_AT = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00")
+_MOST = 2**63
 _HEX = re.compile("[0-9a-f]{64}")
 
 
@@ -75,16 +77,26 @@ class Arrived:
         return next((e for e in self.entries if (e.kind, e.payee, e.content) == wanted), None)
 
 
+def _is_moment(at: str) -> bool:
+    """Whether a time is one, and written the one way that we write them."""
+    try:
+        return _AT.fullmatch(at) is not None and datetime.fromisoformat(at) is not None
+    except ValueError:  # a 13th month
+        return False
+
+
 def require_written(entry: BookEntry) -> None:
     """Refuse what is no entry of a batch, or says less or more than one of its kind does."""
     said: dict[str, Any] = entry.content
     plain = (entry.run, entry.currency, entry.amount) == ("", "", 0)
-    if set(said) != _SAID.get(entry.kind) or not plain or not _AT.fullmatch(entry.at):
+    if set(said) != _SAID.get(entry.kind) or not plain or not _is_moment(entry.at):
         raise BookError("it is no entry of a batch that this version has written")
     if not entry.payee.strip() or unwritable(entry.payee):
         raise BookError("a batch is of somebody, who is named in characters that files can hold")
     if type(said["units"]) is not int or said["units"] < 1:
         raise BookError(f"a batch has at least one unit, not {said['units']!r}")
+    if said["units"] >= _MOST:  # places are written in 8 bytes
+        raise BookError("no batch has 2**63 units or more")
     if said.get("what", WHATS[0]) not in WHATS:
         raise BookError(f"units are {', '.join(WHATS)}, not {said['what']!r}")
     for name in ("root", "secret"):

@@ -265,8 +265,7 @@ def open_book(where: str | Path, *, new: bool = False) -> Book:
     if not there:
         if not new:
             raise BookError(
-                f"there is no book at {book.where!r}; check the path, or begin one: datamarket pay, or datamarket "
-                "intake init"
+                f"there is no book at {book.where!r}; check the path (pay begins a book, datamarket intake init a log)"
             )
         _make(book)
     return book

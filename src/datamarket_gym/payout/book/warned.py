@@ -72,13 +72,18 @@ def _same_submissions(accounts: Accounts, record: RunRecord) -> list[StandingWar
 
 
 def _unnamed_prior(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
-    """A run that is priced given earlier ones, and not given all that the book has bought."""
+    """A run that is priced given earlier ones, and not given all that the book has bought.
+
+    Of one that names none: what was approved since it was worked out. Of what was there before, `pay` has told.
+    """
     others = [
         other
         for other in accounts.runs.values()
-        if other.state in APPROVED and other.run not in (record.run, *record.prior)
+        if other.state in APPROVED
+        and other.run not in (record.run, *record.prior)
+        and (record.prior or _approved(other) > record.history[0].number)
     ]
-    if not record.prior or not others:
+    if not others:
         return []
     return [
         StandingWarning.of(
@@ -93,6 +98,11 @@ def _unnamed_prior(accounts: Accounts, record: RunRecord) -> list[StandingWarnin
             ],
         )
     ]
+
+
+def _approved(record: RunRecord) -> int:
+    """The entry by which a run was approved."""
+    return next(entry.number for entry in record.history if entry.kind == "approved")
 
 
 def _part(record: RunRecord, other: RunRecord) -> float:

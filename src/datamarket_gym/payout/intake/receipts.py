@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import json_text, read_json, write_json
+from datamarket_gym.core.files import json_text, write_text
 from datamarket_gym.payout.book.arrived import require_written
 from datamarket_gym.payout.book.entry import BookEntry, BookError, link, parsed
 from datamarket_gym.payout.book.store import Book
@@ -74,19 +74,22 @@ class IntakeReceipt:
         return found
 
     def write(self, path: Path) -> None:
-        """Write it; another receipt that is there stays."""
-        number = self.entry.number
-        again = "run the same command again with --receipt (nothing is entered twice)"
-        if path.exists() and not (path.is_file() and read_json(path) == self.plain()):
-            raise ReceiptError(
-                f"the batch is entry {number} of the log; {str(path)!r} holds something else, which stays: {again}"
-            )
+        """Write it; what else is there stays."""
         try:
-            write_json(path, self.plain(), sort=False)
-        except OSError as error:
+            write_beside(path, self.plain())
+        except (OSError, DataMarketError) as error:
             raise ReceiptError(
-                f"the batch is entry {number} of the log; its receipt cannot be written ({error}): {again}"
+                f"the batch is entry {self.entry.number} of the log; its receipt cannot be written ({error}): run the "
+                "same command again and name another file with --receipt (nothing is entered twice)"
             ) from error
+
+
+def write_beside(path: Path, said: dict[str, Any]) -> None:
+    """Write a receipt or a proof; whatever else lies there stays, for it may be a log, a batch or another receipt."""
+    text = json_text(said, sort=False)
+    if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
+        raise ReceiptError(f"{str(path)!r} holds something else, which stays: name another file")
+    write_text(path, text)
 
 
 def _readable(book: str, entry: BookEntry) -> dict[str, Any]:

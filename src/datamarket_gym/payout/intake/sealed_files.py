@@ -38,6 +38,10 @@ class SealedBatch:
 
 def seal(batch: UnitBatch, identity: str, out: Path, secret: Path) -> SealedBatch:
     """Seal a batch; a secret that is there already is not overwritten, for without it nothing can be revealed."""
+    if secret.resolve() == out.resolve():
+        raise ReceiptError(
+            f"{str(out)!r} cannot hold both what is handed over and the secret that stays; name two files"
+        )
     for path in (secret, out):
         if path.exists():
             raise ReceiptError(

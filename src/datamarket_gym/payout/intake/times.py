@@ -24,7 +24,7 @@ from datamarket_gym.payout.book.arrived import What
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.receipts import holds, is_address
 from datamarket_gym.payout.book.seal import Head
-from datamarket_gym.payout.book.store import Book, open_book
+from datamarket_gym.payout.book.store import Book, begun, open_book
 from datamarket_gym.payout.intake.content import unit_digests
 from datamarket_gym.payout.intake.log import Arrivals, arrivals, held_digests
 from datamarket_gym.payout.names import visible
@@ -56,11 +56,15 @@ class LogHead:
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """When units were received, and in which entry: of a revealed batch in the one that sealed it."""
+    """When units were received, and in which entry: of a revealed batch in the one that sealed it.
+
+    ``before`` says of each who handed the same in earlier and does not have it in the run; blank where nobody did.
+    """
 
     upto: LogHead
     time: Values
     entry: Codes
+    before: list[str]
 
     @property
     def sha256(self) -> str:
@@ -70,7 +74,8 @@ class Received:
 
     def of(self, rows: Codes) -> Received:
         """The same of some of the units."""
-        return replace(self, time=self.time[rows], entry=self.entry[rows])
+        before = [self.before[row] for row in rows.tolist()]
+        return replace(self, time=self.time[rows], entry=self.entry[rows], before=before)
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,10 @@ class IntakeLog:
     @classmethod
     def open(cls, where: str, upto: LogHead | None = None) -> IntakeLog:
         """The log in a book, as it is now or up to an earlier head; refused where it does not hold that as it was."""
+        if not begun(where):
+            raise BookError(
+                f"there is no intake log at {where!r}; if it was moved, say where it is now: --intake BOOK"
+            )
         book = open_book(where)
         with _naming(book):
             accounts = book.accounts()
@@ -134,8 +143,28 @@ class IntakeLog:
         missing = [row for row, batch in enumerate(found) if batch is None]
         time = [np.nan if batch is None else batch.seconds for batch in found]
         entry = [0 if batch is None else batch.counts.number for batch in found]
-        taken = Received(self.upto, np.array(time), np.array(entry, dtype=np.int64))
+        before = self._before(identity, digests, entry)
+        taken = Received(self.upto, np.array(time), np.array(entry, dtype=np.int64), before)
         return taken, dict(self._reasons(what, missing, identity, digests)) if missing else {}
+
+    def _before(self, identity: Sequence[str], digests: list[bytes], entry: Sequence[int]) -> list[str]:
+        """For each unit the first who handed the same in before that entry, and does not have it among these units."""
+        wanted, ours = set(digests), set(zip(identity, digests, strict=True))
+        batches = [batch for batch in self.arrivals.batches if batch.counts.number < max(entry)]
+        first: dict[bytes, tuple[int, str]] = {}
+        with _naming(self.book):
+            held = held_digests(self.book, self.arrivals.arrived, [batch.entry for batch in batches])
+            for batch, here in zip(batches, held, strict=True):
+                number, who = batch.counts.number, batch.entry.payee
+                for each in wanted.intersection(here):
+                    if (who, each) not in ours:
+                        first.setdefault(each, (number, who))
+        nobody = (max(entry), "")
+        found = [first.get(digest, nobody) for digest in digests]
+        return [
+            f"entry {number} has it from “{visible(who)}”" if number < at else ""
+            for (number, who), at in zip(found, entry, strict=True)
+        ]
 
     def _reasons(
         self, what: What, missing: list[int], identity: Sequence[str], digests: list[bytes]

@@ -25,11 +25,12 @@ def overridden_known(
     place = {name: i for i, name in enumerate(ids)} if overrides else {}
     rest = []
     for each in overrides:
-        earlier = {
-            name: row
-            for name in each.units
-            if name not in place and (row := prior.row_of(name)) is not None
-        }
+        earlier = {name: row for name in each.units if (row := prior.row_of(name)) is not None}
+        if twice := next((name for name in earlier if name in place), None):
+            raise PriorError(
+                f"an override names {visible(twice)!r}, which is a unit of this run and one of an earlier run, too: "
+                "whoever submits a unit writes its id. Give that unit of this run another id, and pay again"
+            )
         if not earlier:
             rest.append(each)
             continue
@@ -50,6 +51,11 @@ def _applied(
     named = {place[name]: name for name in override.units if name in place}
     ours = np.array(list(named), dtype=np.int64)
     if override.action == "join":
+        if not len(ours):
+            raise PriorError(
+                f"an override joins {visible(next(iter(earlier)))!r}, which was bought before, with no unit of this "
+                "run; name one"
+            )
         others = known.where(~np.isin(known.unit, ours))
         joined = Known(
             np.concatenate([others.unit, ours]),
