@@ -56,10 +56,9 @@ def read(folder: Path) -> None:
     before, started = _peak(), time.perf_counter()
     prior = PriorRun(folder, "0" * 64, sha256(folder / BOUGHT), "June", ())
     found = PriorUnits.read([prior], UnitKind(WIDTH, None, False, (), ""))
-    held = found.art.units.features.nbytes / 1e6
     print(
         f"  hashed and read in {time.perf_counter() - started:.1f} s; the peak of memory rises by "
-        f"{_peak() - before:.0f} MB, of which the numbers are {held:.0f} MB"
+        f"{_peak() - before:.0f} MB for {len(found):,} units, whose numbers stay in the file"
     )
 
 

@@ -10,9 +10,10 @@ from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence import nearest, nearest_earlier, seniority_ranks
+from datamarket_gym.evidence import settled as module
 from datamarket_gym.evidence.graph import Edges
-from datamarket_gym.evidence.nearest import nearest_settled
 from datamarket_gym.evidence.order import lot_of
+from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.pipeline.represent import Capped
 
 
@@ -350,12 +351,12 @@ def test_the_nearest_settled_row_is_that_of_every_pair(seed, settled, least, blo
     pairs = np.minimum(np.einsum("id,jd->ij", unit[settled:], unit[:settled]), 1.0)
     pairs[:, ~unit[:settled].any(axis=1)] = -np.inf
     pairs[~unit[settled:].any(axis=1)] = -np.inf
-    before = nearest._BLOCK, nearest._LEAST_ROWS, nearest.available_cores
-    nearest._BLOCK, nearest._LEAST_ROWS, nearest.available_cores = block, 3, lambda: cores
+    before = module._BLOCK, module._PART, module.available_cores
+    module._BLOCK, module._PART, module.available_cores = block, block + 1, lambda: cores
     try:
         near, score = nearest_settled(vectors[:settled], vectors[settled:], least)
     finally:
-        nearest._BLOCK, nearest._LEAST_ROWS, nearest.available_cores = before
+        module._BLOCK, module._PART, module.available_cores = before
     best = pairs.max(axis=1)
     sure = (
         np.abs(best - least) > 1e-12

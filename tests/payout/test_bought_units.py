@@ -177,12 +177,29 @@ def test_a_file_is_read_member_by_member(folder, kept):
     file = BoughtFile(folder / BOUGHT)
     assert file.shape("features") == kept.features.shape
     assert file.shape("embedding") is None
-    target = np.full((len(kept.label) + 2, kept.features.shape[1]), np.nan)
-    file.fill("features", target[1:-1])
-    assert (target[1:-1] == kept.features).all()
-    assert np.isnan(target[[0, -1]]).all()
-    with pytest.raises(DataMarketError, match="has the shape"):
-        file.fill("features", target)
+    lies = file.matrix("features")
+    assert isinstance(lies, np.memmap)  # it is read where it lies
+    assert lies.dtype == kept.features.dtype
+    assert lies.tobytes() == kept.features.tobytes()
+
+
+def test_a_matrix_that_ends_early_is_refused(folder, kept, tmp_path):
+    short = tmp_path / "bought.npz"
+    with short.open("wb") as file:
+        np.savez(file, features=kept.features)
+    content = short.read_bytes()
+    end = content.index(b"PK\x01\x02")
+    cut = content[: end - 1000] + content[end:]
+    directory = cut.index(b"PK\x05\x06")
+    short.write_bytes(cut[: directory + 16] + (end - 1000).to_bytes(4, "little") + cut[directory + 20 :])
+    with pytest.raises(DataMarketError, match="ends early"):
+        BoughtFile(short).matrix("features")
+
+
+def test_a_compressed_matrix_is_read_too(kept, tmp_path):
+    with (tmp_path / "bought.npz").open("wb") as file:
+        np.savez_compressed(file, features=kept.features)
+    assert (BoughtFile(tmp_path / "bought.npz").matrix("features") == kept.features).all()
 
 
 def test_names_come_back_as_they_were():

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.threads import one_thread
 
-_BLOCK = 8192
+_BLOCK = 512  # rows at a time: few enough to stay near the processor
+_PAIRS = 8192  # candidates decided at a time
 
 
 def highest_cosines(
@@ -30,20 +32,23 @@ def highest_cosines(
     highest = np.full(len(unit), -np.inf, dtype=np.float32)
     kept: list[tuple[Codes, Codes, NDArray[np.float32]]] = []
     n = len(others) if rows is None else len(rows)
-    for at in range(0, n, _BLOCK):
-        part = slice(at, at + _BLOCK) if rows is None else rows[at : at + _BLOCK]
-        similar = short @ towards(others[part]).astype(np.float32).T
-        np.maximum(highest, similar.max(axis=1), out=highest)
-        row, column = np.nonzero(similar >= (highest - slack)[:, None])
-        places = column + at if rows is None else rows[column + at]
-        kept.append((row, places, similar[row, column]))
+    with one_thread("blas"):  # others would wait for each small block
+        for at in range(0, n, _BLOCK):
+            part = slice(at, at + _BLOCK) if rows is None else rows[at : at + _BLOCK]
+            similar = short @ towards(others[part]).astype(np.float32).T
+            best = similar.max(axis=1)
+            np.maximum(highest, best, out=highest)
+            some = np.flatnonzero(best >= highest - slack)
+            row, column = np.nonzero(similar[some] >= (highest[some] - slack)[:, None])
+            places = column + at if rows is None else rows[column + at]
+            kept.append((some[row], places, similar[some[row], column]))
     exact = np.full(len(unit), -1.0)
     if not kept:
         return exact
     row, column, about = (np.concatenate(part) for part in zip(*kept, strict=True))
     near = np.flatnonzero(about >= (highest - slack)[row])
-    for at in range(0, len(near), _BLOCK):
-        some = near[at : at + _BLOCK]
+    for at in range(0, len(near), _PAIRS):
+        some = near[at : at + _PAIRS]
         np.maximum.at(
             exact, row[some], np.einsum("ij,ij->i", unit[row[some]], towards(others[column[some]]))
         )

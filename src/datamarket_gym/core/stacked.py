@@ -1,7 +1,8 @@
-"""Two matrices as if one lay below the other, without a copy: the units of earlier periods are many."""
+"""Matrices that are read a block at a time, without a copy of all: the units of earlier periods are many."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from datamarket_gym.core.arrays import Codes, Features
 class Stacked:
     """Rows of two matrices, to be read a block or some rows at a time."""
 
-    def __init__(self, upper: Features, lower: Features) -> None:
+    def __init__(self, upper: Rows, lower: Rows) -> None:
         self.upper, self.lower = upper, lower
-        self.shape = (len(upper) + len(lower), upper.shape[1])
+        self.shape: tuple[int, int] = (len(upper) + len(lower), upper.shape[1])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -34,8 +35,28 @@ class Stacked:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Features:
         """All of it as one matrix."""
-        return np.concatenate([self.upper, self.lower]).astype(dtype or np.float64, copy=False)
+        parts = [np.asarray(self.upper), np.asarray(self.lower)]
+        return np.concatenate(parts).astype(dtype or np.float64, copy=False)
 
 
-Rows = Features | Stacked
+class Mapped:
+    """Rows of a matrix as a function makes them, row by row; worked out where they are read, and not kept."""
+
+    def __init__(self, rows: Features, by: Callable[[Features], Features]) -> None:
+        self.rows, self.by = rows, by
+        self.shape = (len(rows), by(rows[:1]).shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | Codes) -> Features:
+        """Some rows, one after the other: how they lie must not change the last bits of what is made of them."""
+        return np.ascontiguousarray(self.by(self.rows[rows]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Features:
+        """All of it as one matrix."""
+        return self[:].astype(dtype or np.float64, copy=False)
+
+
+Rows = Features | Stacked | Mapped
 """What can be read a block at a time."""

@@ -254,6 +254,8 @@ def _nodes(submission: Submission, granularity: str) -> Codes:
 
 def components(node: Codes, edges: Edges) -> Codes:
     """The connected component of each unit, where ``node`` says which units are tied anyway."""
+    if not len(edges):
+        return node.copy()
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

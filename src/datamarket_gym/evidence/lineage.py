@@ -25,15 +25,16 @@ from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import ParameterError, require_in
 from datamarket_gym.core.registry import register
+from datamarket_gym.core.stacked import Rows
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.nearest import (
     NearestRows,
     first_alike,
     nearest_earlier,
     nearest_rows,
-    nearest_settled,
     row_digests,
 )
+from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.units.submission import Submission
 
 AUTO, NONE = "auto", "none"
@@ -94,14 +95,19 @@ class Lineage(EvidenceLayer):
         )
         return self.ties_to(old, new)
 
-    def ties_to(self, old: Submission, new: Submission) -> Edges:
-        """The same of units that lie apart; rows of the new are counted after the old."""
+    def ties_to(self, old: Submission, new: Submission, seen: Rows | None = None) -> Edges:
+        """The same of units that lie apart; rows of the new are counted after the old.
+
+        ``seen`` is what is compared of the old, where that is not their own vectors.
+        """
         self._require_theta()
         n = len(old)
         parent, score = np.full(len(new), -1), np.ones(len(new))
         reason = np.full(len(new), "lineage", dtype="<U10")
         if isinstance(self.theta, float | int):
-            parent, score = nearest_settled(old.vectors, new.vectors, float(self.theta))
+            parent, score = nearest_settled(
+                old.vectors if seen is None else seen, new.vectors, float(self.theta)
+            )
         copy, same = _settled_copies(old, new)
         parent[copy], score[copy], reason[copy] = same, 1.0, "exact_hash"
         child = np.flatnonzero(parent >= 0)

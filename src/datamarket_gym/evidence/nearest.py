@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values, directions
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.machine import available_cores
-from datamarket_gym.core.stacked import Rows, Stacked
+from datamarket_gym.core.stacked import Rows
 
 _BLOCK = 2048  # rows per block: similarities are held for one block pair at a time
 _LEAST_ROWS = 64  # of a band, where few rows are shared among the cores
@@ -63,19 +63,6 @@ def nearest_earlier(
     return parent, cosine
 
 
-def nearest_settled(old: Features, new: Features, least: float = -1.0) -> tuple[Codes, Values]:
-    """For each new row the nearest old one, or -1 below ``least``, and their cosine."""
-    vectors, settled = Stacked(old, new), len(old)
-    rows = _Rows(vectors)
-    everything, start = np.arange(len(rows)), int(np.searchsorted(rows.distinct, settled))
-    parent, cosine = _of_distinct(rows, *_nearest(rows, everything[start:], everything[:start], least))
-    copies = settled + np.flatnonzero(rows.first[settled:] < np.arange(settled, len(vectors)))
-    first = rows.first[copies]
-    parent[copies] = np.where(first < settled, first, parent[first])
-    cosine[copies] = np.where(first < settled, 1.0, cosine[first])
-    return parent[settled:], cosine[settled:]
-
-
 def _of_distinct(rows: _Rows, near: Codes, score: Values) -> tuple[Codes, Values]:
     """Answers about the different rows as answers about all, where the others have none yet."""
     n = len(rows.vectors)
@@ -100,11 +87,13 @@ class _Rows:
         n = len(vectors)
         self.first, points = np.arange(n), np.zeros(n, dtype=bool)
         mixed = np.empty(n, dtype=np.uint64)
+        self.short: NDArray[np.float32] = np.empty(vectors.shape, dtype=np.float32)  # of all directions
         by = np.random.default_rng(0).integers(
             1 << 63, size=vectors.shape[1], dtype=np.uint64
         ) | np.uint64(1)
         for at in range(0, n, _PART):
             part = directions(vectors[at : at + _PART]) + 0.0  # -0.0 and 0.0 are the same direction
+            self.short[at : at + _PART] = part
             points[at : at + _PART] = part.any(axis=1)
             mixed[at : at + _PART] = (part.view(np.uint64) * by).sum(axis=1)
         used = np.flatnonzero(points)
@@ -122,14 +111,6 @@ class _Rows:
     def directions(self, places: Codes) -> Features:
         """Of some of the different rows."""
         return directions(self.vectors[self.distinct[places]])
-
-    @cached_property
-    def short(self) -> NDArray[np.float32]:
-        """All of them in single precision."""
-        out = np.empty((len(self), self.vectors.shape[1]), dtype=np.float32)
-        for at in range(0, len(self), _PART):
-            out[at : at + _PART] = self.directions(np.arange(at, min(at + _PART, len(self))))
-        return out
 
     @cached_property
     def digests(self) -> Keys:
@@ -210,26 +191,24 @@ def _nearest(rows: _Rows, wanted: Codes, among: Codes, least: float) -> tuple[Co
         return near, score
     height = min(_BLOCK, max(_LEAST_ROWS, -(-len(wanted) // (2 * available_cores()))))
     bands = [wanted[a : a + height] for a in range(0, len(wanted), height)][::-1]  # the longest first
-    short = rows.short
     parts = over_blocks(
-        lambda band: _nearest_in_band(rows, short, band, among, least), bands, len(wanted) * len(among)
+        lambda band: _nearest_in_band(rows, band, among, least), bands, len(wanted) * len(among)
     )
     for band, (found, cosine) in zip(bands, parts, strict=True):
         near[band], score[band] = found, cosine
     return near, score
 
 
-def _nearest_in_band(
-    rows: _Rows, short: NDArray[np.float32], band: Codes, among: Codes, least: float
-) -> tuple[Codes, Values]:
+def _nearest_in_band(rows: _Rows, band: Codes, among: Codes, least: float) -> tuple[Codes, Values]:
     """The nearest earlier ones of the rows in a band."""
-    ours = short[band]
-    slack = 4 * (short.shape[1] + 4) * 2.0**-24  # twice what float32 products of unit vectors can be off
+    short = rows.short
+    ours = short[rows.distinct[band]]
+    slack = 4 * (ours.shape[1] + 4) * 2.0**-24  # twice what float32 products of unit vectors can be off
     best = np.full(len(band), least - slack, dtype=np.float32)
     kept: list[tuple[Codes, Codes, NDArray[np.float32]]] = []
     for b in range(0, int(np.searchsorted(among, band[-1])), _BLOCK):
         columns = among[b : b + _BLOCK]
-        similar = ours @ short[columns].T
+        similar = ours @ _taken(short, rows.distinct[columns]).T
         if columns[-1] >= band[0]:
             similar[columns >= band[:, None]] = -np.inf  # not earlier
         highest = similar.max(axis=1)
@@ -255,6 +234,12 @@ def _nearest_in_band(
     first = order[np.r_[True, row[order][1:] != row[order][:-1]]] if len(order) else order
     near[row[first]], score[row[first]] = column[first], exact[first]
     return near, score
+
+
+def _taken(matrix: NDArray[np.float32], rows: Codes) -> NDArray[np.float32]:
+    """Some rows, in order; without a copy where they lie together."""
+    together = rows[-1] - rows[0] == len(rows) - 1
+    return matrix[rows[0] : rows[-1] + 1] if together else matrix[rows]
 
 
 def row_digests(matrix: Features) -> Keys:

@@ -7,6 +7,7 @@ depends on content alone, so that no sum depends on names.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,6 +35,9 @@ class TrainingRows:
     n_players: int
     n_classes: int
     weight: Values | None = None  # (n,), positive; None means one each
+    highest: Values | None = (
+        None  # of a background: what `Learner.highest` said of it; the rows may then be some of it
+    )
 
     @property
     def weights(self) -> Values:
@@ -97,6 +101,17 @@ class Learner(ABC):
     def compared(self, rows: Features, validation: Features) -> Features:
         """The vectors by whose cosine rows are alike, where they bring no embedding: their features as they are."""
         return rows
+
+    def comparing(self, validation: Features) -> Callable[[Features], Features]:
+        """The same as a function of rows alone, for whoever asks a block at a time."""
+        return lambda rows: self.compared(rows, validation)
+
+    def highest(self, rows: TrainingRows, validation: ValidationRows) -> Values | None:
+        """All that a background is to validation rows, one number each, of several backgrounds the largest.
+
+        None where there is no such thing. A later period is told it (`TrainingRows.highest`) and need not ask again.
+        """
+        return None
 
 
 LEARNERS: Kind[Learner] = Kind("learner", Learner)

@@ -81,28 +81,31 @@ class Coverage(Learner):
     ) -> CoverageScorer:
         """The same above what the background covers."""
         check_rows(rows, validation)
-        check_rows(background, validation)
+        if background.highest is None:
+            check_rows(background, validation)
         return CoverageScorer(self, rows, validation, background)
 
     def compared(self, rows: Features, validation: Features) -> Features:
         """The directions of the similarity; the rows as they are where it is their own cosine."""
+        return self.comparing(validation)(rows)
+
+    def comparing(self, validation: Features) -> Callable[[Features], Features]:
+        """The same as a function of rows alone."""
         similarity = SIMILARITIES.create(self.similarity).settled(validation)
-        return (
-            rows if isinstance(similarity, CosineSimilarity) else similarity.directions(rows, validation)
-        )
+        if isinstance(similarity, CosineSimilarity):
+            return lambda rows: rows
+        return similarity.towards(validation)
 
     def covered(self, rows: TrainingRows, validation: ValidationRows) -> Values:
         """The largest g of each validation row where all the rows are there."""
-        similarity = SIMILARITIES.create(self.similarity).settled(validation.features)
-        nearest = highest_similarities(
-            rows,
-            validation,
-            self.labels,
-            self.similarity,
-            lambda some: similarity.directions(some, validation.features),
-        )
+        nearest = self.highest(rows, validation) if rows.highest is None else rows.highest
         c = self.strangers(validation.features)
         return np.clip((nearest - c) / (1.0 - c), 0.0, 1.0)
+
+    def highest(self, rows: TrainingRows, validation: ValidationRows) -> Values:
+        """The highest similarity of each validation row with any of the rows, of its label where labels count."""
+        towards = SIMILARITIES.create(self.similarity).towards(validation.features)
+        return highest_similarities(rows, validation, self.labels, self.similarity, towards)
 
     def strangers(self, validation: Features) -> float:
         """c: the quantile of the similarities between validation rows, at least 0."""

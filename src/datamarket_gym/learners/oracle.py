@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -120,14 +120,20 @@ class UtilityOracle:
     @property
     def digest(self) -> str:
         """Hash of all that decides utilities: the learner, the validation rows and prior art."""
+        return self._hash("" if self.prior is None else self.prior.digest)
+
+    @cached_property
+    def held_digest(self) -> str:
+        """The same without prior art, which it may be a question about."""
+        return self._hash("")
+
+    def _hash(self, more: str) -> str:
         settings = {
             f.name: getattr(self.learner, f.name)
             for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
             if f.name not in ("device", "jobs", "games", "progress")  # they change the speed alone
         }
-        text = repr((name_of(self.learner), settings, self.label.tolist()))
-        if self.prior is not None:
-            text += self.prior.digest
+        text = repr((name_of(self.learner), settings, self.label.tolist())) + more
         return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
 
     @cached_property
@@ -151,8 +157,8 @@ class UtilityOracle:
     def _prior_value(self) -> float:
         assert self.prior is not None
         classes = self._known_classes(self.prior.label)
-        rows = _background(self.prior, classes)
-        one = TrainingRows(rows.features[:1], rows.label[:1], rows.player[:1], 1, len(classes))
+        first = self.prior.units.features[self.prior.canonical[:1]]
+        one, rows = _of_one(first, self.prior.label[:1], classes), self._background(first, classes)
         scorer = self.learner.scorer_given(one, rows, self._validation(classes))
         return float(scorer.utility(np.zeros((1, 1), dtype=bool))[0])
 
@@ -170,11 +176,20 @@ class UtilityOracle:
                 f"{len(prior)} units",
                 "there is prior art already: join both by PriorArt.concat",
             )
-        self._require_comparable("prior art", prior.features, prior.label)
+        self._require_comparable("prior art", prior.units.features, prior.label)
         other = copy(self)
         other.prior = prior
         other._remember()
         return other
+
+    def highest(self, features: Features, label: NDArray[Any]) -> Values | None:
+        """What these rows are to the validation rows as prior art (`Learner.highest`); see `PriorArt.highest`."""
+        classes = self._known_classes(label)
+        return self.learner.highest(_of_one(features, label, classes), self._validation(classes))
+
+    def comparing(self) -> Callable[[Features], Features]:
+        """`compared` as a function, for whoever asks a block at a time."""
+        return self.learner.comparing(self.features)
 
     def compared(self, features: Features) -> Features:
         """The vectors that evidence compares of rows without an embedding: those that the learner compares."""
@@ -196,7 +211,22 @@ class UtilityOracle:
         validation = self._validation(classes)
         if self.prior is None:
             return self.learner.scorer(rows, validation)
-        return self.learner.scorer_given(rows, _background(self.prior, classes), validation)
+        return self.learner.scorer_given(rows, self._background(features, classes), validation)
+
+    def _background(self, players: Features, classes: NDArray[Any]) -> TrainingRows:
+        """The training rows of prior art.
+
+        Where it is known what they are to the validation rows, those alone that begin like a row of the ``players``:
+        all that is still asked is which of these are among them.
+        """
+        assert self.prior is not None
+        known = self.prior.highest.get(self.held_digest)
+        if known is None:
+            return _of_one(self.prior.features, self.prior.label, classes)
+        features, canonical = self.prior.units.features, self.prior.canonical
+        alike = np.isin(features[canonical, 0], players[:, 0])
+        found = _of_one(features[canonical[alike]], self.prior.label[alike], classes)
+        return dataclasses.replace(found, highest=known)
 
     def _known_classes(self, label: NDArray[Any]) -> NDArray[Any]:
         always = [] if self.prior is None else [self.prior.label]
@@ -227,10 +257,10 @@ class UtilityOracle:
         return f"UtilityOracle({written(self.learner)}, empty={self.utility.empty!r}{given})"
 
 
-def _background(prior: PriorArt, classes: NDArray[Any]) -> TrainingRows:
-    """The training rows of prior art, all of one player."""
-    label = np.searchsorted(classes, prior.label)
-    return TrainingRows(prior.features, label, np.zeros(len(label), np.int64), 1, len(classes))
+def _of_one(features: Features, label: NDArray[Any], classes: NDArray[Any]) -> TrainingRows:
+    """Rows of one player, with labels coded by their place among ``classes``."""
+    player = np.zeros(len(label), np.int64)
+    return TrainingRows(features, np.searchsorted(classes, label), player, 1, len(classes))
 
 
 def _require_rows(

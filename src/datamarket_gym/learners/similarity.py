@@ -7,6 +7,7 @@ submitter adds moves nobody's similarity.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,10 @@ class Similarity(ABC):
 
         Each is a function of its own row and of the validation rows.
         """
+
+    def towards(self, validation: Features) -> Callable[[Features], Features]:
+        """The same as a function of rows alone, for whoever asks a block at a time."""
+        return lambda rows: self.directions(rows, validation)
 
     def settled(self, validation: Features) -> Similarity:
         """What this similarity means on these validation rows: itself, unless it leaves that to them."""
@@ -57,9 +62,21 @@ class StandardisedSimilarity(Similarity):
 
     def directions(self, rows: Features, validation: Features) -> Features:
         """The standardised rows, scaled to length one."""
+        return self.towards(validation)(rows)
+
+    def towards(self, validation: Features) -> Callable[[Features], Features]:
+        """The same with the means and spreads worked out once."""
         told = differing(validation)
-        centred = rows[:, told] - validation[:, told].mean(axis=0)
-        return directions(centred / validation[:, told].std(axis=0))
+        mean, spread = validation[:, told].mean(axis=0), validation[:, told].std(axis=0)
+
+        def standardised(rows: Features) -> Features:
+            if len(rows) == 1:  # sums over a single row are made in another order, and have other bits
+                return standardised(np.repeat(rows, 2, axis=0))[:1]
+            scaled = rows[:, told] - mean
+            scaled /= spread
+            return directions(scaled)
+
+        return standardised
 
 
 @register("similarity", "auto")
@@ -74,6 +91,10 @@ class AutoSimilarity(Similarity):
     def directions(self, rows: Features, validation: Features) -> Features:
         """The directions of the similarity that suits the validation rows."""
         return self.settled(validation).directions(rows, validation)
+
+    def towards(self, validation: Features) -> Callable[[Features], Features]:
+        """The same as a function of rows alone."""
+        return self.settled(validation).towards(validation)
 
     def settled(self, validation: Features) -> Similarity:
         """The similarity that suits the validation rows."""

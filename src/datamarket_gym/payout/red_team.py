@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.content import keyed_generator, unit_keys
 from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.files import write_json, write_text
 from datamarket_gym.evidence.collapse import told_once
@@ -31,6 +31,7 @@ ATTACKS = (
 FORGED = "backdate"
 """What is tried besides where units have times, with an intake log and without: the clock is then the defence."""
 _PLAYERS, _IDENTITIES, _UNITS, _VALIDATION = 2, 8, 50, 200
+_BLOCK = 512  # units of earlier runs that are read at a time
 
 
 def run_red_team(results: Results, state: Path, target: Path) -> None:
@@ -88,10 +89,11 @@ def read_red_team(target: Path) -> tuple[AuditReport | None, str]:
 
 def _some_prior(prior: PriorArt, seed: int) -> PriorArt:
     """A sample of what earlier runs have bought, as large as that of the market can be; chosen by content."""
-    bought = prior.units.take(prior.canonical)
-    order = np.argsort(bought.keys, kind="stable")
-    rows = order[_some(len(order), _IDENTITIES * _UNITS, seed, "audit prior")]
-    return PriorArt(bought.take(rows), np.arange(len(rows)))
+    rows = [prior.canonical[at : at + _BLOCK] for at in range(0, len(prior.canonical), _BLOCK)]
+    keys = [unit_keys(prior.units.features[some], prior.units.label[some]) for some in rows]
+    order = prior.canonical[np.argsort(np.concatenate(keys), kind="stable")]
+    chosen = order[_some(len(order), _IDENTITIES * _UNITS, seed, "audit prior")]
+    return PriorArt(prior.units.take(chosen), np.arange(len(chosen)))
 
 
 def _sample(inputs: Inputs, seed: int) -> Codes:

@@ -21,6 +21,7 @@ from datamarket_gym.core.errors import DataMarketError, FutureTimesWarning, Left
 from datamarket_gym.core.files import claimed, sha256
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import open_run
+from datamarket_gym.core.threads import one_thread
 from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.place import default_book, same_book
@@ -110,7 +111,8 @@ def work_out(
             if places is not None:
                 received = payday.inputs.received
                 keep(places, out, None if received is None else received.upto)
-            results = Work(payday, run, known).results()
+            with one_thread("blas"):  # large products are divided among the cores by this package
+                results = Work(payday, run, known).results()
             progress.stage("writing tables")
             write_tables(results, out)
             write_bought(results, payday.unpaid, out)

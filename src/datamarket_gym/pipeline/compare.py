@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from datamarket_gym.core.stacked import Mapped, Rows
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.units.submission import Submission
 
@@ -28,3 +29,11 @@ def compared(submission: Submission, utility: UtilityOracle) -> tuple[Submission
         reference = replace(reference, embedding=utility.compared(reference.features))
     judging = utility.judging_by(utility.compared(utility.features), reference)
     return replace(submission, embedding=vectors), judging
+
+
+def compared_rows(units: Submission, utility: UtilityOracle) -> Rows:
+    """What evidence compares of units, worked out where it is read: those of earlier periods are many."""
+    if units.embedding is not None:
+        return units.embedding
+    towards, one = utility.comparing(), units.features[:1]
+    return units.features if towards(one) is one else Mapped(units.features, towards)

@@ -23,7 +23,7 @@ from datamarket_gym.core.errors import NothingNewError, ParameterError, Submissi
 from datamarket_gym.evidence.graph import LAYERS, EvidenceGraph
 from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.pipeline.compare import compared
+from datamarket_gym.pipeline.compare import compared, compared_rows
 from datamarket_gym.units.prior import PriorArt, joined, require_same_columns
 from datamarket_gym.units.submission import Submission, Text
 
@@ -112,13 +112,14 @@ def bought_before(mechanism: Mechanism, submission: Submission, utility: Utility
     n = len(prior)
     if isinstance(layer, Lineage):
         require_same_columns([prior.units, submission])
-        edges = layer.ties_to(compared(prior.units, utility)[0], compared(submission, utility)[0])
+        old, new = prior.units, compared(submission, utility)[0]
+        edges = layer.ties_to(old, new, compared_rows(old, utility))
     else:
         seen = compared(joined(prior, submission), utility)[0]
         edges = EvidenceGraph.build(
             seen, mechanism.evidence, seed=mechanism.seed, lot=mechanism.lot, settled=n
         ).edges
-    old, unit = np.minimum(edges.left, edges.right), np.maximum(edges.left, edges.right) - n
-    order = np.lexsort((old, -edges.score, unit))
+    tied, unit = np.minimum(edges.left, edges.right), np.maximum(edges.left, edges.right) - n
+    order = np.lexsort((tied, -edges.score, unit))
     first = order[np.unique(unit[order], return_index=True)[1]]
-    return Known(unit[first], old[first], edges.score[first], edges.reason[first])
+    return Known(unit[first], tied[first], edges.score[first], edges.reason[first])

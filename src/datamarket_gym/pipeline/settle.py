@@ -8,22 +8,30 @@ on another threshold when more units are submitted. Evidence that names its thre
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.highest import highest_cosines
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.screen import counted
 from datamarket_gym.core.stacked import Rows, Stacked
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.leak import HeldRows, find_leaks
-from datamarket_gym.evidence.lineage import AUTO, Lineage
-from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
+from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
+from datamarket_gym.evidence.threshold.choice import (
+    LabelledVectors,
+    Threshold,
+    choose_threshold,
+    crowd_of,
+)
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.pipeline.compare import compared
+from datamarket_gym.pipeline.compare import compared, compared_rows
 from datamarket_gym.units.prior import PriorArt, require_same_columns
 from datamarket_gym.units.submission import Submission
 
@@ -59,8 +67,13 @@ def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
 
 def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str = AUTO) -> Threshold:
     """What the checks say about a submission, and about prior art with it, whatever threshold the mechanism uses."""
+    if utility.prior is not None:
+        require_same_columns([utility.prior.units, submission])
+        if wanted != NONE and (near := _known_crowd(utility.prior, submission, utility)):
+            ours = compared(submission, utility)[0]
+            honest = honest_rows(submission, utility)
+            return choose_threshold(honest, ours.vectors, wanted, nearest=near)
     periods = [submission] if utility.prior is None else [_crowd(utility.prior, utility), submission]
-    require_same_columns(periods)
     seen = [compared(units, utility)[0] for units in periods]
     utility = compared(submission, utility)[1]
     reference = utility.reference
@@ -90,14 +103,56 @@ def _crowd(prior: PriorArt, utility: UtilityOracle) -> Submission:
 
     Else whoever knew some of the rows, and sold them, would have lifted the threshold for good.
     """
-    others = np.setdiff1d(np.arange(len(prior)), prior.canonical)
+    rows = _crowd_rows(prior.units, prior.canonical, utility)
+    return prior.units if rows is None else prior.units.take(rows)
+
+
+def _crowd_rows(units: Submission, canonical: Codes, utility: UtilityOracle) -> Codes | None:
+    """The same by their rows; None where that is all of them."""
+    others = np.setdiff1d(np.arange(len(units)), canonical)
     if not len(others):
-        return prior.units
-    seen, judging = compared(prior.units.take(others), utility)
+        return None
+    seen, judging = compared(units.take(others), utility)
     leaks = find_leaks(seen, HeldRows(judging.features, judging.embedding))
-    if not len(leaks):
-        return prior.units
-    return prior.units.take(np.delete(np.arange(len(prior)), others[leaks.unit]))
+    return np.delete(np.arange(len(units)), others[leaks.unit]) if len(leaks) else None
+
+
+def _known_crowd(
+    prior: PriorArt, submission: Submission, utility: UtilityOracle
+) -> Callable[[Features], Values] | None:
+    """How near directions that crowding asks come to any unit, where that is known of prior art; else None."""
+    honest = None if utility.reference is not None else honest_rows(submission, utility)
+    crowd = None if honest is None else crowd_of(honest)
+    known = None if crowd is None else prior.highest.get(crowd_key(crowd, utility))
+    if known is None:
+        return None
+    new = compared(submission, utility)[0].vectors
+    return lambda asked: np.maximum(known, highest_cosines(asked, new))
+
+
+def highest_for_later(units: Submission, stands: Codes, utility: UtilityOracle) -> dict[str, Values]:
+    """What a later period will ask of these units as prior art, by a digest of what it asks with (`PriorArt.highest`).
+
+    How near the validation rows that crowding asks come to any unit; and what the units that stand for their clusters
+    (rows ``stands``) are to all validation rows, by the utility's learner.
+    """
+    out = {}
+    found = utility.highest(units.features[stands], units.label[stands]) if len(stands) else None
+    if found is not None:
+        out[utility.held_digest] = found
+    honest = honest_rows(units, utility) if utility.reference is None else None
+    crowd = None if honest is None else crowd_of(honest)
+    if crowd is not None:
+        rows = _crowd_rows(units, stands, utility)
+        seen = compared_rows(units, utility)
+        out[crowd_key(crowd, utility)] = highest_cosines(crowd, seen, rows=rows)
+    return out
+
+
+def crowd_key(crowd: Features, utility: UtilityOracle) -> str:
+    """A digest of what crowding asks with: directions of honest units, and how units are compared with them."""
+    text = f"crowd|{utility.held_digest}|{crowd.shape}|"
+    return hashlib.sha256(text.encode() + np.ascontiguousarray(crowd).tobytes()).hexdigest()
 
 
 def honest_rows(submission: Submission, utility: UtilityOracle) -> LabelledVectors | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import combined_key, unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.submission import Submission
@@ -22,10 +22,13 @@ class PriorArt:
 
     ``units.identity`` says who owns each: the owner of its cluster, whoever submitted it. ``canonical`` are the rows
     that stand for their clusters, P: a new period is worth U(P + S) - U(P). The others are there to be recognised.
+    ``highest`` is what was worked out before of how near they come to rows that the operator holds, one number for each
+    row, by a digest of all else that it depends on: whoever asks the same need not work it out again.
     """
 
     units: Submission
     canonical: Codes
+    highest: Mapping[str, Values] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rows = np.asarray(self.canonical, dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.frames import Tabular
+from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.core.screen import Screen, Shown, counted
 
 if TYPE_CHECKING:
@@ -152,7 +153,12 @@ class Submission(Shown, Tabular):
 
 
 def matrix(name: str, values: Any) -> Features:
-    """A finite float64 matrix (r, d), or an error that names the row and the column."""
+    """A finite float64 matrix (r, d), or an error that names the row and the column.
+
+    One that lies in a file (`Narrow`) is taken as it is: it was checked when it was put there.
+    """
+    if isinstance(values, Narrow):
+        return cast(Features, values)
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -16,7 +16,7 @@ from datamarket_gym.core.errors import SubmissionError, require_in
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
-from datamarket_gym.evidence.nearest import nearest_settled
+from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.units.submission import Submission
 
 

@@ -16,20 +16,22 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator, unit_keys
+from datamarket_gym.core.highest import highest_cosines
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.stacked import Rows
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
-from datamarket_gym.evidence.threshold.crowding import ALLOWED, crowd_sample, floor_among
+from datamarket_gym.evidence.threshold.crowding import ALLOWED, crowd_sample, floor_of
 from datamarket_gym.evidence.threshold.near_copies import copy_level
 from datamarket_gym.evidence.threshold.price import LIMIT, PROVIDERS, HonestPrice, honest_price
 from datamarket_gym.world.data.embeddings import Embeddings
@@ -128,12 +130,14 @@ def choose_threshold(
     submitted: Rows | None,
     wanted: str = AUTO,
     measured_on: Sample = "validation",
+    nearest: Callable[[Features], Values] | None = None,
 ) -> Threshold:
     """Lineage at the lowest threshold that the honest price admits, and the crowd.
 
     ``honest`` are the operator's own units, None where they have no embeddings, and ``measured_on`` what they are
     called; ``submitted`` are the vectors of a submission, None where there is none yet. ``wanted`` is ``auto``,
-    ``none`` or a number, which the same rule must admit.
+    ``none`` or a number, which the same rule must admit. ``nearest`` says of directions their highest cosine with any
+    submitted unit, where that is known without looking at all of them.
     """
     if wanted == NONE:
         return Threshold(why="similarity was switched off")
@@ -151,7 +155,10 @@ def choose_threshold(
         level = copy_level(measured.crowd, _STRANGERS, units / len(measured.crowd))
         found = Threshold(why=measured.why, near_copies=level, measured_on=measured_on)
     else:
-        crowding = None if submitted is None else floor_among(measured.crowd, submitted)
+        crowding = None
+        if submitted is not None:
+            near = nearest or partial(highest_cosines, others=submitted)
+            crowding = floor_of(near(measured.crowd))
         found = Threshold(
             why=measured.why, price=measured.price, crowding=crowding, measured_on=measured_on
         )
@@ -163,6 +170,12 @@ def choose_threshold(
         return found.model_copy(update={"why": why})
     why = f"units descend from their nearest earlier one at similarities of at least {theta:g}: {_floor_words(found)}"
     return found.model_copy(update={"theta": theta, "why": why, "evidence": written(Lineage(theta))})
+
+
+def crowd_of(honest: LabelledVectors) -> Features | None:
+    """The directions that crowding asks, of validation rows; None where they are too few for a price."""
+    measured = _measured(honest, "validation")
+    return None if measured.price is None else measured.crowd
 
 
 def _distinct(vectors: Rows) -> int:

@@ -13,10 +13,15 @@ bought; and trees that nobody is paid for, because whoever owns them failed a ch
 
 Numbers are kept in the shortest kind that holds them without loss. Names lie end to end as UTF-8, so that one long name
 does not make all of them as long.
+
+How near its units come to the validation rows is kept, too (``answers``): a later period with the same validation rows
+need not compare these with all units again.
 """
 
 from __future__ import annotations
 
+import math
+import struct
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -30,6 +35,10 @@ from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import DataMarketError
 
 _ROWS = 8192
+_LOCAL_HEAD, _NAME_AT = (
+    30,
+    26,
+)  # of a member of a zip file: its fixed part, and where lengths of names stand
 _KINDS = (np.float16, np.float32)
 
 
@@ -80,6 +89,9 @@ class BoughtUnits:
     time: Values | None
     columns: KeptNames  # that the features came from, where they are several
     encoder: str  # that made the features of texts or images; blank where they were submitted
+    asked: KeptNames  # digests of what later periods may ask of the units (`PriorArt.highest`)
+    answers: Values  # one after the other
+    answered: Codes  # where each ends
 
 
 def shortest(matrix: Features) -> Features:
@@ -117,19 +129,31 @@ class BoughtFile:
         """Names that lie end to end."""
         return KeptNames(self.array(f"{name}.text"), self.array(f"{name}.ends"))
 
-    def fill(self, name: str, target: Features) -> None:
-        """Read a matrix into rows of a larger one, a few thousand at a time."""
-        with self._opened() as file, file.open(f"{name}.npy") as member:
-            shape, kind = _head(member)
-            if shape != target.shape:
-                raise self._damaged(f"{name!r} has the shape {shape}")
-            width = shape[1] * kind.itemsize
-            for at in range(0, shape[0], _ROWS):
-                some = target[at : at + _ROWS]
-                content = member.read(len(some) * width)
-                if len(content) != len(some) * width:
-                    raise self._damaged(f"{name!r} ends early")
-                some[:] = np.frombuffer(content, dtype=kind).reshape(some.shape)
+    def highest(self) -> dict[str, Values]:
+        """What is known of the units, by a digest of what was asked; nothing, of a run of an older version."""
+        if self.shape("answers") is None:
+            return {}
+        parts = np.split(self.array("answers"), self.array("answered"))[:-1]
+        return dict(zip(self.names("asked"), parts, strict=True))
+
+    def matrix(self, name: str) -> NDArray[Any]:
+        """A matrix where it lies in the file: what is read of it is read then."""
+        with self._opened() as file:
+            info = file.getinfo(f"{name}.npy")
+            if info.compress_type != zipfile.ZIP_STORED:
+                return self.array(name)
+            with file.open(info) as member:
+                shape, kind = _head(member)
+                head = member.tell()
+        with self.path.open("rb") as raw:
+            raw.seek(info.header_offset + _NAME_AT)
+            name_length, extra_length = struct.unpack("<HH", raw.read(4))
+        start = info.header_offset + _LOCAL_HEAD + name_length + extra_length + head
+        if start + kind.itemsize * math.prod(shape) > self.path.stat().st_size:
+            raise self._damaged(f"{name!r} ends early")
+        return (
+            np.memmap(self.path, kind, "r", start, shape) if math.prod(shape) else np.empty(shape, kind)
+        )
 
     def _opened(self) -> zipfile.ZipFile:
         try:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes
+from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.manifest import BOUGHT
 from datamarket_gym.payout.prior.bought import BoughtUnits, KeptNames, shortest
 from datamarket_gym.payout.results import Results
 from datamarket_gym.pipeline.records import write_record
+from datamarket_gym.pipeline.settle import highest_for_later
 from datamarket_gym.units.submission import Submission
 
 
@@ -43,6 +46,8 @@ def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
     people = sorted({*submitters, *owners})
     number = {name: i for i, name in enumerate(people)}
     labels, which = np.unique(kept.label, return_inverse=True)
+    stands = stands[stands >= 0]
+    highest = highest_for_later(kept, stands, utility_oracle(replace(inputs, prior=None), results.spec))
     return BoughtUnits(
         features=shortest(kept.features),
         embedding=None if kept.embedding is None else shortest(kept.embedding),
@@ -53,10 +58,13 @@ def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
         submitter=np.array([number[name] for name in submitters], dtype=np.int64),
         owner=np.array([number[name] for name in owners], dtype=np.int64),
         root=root,
-        stands=stands[stands >= 0],
+        stands=stands,
         time=kept.time,
         columns=KeptNames.of(inputs.columns if len(inputs.columns) > 1 else ()),
         encoder=inputs.encoder,
+        asked=KeptNames.of(highest),
+        answers=np.concatenate([np.empty(0), *highest.values()]),
+        answered=np.cumsum([len(found) for found in highest.values()], dtype=np.int64),
     )
 
 

@@ -63,6 +63,13 @@ class PriorRun:
     @classmethod
     def read(cls, folder: Path) -> PriorRun:
         """The run of a folder, whose bought units are as it left them."""
+        found = cls.said(folder)
+        require_as_written(folder, read_manifest(folder)["outputs"], BOUGHT)
+        return found
+
+    @classmethod
+    def said(cls, folder: Path) -> PriorRun:
+        """The run of a folder, as its manifest has it."""
         if not folder.is_dir():
             raise PriorError(
                 f"the earlier run in {str(folder)!r} is not there; if it was moved, say where it is now: --prior FOLDER"
@@ -74,14 +81,16 @@ class PriorRun:
                 f"the run in {str(folder)!r} was made by an older version, which did not keep what it has bought; pay "
                 "it again, into another folder and a book of its own (--book), approve it there, and name that folder"
             )
-        require_as_written(folder, manifest["outputs"], BOUGHT)
         given = tuple(each["run"] for each in manifest.get(ROLE, ()))
         period, amount = manifest["spec"].get("period") or "", manifest["amount"]
         return cls(folder, manifest["run"], said["sha256"], period, given, amount, manifest["currency"])
 
 
 def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
-    """The folders of earlier runs, the oldest first; refused where one cannot be taken as bought."""
+    """The folders of earlier runs, the oldest first; refused where one cannot be taken as bought.
+
+    Whether what they have bought is as they left it is looked at where it is read (`PriorRun.read`).
+    """
     found = [_Approved.of(folder) for folder in folders]
     by_run: dict[str, _Approved] = {}
     for each in found:
@@ -144,7 +153,7 @@ class _Approved:
                 f"{str(folder / NAME)!r} is not the one that was approved; run: datamarket verify {folder}"
             )
         entry = next(entry for entry in record.history if entry.kind == "approved")
-        return cls(PriorRun.read(folder), record, book.where, entry.number, entry.at)
+        return cls(PriorRun.said(folder), record, book.where, entry.number, entry.at)
 
     def require_given(self, named_runs: dict[str, _Approved]) -> None:
         """Refuse to leave out what the run was itself priced given."""

@@ -1,6 +1,6 @@
 """The units that earlier runs have bought, put together: what new ones are compared with, and valued given.
 
-Numbers go from the files into one matrix; names, which may be of any length, stay outside of it.
+Numbers stay in the files until they are looked at; names, which may be of any length, stay outside of the table.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.payout.prior.bought import BoughtFile
 from datamarket_gym.payout.prior.known import KnownUnits, OldUnit
 from datamarket_gym.payout.prior.runs import PriorError, PriorRun
@@ -53,15 +54,14 @@ class PriorUnits:
         sizes = [len(file.array("owner")) for file in files]
         start = np.cumsum([0, *sizes[:-1]])
         n = sum(sizes)
-        features: Features = np.empty((n, kind.features))
-        embedding = None if kind.embedding is None else np.empty((n, kind.embedding))
+        features = Narrow([file.matrix("features") for file in files])
+        embedding = (
+            None if kind.embedding is None else Narrow([file.matrix("embedding") for file in files])
+        )
         label, root, stands = [], [], []
         unit: list[str] = []
         owner: list[str] = []
-        for file, at, size in zip(files, start.tolist(), sizes, strict=True):
-            file.fill("features", features[at : at + size])
-            if embedding is not None:
-                file.fill("embedding", embedding[at : at + size])
+        for file, at in zip(files, start.tolist(), strict=True):
             label.append(file.array("labels")[file.array("label")])
             unit += file.names("unit")
             people = list(file.names("people"))
@@ -71,8 +71,14 @@ class PriorUnits:
         numbers = np.char.add("p", np.char.zfill(np.arange(n).astype(np.str_), 9))
         # Whose each is stands in `owner`: neither evidence nor scores ask for it.
         everybody = np.full(n, "p")
-        units = Submission(numbers, everybody, features, np.concatenate(label), embedding)
-        art = PriorArt(units, np.concatenate(stands))
+        units = Submission(
+            numbers,
+            everybody,
+            cast(Features, features),
+            np.concatenate(label),
+            cast(Features | None, embedding),
+        )
+        art = PriorArt(units, np.concatenate(stands), _highest([file.highest() for file in files]))
         return cls(tuple(runs), art, start, unit, owner, np.concatenate(root))
 
     def __len__(self) -> int:
@@ -119,6 +125,12 @@ class PriorUnits:
             known.score,
             known.reason,
         )
+
+
+def _highest(runs: Sequence[dict[str, Values]]) -> dict[str, Values]:
+    """What was asked of all runs: of their units together it is the highest that any of them answers."""
+    asked = set(runs[0]).intersection(*runs[1:])
+    return {name: np.max([known[name] for known in runs], axis=0) for name in sorted(asked)}
 
 
 def kind_of(file: BoughtFile) -> UnitKind:
