@@ -223,9 +223,8 @@ class UtilityOracle:
         known = self.prior.highest.get(self.held_digest)
         if known is None:
             return _of_one(self.prior.features, self.prior.label, classes)
-        features, canonical = self.prior.units.features, self.prior.canonical
-        alike = np.isin(features[canonical, 0], players[:, 0])
-        found = _of_one(features[canonical[alike]], self.prior.label[alike], classes)
+        units, alike = self.prior.units, self.prior.beginning_like(players)
+        found = _of_one(units.features[alike], units.label[alike], classes)
         return dataclasses.replace(found, highest=known)
 
     def _known_classes(self, label: NDArray[Any]) -> NDArray[Any]:

@@ -42,7 +42,8 @@ def bought_rows(results: Results) -> StandingWarning | None:
     inputs = results.inputs
     if inputs.prior is None or results.spec.leak_check == "off":
         return None
-    bought = int(among(inputs.validation_features, inputs.prior.art.features).sum())
+    art, held = inputs.prior.art, inputs.validation_features
+    bought = int(among(held, art.units.features[art.beginning_like(held)]).sum())
     if not bought:
         return None
     return StandingWarning.of(

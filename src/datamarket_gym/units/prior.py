@@ -57,6 +57,10 @@ class PriorArt:
         """Their labels."""
         return self.units.label[self.canonical]
 
+    def beginning_like(self, rows: Features) -> Codes:
+        """The units of P that begin with the same number as one of these rows: none of the others equals one."""
+        return self.canonical[np.isin(self.units.features[self.canonical, 0], rows[:, 0])]
+
     @cached_property
     def digest(self) -> str:
         """Hash of these rows in any order."""
