@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from datamarket_gym.core import highest
 from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import predict_theta
-from datamarket_gym.evidence.threshold import crowding
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, chaining_floors
 from datamarket_gym.evidence.threshold.crowding import floor_among, highest_cosines
 from datamarket_gym.evidence.threshold.floors import Merges, variant_similarities
@@ -126,7 +126,7 @@ def test_nearest_units_are_those_of_all_blocks_and_zeros_are_near_nobody(monkeyp
     unit, submitted = directions(rng.normal(size=(50, 6))), rng.normal(size=(70, 6))
     by_hand = (unit @ directions(submitted).T).max(axis=1)
     assert highest_cosines(unit, submitted) == pytest.approx(by_hand, abs=1e-12)
-    monkeypatch.setattr(crowding, "_BLOCK", 8)
+    monkeypatch.setattr(highest, "_BLOCK", 8)
     assert highest_cosines(unit, submitted) == pytest.approx(by_hand, abs=1e-12)
     with_zeros = np.vstack([np.zeros((3, 6)), submitted])
     assert highest_cosines(unit, with_zeros) == pytest.approx(np.maximum(by_hand, 0.0), abs=1e-12)

@@ -126,7 +126,7 @@ class _Workshop:
                 image if isinstance(image := changed[i], bytes) else None,
             )
             for i in range(count)
-            if how != MIXTURE or first[i] != second[i]
+            if how != MIXTURE or self.submission.keys[first[i]] != self.submission.keys[second[i]]
         ]
 
     def _partner(self, row: int) -> int:
