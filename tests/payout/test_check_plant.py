@@ -46,6 +46,20 @@ def results_of(run):
     return finished_results(run, places_of(run))[1]
 
 
+def test_no_fake_is_mixed_of_two_equal_units(run):
+    """It would be a genuine unit, and nobody could find it out."""
+    results, places = results_of(run), places_of(run)
+    keys = results.inputs.submission.keys
+    mixtures = [
+        fake.of
+        for seed in range(20)
+        for fake in make_fakes(results, places, 12, np.random.default_rng(seed))
+        if fake.how == "mixture"
+    ]
+    assert len(mixtures) >= 60
+    assert all(keys[a] != keys[b] for a, b in mixtures)
+
+
 def test_fakes_are_draws_of_payees_who_are_not_there(run):
     drawn = draws_of(run)
     fakes = planted(run, drawn, 6, drawn.beacon)
