@@ -46,13 +46,14 @@ def results_of(run):
     return finished_results(run, places_of(run))[1]
 
 
-def test_no_fake_is_mixed_of_two_equal_units(run):
+def test_no_fake_is_mixed_of_two_equal_units(tmp_path):
     """It would be a genuine unit, and nobody could find it out."""
-    results, places = results_of(run), places_of(run)
+    made = paid(tmp_path, theta="none")
+    results, places = results_of(made), places_of(made)
     keys = results.inputs.submission.keys
     mixtures = [
         fake.of
-        for seed in range(20)
+        for seed in range(60)
         for fake in make_fakes(results, places, 12, np.random.default_rng(seed))
         if fake.how == "mixture"
     ]
