@@ -21,9 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from datamarket_gym import (
+    GroundTruth,
     Payments,
     ProviderMarket,
     Submission,
+    SubmittedProfile,
     Utility,
     UtilityOracle,
     mechanism,
@@ -33,6 +35,8 @@ from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.collapse import told_once
+from datamarket_gym.judge.checked import CheckedAttack
+from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.metrics import clearly_paid, gain_of, pot_shares
 from datamarket_gym.lab.periods import TwoPeriods, continuing, divided, newcomers
 from datamarket_gym.world.attacks.turning import turned
@@ -115,6 +119,24 @@ class Months:
         pay = self.got(honest)
         clear = clearly_paid(pay, honest.grand_value, len(honest.identities))
         return gain_of(self.got(july), pay) if clear else math.nan
+
+    def expected(self, honest: Payments, made: Submission) -> float:
+        """What the cheat can expect in July over its honest pay, where 3 units of each payee are checked, power 0.8."""
+        given = self.utility.given(prior_of(OURS.pay(self.periods.old, self.utility)))
+        truth, submission = (
+            self.periods.honest.truth.aligned(self.new),
+            Submission.concat([self.new, made]),
+        )
+        attacked = GroundTruth(
+            submission.id,
+            np.concatenate([truth.owner, np.full(len(made), self.thief)]),
+            np.concatenate([truth.source, made.id]),
+            {**truth.controller, str(made.identity[0]): self.thief},
+        )
+        profile, pay = SubmittedProfile(submission, attacked, self.thief, "made"), self.got(honest)
+        checked = CheckedAttack(OURS, profile, self.periods.honest, given, self.thief, pay)
+        clear = clearly_paid(pay, honest.grand_value, len(honest.identities))
+        return gain_of(checked.expected(Checks(3, 0.8)).pay, pay) if clear else math.nan
 
     def losses(self, honest: Payments, july: Payments) -> list[float]:
         """What the other sellers of July lose together, in amounts and of a pot, if they are paid else."""
@@ -269,7 +291,8 @@ def turning(market: ProviderMarket) -> Iterator[Row]:
         for name, aside in towards.items():
             made = months.july(turned(old.features, aside, theta(honest) - 0.01), old.label)
             _, july = months.paid([], [made])
-            yield f"{learner}, {name}", [months.gain(honest, july), *months.losses(honest, july)]
+            found = [months.gain(honest, july), months.expected(honest, made)]
+            yield f"{learner}, {name}", [*found, *months.losses(honest, july)]
 
 
 class Column(NamedTuple):
@@ -342,7 +365,9 @@ SECTIONS = {
             Column("gain, mixes and copies", ".2f"),
         ),
     ),
-    "turning": Section(turning, "paid by, turned", (GAIN, *LOSSES)),
+    "turning": Section(
+        turning, "paid by, turned", (GAIN, Column("expected with 3 checks", ".2f"), *LOSSES)
+    ),
 }
 
 
