@@ -4,12 +4,16 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 from payout_files import rows, spec, table, units, write
+from typer.testing import CliRunner
 
+from datamarket_gym.cli.app import app
 from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.intake.batch import read_batch
 from datamarket_gym.payout.intake.log import received
 from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.verify import verify
 
+DESPITE = ("--despite", "loses_half")  # the thief does
 EVERYBODY = ("seller 0", "seller 1", "seller 2", "seller 3", "thief")
 
 
@@ -43,3 +47,13 @@ def paid_by_log(folder, submitted=None, held=None, where=None, out="run", **chan
     places = replace(write(folder / "in", submitted, held), intake=str(where or folder / "log.sqlite"))
     pay(places, spec(**changes), folder / out)
     return folder / out
+
+
+def call(*arguments):
+    """What a command says."""
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def bad(folder, **options):
+    """What is found to be wrong with a run."""
+    return [check for check in verify(folder, **options) if not check.good]

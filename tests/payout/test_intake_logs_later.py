@@ -6,16 +6,14 @@ import sqlite3
 
 import pytest
 from checks_files import answered, drawn
-from logged_files import grown, log, of, paid_by_log
+from logged_files import DESPITE, bad, call, grown, log, of, paid_by_log
 from payout_files import (
     approve,
     cents,
     outputs,
     units,
 )
-from typer.testing import CliRunner
 
-from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import RunError
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout.book.place import book_of, run_of
@@ -28,16 +26,6 @@ from datamarket_gym.payout.intake.log import committed, revealed
 from datamarket_gym.payout.intake.sealing import new_secret, sealed_root
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.verify import verify, verify_book
-
-DESPITE = ("--despite", "loses_half")  # the thief does
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, [str(each) for each in arguments])
-
-
-def bad(folder, **options):
-    return [check for check in verify(folder, **options) if not check.good]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 import pytest
-from logged_files import EVERYBODY, log, of, paid_by_log
+from logged_files import DESPITE, EVERYBODY, bad, call, log, of, paid_by_log
 from payout_files import (
     cents,
     outputs,
@@ -20,9 +20,7 @@ from payout_files import (
     warned,
     write,
 )
-from typer.testing import CliRunner
 
-from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import ParameterError, RunError, SubmissionError
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_of, run_of
@@ -36,21 +34,9 @@ from datamarket_gym.payout.intake.sealing import new_secret, sealed_root
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.verify import verify
 
 FORGED = {**units(), "time": np.concatenate([np.arange(60.0) + 5000, np.arange(6.0)])}
 """The thief's copies bear the earliest times."""
-
-
-DESPITE = ("--despite", "loses_half")  # the thief does
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, [str(each) for each in arguments])
-
-
-def bad(folder, **options):
-    return [check for check in verify(folder, **options) if not check.good]
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
+from datamarket_gym.core.candidates import Candidates, slack_of, still_near
 from datamarket_gym.core.stacked import Rows
 from datamarket_gym.core.threads import one_thread
 
@@ -28,9 +28,9 @@ def highest_cosines(
     Candidates come from float32 products, a block of rows at a time; each is then decided by one float64 product.
     """
     short = unit.astype(np.float32)
-    slack = np.float32(4 * (unit.shape[1] + 4) * 2.0**-24)  # twice what float32 products can be off
+    slack = slack_of(unit.shape[1])
     highest = np.full(len(unit), -np.inf, dtype=np.float32)
-    kept: list[tuple[Codes, Codes, NDArray[np.float32]]] = []
+    kept: Candidates = []
     n = len(others) if rows is None else len(rows)
     with one_thread("blas"):  # others would wait for each small block
         for at in range(0, n, _BLOCK):
@@ -45,11 +45,10 @@ def highest_cosines(
     exact = np.full(len(unit), -1.0)
     if not kept:
         return exact
-    row, column, about = (np.concatenate(part) for part in zip(*kept, strict=True))
-    near = np.flatnonzero(about >= (highest - slack)[row])
-    for at in range(0, len(near), _PAIRS):
-        some = near[at : at + _PAIRS]
+    row, column = still_near(kept, highest - slack)
+    for at in range(0, len(row), _PAIRS):
+        pairs = slice(at, at + _PAIRS)
         np.maximum.at(
-            exact, row[some], np.einsum("ij,ij->i", unit[row[some]], towards(others[column[some]]))
+            exact, row[pairs], np.einsum("ij,ij->i", unit[row[pairs]], towards(others[column[pairs]]))
         )
     return exact

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values, directions
 from datamarket_gym.core.blocks import over_blocks
+from datamarket_gym.core.candidates import Candidates, slack_of, still_near
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.stacked import Rows
 
@@ -203,9 +204,9 @@ def _nearest_in_band(rows: _Rows, band: Codes, among: Codes, least: float) -> tu
     """The nearest earlier ones of the rows in a band."""
     short = rows.short
     ours = short[rows.distinct[band]]
-    slack = 4 * (ours.shape[1] + 4) * 2.0**-24  # twice what float32 products of unit vectors can be off
-    best = np.full(len(band), least - slack, dtype=np.float32)
-    kept: list[tuple[Codes, Codes, NDArray[np.float32]]] = []
+    slack = slack_of(ours.shape[1])
+    best = np.full(len(band), np.float32(least) - slack, dtype=np.float32)
+    kept: Candidates = []
     for b in range(0, int(np.searchsorted(among, band[-1])), _BLOCK):
         columns = among[b : b + _BLOCK]
         similar = ours @ _taken(short, rows.distinct[columns]).T
@@ -213,15 +214,13 @@ def _nearest_in_band(rows: _Rows, band: Codes, among: Codes, least: float) -> tu
             similar[columns >= band[:, None]] = -np.inf  # not earlier
         highest = similar.max(axis=1)
         some = np.flatnonzero(highest >= best)
-        np.maximum(best, highest - np.float32(slack), out=best)
+        np.maximum(best, highest - slack, out=best)
         row, column = np.nonzero(similar[some] >= best[some, None])
         kept.append((some[row], columns[column], similar[some[row], column]))
     near, score = np.full(len(band), -1), np.full(len(band), -np.inf)
     if not kept:
         return near, score
-    row, column, about = (np.concatenate(part) for part in zip(*kept, strict=True))
-    keep = about >= best[row]
-    row, column = row[keep], column[keep]
+    row, column = still_near(kept, best)
     exact = np.empty(len(row))
     for at in range(0, len(row), _PAIRS):
         part = slice(at, at + _PAIRS)

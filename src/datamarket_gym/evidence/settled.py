@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.blocks import over_blocks
+from datamarket_gym.core.candidates import Candidates, Short, slack_of, still_near
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.stacked import Rows
 
 _PART = 512  # old rows at a time: few enough to stay near the processor
 _BLOCK = 2048  # new rows that they are held against
 _PAIRS = 1 << 14  # candidates decided at a time
-
-Short = NDArray[np.float32]
-_Kept = list[tuple[Codes, Codes, Short]]
 
 
 def nearest_settled(old: Rows, new: Features, least: float = -1.0) -> tuple[Codes, Values]:
@@ -38,12 +36,12 @@ def nearest_settled(old: Rows, new: Features, least: float = -1.0) -> tuple[Code
 
 def _nearest_in(old: Rows, new: Features, start: int, stop: int, least: float) -> tuple[Codes, Values]:
     """The nearest of some old rows, and their cosine; infinity where both have one direction."""
-    slack = np.float32(4 * (new.shape[1] + 4) * 2.0**-24)  # twice what float32 products can be off
+    slack = slack_of(new.shape[1])
     best: Short = np.full(len(new), np.float32(least) - slack, dtype=np.float32)
     best[~new.any(axis=1)] = np.inf  # zeros are like nothing
     ours = directions(new).astype(np.float32)
     first: dict[bytes, int] = {}  # row of a direction, of those that were candidates
-    kept: _Kept = []
+    kept: Candidates = []
     for at in range(start, stop, _PART):
         part = directions(old[at : min(at + _PART, stop)])
         pointed = np.flatnonzero(part.any(axis=1))
@@ -74,14 +72,14 @@ def _first_of_kind(
     return fresh[column]
 
 
-def _decided(old: Rows, new: Features, kept: _Kept, best: Short, least: float) -> tuple[Codes, Values]:
+def _decided(
+    old: Rows, new: Features, kept: Candidates, best: Short, least: float
+) -> tuple[Codes, Values]:
     """The nearest among the candidates."""
     near, score = np.full(len(new), -1), np.full(len(new), -np.inf)
     if not kept:
         return near, score
-    row, column, about = (np.concatenate(part) for part in zip(*kept, strict=True))
-    keep = about >= best[row]
-    row, column = row[keep], column[keep]
+    row, column = still_near(kept, best)
     exact = np.empty(len(row))
     for at in range(0, len(row), _PAIRS):
         part = slice(at, at + _PAIRS)
