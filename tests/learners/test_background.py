@@ -14,7 +14,8 @@ from datamarket_gym.core.registry import create
 from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn
-from datamarket_gym.learners.oracle import Utility, UtilityOracle, require_learnable
+from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import QuotientGame, Valuator
 from datamarket_gym.semivalues.exact import full_table, semivalues_from_table

@@ -43,6 +43,10 @@ def test_missing_and_misspelt_columns_are_named():
     table = pa.table({**{k: v for k, v in GOOD.items() if k != "label"}, "labell": [0, 1, 0]})
     with pytest.raises(SubmissionError, match=r"no column 'label'.*did you mean 'labell'"):
         from_table(table)
+    assert from_table(table, {"label": "labell"}).label.tolist() == [0, 1, 0]
+    assert not from_table(table, {"label": ""}).labelled
+    with pytest.raises(SubmissionError, match="no column 'kind' for 'label'"):
+        from_table(table, {"label": "kind"})
     with pytest.raises(SubmissionError, match="no column 'seller' for 'identity'"):
         from_table(pa.table(GOOD), {"identity": "seller"})
     with pytest.raises(SubmissionError, match="unknown column role 'identty'"):

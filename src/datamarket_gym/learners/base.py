@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import LearnerError, SubmissionError
+
+Target = Literal["class", "number", "none"]
+"""What labels are to a learner: classes (two of them, and every validation label submitted), numbers, or optional."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,19 @@ class TrainingRows:
     highest: Values | None = (
         None  # of a background: what `Learner.highest` said of it; the rows may then be some of it
     )
+    number: Values | None = (
+        None  # (n_classes,), rising: what each code stands for, where labels are numbers
+    )
 
     @property
     def weights(self) -> Values:
         """The weights, ones where none were given."""
         return np.ones(len(self.label)) if self.weight is None else self.weight
+
+    @property
+    def target(self) -> Values:
+        """The label of each row as a number."""
+        return _numbers(self.number, self.label)
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,20 @@ class ValidationRows:
 
     features: Features  # (n_val, d)
     label: Codes  # (n_val,); a class that no training row has keeps a code of its own
+    number: Values | None = None  # as in `TrainingRows`
+
+    @property
+    def target(self) -> Values:
+        """The label of each row as a number."""
+        return _numbers(self.number, self.label)
+
+
+def _numbers(number: Values | None, code: Codes) -> Values:
+    if number is None:
+        raise LearnerError(
+            "these labels are classes, no numbers; declare target = 'number' in the learner"
+        )
+    return number[code]
 
 
 class Scorer(ABC):
@@ -82,9 +107,7 @@ class Learner(ABC):
 
     has_closed_form: ClassVar[bool] = False  # whether `Scorer.closed_form` can be other than None
     paid_from: ClassVar[str] = "chance"  # where its utility is counted from where money is divided
-    needs_classes: ClassVar[bool] = (
-        True  # whether every validation label must be submitted, and two of them
-    )
+    target: ClassVar[Target] = "class"  # what it needs of labels
 
     @abstractmethod
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:

@@ -1,9 +1,9 @@
 """Coverage: how well units cover the validation rows, with semivalues in closed form.
 
 g(z, u) = max(0, s(z, u) - c) / (1 - c) where the labels of validation row z and unit u agree (or labels do not
-count), else 0, with s their similarity and c that of strangers: a quantile of the similarities between validation
-rows, at least 0. U(S) is the mean over z of the largest g(z, u), u in S. A row of weight w stands for w copies of it,
-and copies cover nothing more: weights change nothing.
+count, or are missing), else 0, with s their similarity and c that of strangers: a quantile of the similarities between
+validation rows, at least 0. U(S) is the mean over z of the largest g(z, u), u in S. A row of weight w
+stands for w copies of it, and copies cover nothing more: weights change nothing.
 
 One validation row, players 1..N by falling g (of a player's rows the largest), g_{N+1} = 0. At a level between
 g_{i+1} and g_i the game asks whether anybody of the first i is there; a player among them decides it if no other
@@ -34,6 +34,7 @@ from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
     Learner,
     Scorer,
+    Target,
     TrainingRows,
     ValidationRows,
     among,
@@ -65,7 +66,7 @@ class Coverage(Learner):
     similarity: str = "auto"
     has_closed_form: ClassVar[bool] = True
     paid_from: ClassVar[str] = "none"
-    needs_classes: ClassVar[bool] = False
+    target: ClassVar[Target] = "none"
 
     def __post_init__(self) -> None:
         require_in("quantile", self.quantile, 0.0, 1.0)

@@ -22,6 +22,8 @@ from datamarket_gym.core.registry import name_of, written
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
 from datamarket_gym.learners.base import LEARNERS, Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.learners.targets import Coding, require_labels, require_same_kind
+from datamarket_gym.units.labels import is_labelled, label_column
 from datamarket_gym.units.prior import PriorArt
 
 RECOMMENDED = "coverage"
@@ -63,13 +65,13 @@ class ReferenceRows:
     """
 
     features: Features
-    label: NDArray[Any]
+    label: NDArray[Any] = None  # type: ignore[assignment]  # an array from the start on, whatever was given
     embedding: Features | None = None
     text: Sequence[str | None] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", np.asarray(self.features, dtype=np.float64))
-        object.__setattr__(self, "label", np.asarray(self.label))
+        object.__setattr__(self, "label", label_column(self.label, len(self.features)))
         if self.embedding is not None:
             object.__setattr__(self, "embedding", np.asarray(self.embedding, dtype=np.float64))
         _require_rows("reference", self.features, self.label, self.embedding)
@@ -83,7 +85,7 @@ class UtilityOracle:
     and shared with other processes. ``embedding`` are the validation rows' own, for submissions that bring
     embeddings beside their features: no utility needs them, the check of a similarity threshold does. It is made on
     ``reference`` rows instead, where they are given. `given` is the same utility with the training rows P of ``prior``
-    art always there: v(S) = U(P + S) - U(P).
+    art always there: v(S) = U(P + S) - U(P). Validation rows need labels only where the learner does.
     """
 
     prior: PriorArt | None = None
@@ -91,7 +93,7 @@ class UtilityOracle:
     def __init__(
         self,
         validation_features: Features,
-        validation_label: NDArray[Any],
+        validation_label: NDArray[Any] | None = None,
         utility: Utility | None = None,
         *,
         learner: Learner | None = None,
@@ -103,10 +105,11 @@ class UtilityOracle:
         self.learner: Learner = learner or LEARNERS.create(self.utility.learner)
         # Copies: the memo holds what these rows said, whatever becomes of the caller's arrays.
         self.features = np.array(validation_features, dtype=np.float64, order="C")
-        self.label = np.array(validation_label)
+        self.label = label_column(validation_label, len(self.features)).copy()
         self.embedding = None if embedding is None else np.array(embedding, dtype=np.float64)
         self.reference = reference
         _require_rows("validation", self.features, self.label, self.embedding)
+        require_labels("the validation rows", self.label, self.learner)
         self.classes = np.unique(self.label)
         self._file = None if memo is None else Path(memo).absolute()
         self._remember()
@@ -121,6 +124,11 @@ class UtilityOracle:
     def digest(self) -> str:
         """Hash of all that decides utilities: the learner, the validation rows and prior art."""
         return self._hash("" if self.prior is None else self.prior.digest)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the validation rows have labels."""
+        return is_labelled(self.label)
 
     @cached_property
     def held_digest(self) -> str:
@@ -156,10 +164,10 @@ class UtilityOracle:
     @cached_property
     def _prior_value(self) -> float:
         assert self.prior is not None
-        classes = self._known_classes(self.prior.label)
+        coding = self._coding(self.prior.label)
         first = self.prior.units.features[self.prior.canonical[:1]]
-        one, rows = _of_one(first, self.prior.label[:1], classes), self._background(first, classes)
-        scorer = self.learner.scorer_given(one, rows, self._validation(classes))
+        one, rows = _of_one(first, self.prior.label[:1], coding), self._background(first, coding)
+        scorer = self.learner.scorer_given(one, rows, self._validation(coding))
         return float(scorer.utility(np.zeros((1, 1), dtype=bool))[0])
 
     def counted_from(self, empty: str) -> UtilityOracle:
@@ -184,8 +192,8 @@ class UtilityOracle:
 
     def highest(self, features: Features, label: NDArray[Any]) -> Values | None:
         """What these rows are to the validation rows as prior art (`Learner.highest`); see `PriorArt.highest`."""
-        classes = self._known_classes(label)
-        return self.learner.highest(_of_one(features, label, classes), self._validation(classes))
+        coding = self._coding(label)
+        return self.learner.highest(_of_one(features, label, coding), self._validation(coding))
 
     def comparing(self) -> Callable[[Features], Features]:
         """`compared` as a function, for whoever asks a block at a time."""
@@ -206,14 +214,16 @@ class UtilityOracle:
     ) -> Scorer:
         """A scorer for these training rows, given prior art; every validation label must occur among them."""
         self._require_comparable("column 'features'", features, label)
-        classes = self._known_classes(label)
-        rows = TrainingRows(features, np.searchsorted(classes, label), player, n, len(classes), weight)
-        validation = self._validation(classes)
+        require_labels("the units", label, self.learner)
+        coding = self._coding(label)
+        codes, classes = coding.codes(label), len(coding.classes)
+        rows = TrainingRows(features, codes, player, n, classes, weight, number=coding.number)
+        validation = self._validation(coding)
         if self.prior is None:
             return self.learner.scorer(rows, validation)
-        return self.learner.scorer_given(rows, self._background(features, classes), validation)
+        return self.learner.scorer_given(rows, self._background(features, coding), validation)
 
-    def _background(self, players: Features, classes: NDArray[Any]) -> TrainingRows:
+    def _background(self, players: Features, coding: Coding) -> TrainingRows:
         """The training rows of prior art.
 
         Where it is known what they are to the validation rows, those alone that begin like a row of the ``players``:
@@ -221,18 +231,19 @@ class UtilityOracle:
         """
         assert self.prior is not None
         known = self.prior.highest.get(self.held_digest)
-        if known is None:
-            return _of_one(self.prior.features, self.prior.label, classes)
+        told_with_labels = self.labelled and is_labelled(self.prior.label)
+        if known is None or told_with_labels != coding.counted:
+            return _of_one(self.prior.features, self.prior.label, coding)
         units, alike = self.prior.units, self.prior.beginning_like(players)
-        found = _of_one(units.features[alike], units.label[alike], classes)
+        found = _of_one(units.features[alike], units.label[alike], coding)
         return dataclasses.replace(found, highest=known)
 
-    def _known_classes(self, label: NDArray[Any]) -> NDArray[Any]:
+    def _coding(self, label: NDArray[Any]) -> Coding:
         always = [] if self.prior is None else [self.prior.label]
-        return np.unique(np.concatenate([self.classes, label, *always]))
+        return Coding.of(self.learner, [self.classes, label, *always])
 
-    def _validation(self, classes: NDArray[Any]) -> ValidationRows:
-        return ValidationRows(self.features, np.searchsorted(classes, self.label))
+    def _validation(self, coding: Coding) -> ValidationRows:
+        return ValidationRows(self.features, coding.codes(self.label), coding.number)
 
     def _require_comparable(self, whose: str, features: Features, label: NDArray[Any]) -> None:
         """Refuse rows of another length, or with labels of another kind, than the validation rows'."""
@@ -241,7 +252,8 @@ class UtilityOracle:
                 f"{whose} has {features.shape[1]} numbers per unit but the validation rows "
                 f"have {self.features.shape[1]}; use the same encoder for both"
             )
-        require_same_kind(label, self.label)
+        if self.learner.target != "number":
+            require_same_kind(label, self.label)
 
     def prints(self, keys: Keys, player: Codes, n: int) -> Prints:
         """Fingerprints of players: sums of their rows' keyed hashes."""
@@ -256,10 +268,10 @@ class UtilityOracle:
         return f"UtilityOracle({written(self.learner)}, empty={self.utility.empty!r}{given})"
 
 
-def _of_one(features: Features, label: NDArray[Any], classes: NDArray[Any]) -> TrainingRows:
-    """Rows of one player, with labels coded by their place among ``classes``."""
-    player = np.zeros(len(label), np.int64)
-    return TrainingRows(features, np.searchsorted(classes, label), player, 1, len(classes))
+def _of_one(features: Features, label: NDArray[Any], coding: Coding) -> TrainingRows:
+    """Rows of one player."""
+    player, classes = np.zeros(len(label), np.int64), len(coding.classes)
+    return TrainingRows(features, coding.codes(label), player, 1, classes, number=coding.number)
 
 
 def _require_rows(
@@ -275,41 +287,4 @@ def _require_rows(
         raise SubmissionError(
             f"there are {len(embedding)} {whose} embeddings for {len(label)} {whose} rows; "
             "give one for each row"
-        )
-
-
-def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> None:
-    """Refuse numbers on one side and text, or dates, on the other: they would never agree."""
-    ours, theirs = (
-        next((k for k in ("US", "Mm") if d.kind in k), "") for d in (label.dtype, validation_label.dtype)
-    )
-    if ours != theirs:
-        raise SubmissionError(
-            f"column 'label' holds {label.dtype} but the validation labels {validation_label.dtype}; "
-            "write both as numbers or both as text"
-        )
-
-
-def require_learnable(label: NDArray[Any], utility: UtilityOracle) -> None:
-    """Refuse submitted labels of one class, and validation labels that nobody submitted, where a learner needs them.
-
-    Labels of prior art count as submitted.
-    """
-    validation_label = utility.label
-    require_same_kind(label, validation_label)
-    if not utility.learner.needs_classes:
-        return
-    if utility.prior is not None:
-        label = np.concatenate([label, utility.prior.label])
-    classes = np.unique(label)
-    if len(classes) < 2:
-        raise SubmissionError(
-            f"column 'label' holds the single class {classes.tolist()}; "
-            "there is nothing to learn, so submit units of at least two classes"
-        )
-    unseen = np.flatnonzero(~np.isin(validation_label, classes))
-    if len(unseen):
-        raise SubmissionError(
-            f"validation label {validation_label[unseen[0]].item()!r} (row {unseen[0]}) is unseen "
-            "in training; drop that row or add units with that label"
         )

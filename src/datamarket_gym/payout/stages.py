@@ -19,7 +19,7 @@ from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.evidence.order import seniority_ranks
-from datamarket_gym.learners.oracle import require_learnable
+from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.payout.book.disputes import fitting
 from datamarket_gym.payout.book.runs import Taken
 from datamarket_gym.payout.evidence import known_ties, payees

@@ -32,7 +32,8 @@ from datamarket_gym.core.specs import fault
 from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.evidence.dates import nobody_first
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.payments import Allocator, Payments, among
 from datamarket_gym.pipeline.prior import Known, bought_before

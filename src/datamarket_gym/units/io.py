@@ -20,12 +20,13 @@ from datamarket_gym.core.files import replacing, require_two_files
 from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.excel import sheet_of
 from datamarket_gym.units.formats import ending
+from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.sql import as_files
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.tables import Table
 
-REQUIRED = ("id", "identity", "features", "label")
-OPTIONAL = ("embedding", "source", "batch", "time", "licence")
+REQUIRED = ("id", "identity", "features")
+OPTIONAL = ("label", "embedding", "source", "batch", "time", "licence")
 MATRICES = ("features", "embedding")
 
 
@@ -36,11 +37,12 @@ def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) 
 
 
 def read_validation(path: str | Path) -> tuple[Features, NDArray[Any]]:
-    """Features and labels of validation rows, in the same formats; they need no ids and no identities."""
+    """Features and labels of validation rows, in the same formats; they need no ids, no identities and no labels."""
     table = Table.open(Path(path))
-    label, features = table.require("label", "label"), table.require_matrix("features", "features")
-    single, dense = table.read(other=[label], matrices={"features": features})
-    return dense["features"], single[label].values()
+    features, label = table.require_matrix("features", "features"), table.label_column()
+    single, dense = table.read(other=[label] if label else [], matrices={"features": features})
+    rows = dense["features"]
+    return rows, single[label].values() if label else unlabelled(len(rows))
 
 
 def require_two_tables(submissions: Path, held: Path, whose: str = "validation") -> None:
@@ -89,7 +91,11 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
     theirs = dict(columns or {})
     roles: dict[str, str] = {}
     matrices: dict[str, list[str]] = {}
+    if (label := table.label_column(theirs.pop("label", None))) is not None:
+        roles["label"] = label
     for role in (*REQUIRED, *OPTIONAL):
+        if role == "label":
+            continue
         needed = role in REQUIRED or role in theirs
         name = theirs.pop(role, role)
         if role in MATRICES:
@@ -111,9 +117,10 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
     taken.update({role: single[name].named() for role, name in text.items()})
     if "time" in roles:
         taken["time"] = single[roles["time"]].times()
-    label = single[roles["label"]].values()
+    if "label" in roles:
+        taken["label"] = single[roles["label"]].values()
     metadata = {name: single[name].objects() for name in rest}
-    return Submission(**taken, label=label, metadata=metadata)
+    return Submission(**taken, metadata=metadata)
 
 
 def to_table(submission: Submission, spread: bool = False) -> pa.Table:
@@ -121,7 +128,7 @@ def to_table(submission: Submission, spread: bool = False) -> pa.Table:
     out: dict[str, Any] = {}
     for name in (*REQUIRED, *OPTIONAL):
         column = getattr(submission, name)
-        if column is None:
+        if column is None or (name == "label" and not submission.labelled):
             continue
         if name not in MATRICES:
             out[name] = pa.array(column)

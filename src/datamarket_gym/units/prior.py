@@ -95,6 +95,10 @@ def require_same_columns(parts: list[Submission]) -> None:
         raise SubmissionError(
             "the units of these periods have unequal numbers of features; use one encoder for all of them"
         )
+    if len({p.labelled for p in parts}) > 1:
+        raise SubmissionError(
+            "some units have labels and others none; leave the labels out of all, or label all"
+        )
     if len({p.label.dtype.kind in "US" for p in parts}) > 1:
         raise SubmissionError("some labels are numbers and others text; write all of them alike")
 

@@ -16,6 +16,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.frames import Tabular
 from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.core.screen import Screen, Shown, counted
+from datamarket_gym.units.labels import is_labelled, label_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +28,8 @@ Text = NDArray[np.str_]
 class Submission(Shown, Tabular):
     """Units in columns; row i is one unit, submitted under ``identity[i]``.
 
-    ``features`` and ``label`` are the payload that a learner trains on. ``embedding`` is what
+    ``features`` and ``label`` are the payload that a learner trains on; units need no labels, and have empty
+    ones then (`units.labels`). ``embedding`` is what
     similarity evidence compares; without one it compares the features. ``time`` is when the unit
     was submitted, in seconds (dates are converted); without it all units count as simultaneous.
     """
@@ -35,7 +37,7 @@ class Submission(Shown, Tabular):
     id: Text
     identity: Text
     features: Features
-    label: NDArray[Any]
+    label: NDArray[Any] = None  # type: ignore[assignment]  # an array from the start on, whatever was given
     embedding: Features | None = None
     source: Text | None = None
     batch: Text | None = None
@@ -51,7 +53,7 @@ class Submission(Shown, Tabular):
             if getattr(self, name) is not None:
                 set_(name, _text(name, getattr(self, name)))
         set_("features", matrix("features", self.features))
-        set_("label", _labels(self.label))
+        set_("label", label_column(self.label, len(self.id)))
         if self.embedding is not None:
             set_("embedding", matrix("embedding", self.embedding))
         if self.time is not None:
@@ -72,6 +74,11 @@ class Submission(Shown, Tabular):
         return np.searchsorted(self.identities, self.identity)
 
     @cached_property
+    def labelled(self) -> bool:
+        """Whether the units have labels."""
+        return is_labelled(self.label)
+
+    @cached_property
     def keys(self) -> Keys:
         """Content key of each unit: sha256 of its payload."""
         return unit_keys(self.features, self.label)
@@ -87,19 +94,20 @@ class Submission(Shown, Tabular):
         return np.zeros(len(self)) if self.time is None else self.time
 
     def screen(self) -> Screen:
-        """Each identity with its units and the number of labels among them."""
+        """Each identity with its units and the number of labels among them, where there are any."""
         classes, labels = np.unique(self.label, return_inverse=True)
         units, width = counted(len(self), "unit"), counted(self.features.shape[1], "feature")
         given = [name for name in self._columns() if name not in ("id", "identity", "features", "label")]
         title = (
             f"Submission of {units} by {counted(len(self.identities), 'identity', 'identities')}: "
-            f"{width}, {counted(len(classes), 'label')}"
+            f"{width}, {counted(len(classes), 'label') if self.labelled else 'no labels'}"
             + "".join(f", {name}" for name in (*given, *self.metadata))
         )
         pairs = np.unique(np.stack([self.identity_codes, labels]), axis=1)
         columns = (self.identities, np.bincount(self.identity_codes), np.bincount(pairs[0]))
-        rows = zip(*columns, strict=True)
-        return Screen.of(title, ("identity", "units", "labels"), rows, len(self.identities))
+        shown = 3 if self.labelled else 2
+        rows = zip(*columns[:shown], strict=True)
+        return Screen.of(title, ("identity", "units", "labels")[:shown], rows, len(self.identities))
 
     def to_arrow(self) -> pa.Table:
         """One row per unit; features and embeddings are list columns."""
@@ -186,18 +194,6 @@ def _text(name: str, values: Any) -> Text:
     if missing.any():
         raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
     return array.astype(np.str_)
-
-
-def _labels(values: Any) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise SubmissionError(f"column 'label' has shape {array.shape}; give one label per unit")
-    missing = np.array([value is None or value != value for value in array.tolist()], dtype=bool)
-    if missing.any():
-        raise SubmissionError(
-            f"column 'label' is empty in row {missing.argmax()}; label the unit or remove it"
-        )
-    return array.astype(np.str_) if array.dtype == object else array
 
 
 def _time(values: Any) -> Values:

@@ -81,6 +81,24 @@ class Table:
             raise SubmissionError(f"{self.where} has no column {name!r} for {role!r}; {hint}")
         return name
 
+    def label_column(self, name: str | None = None) -> str | None:
+        """The column of labels: of that name, or else ``label``; None where there is none, or the name is empty.
+
+        A column that nobody named and that is called nearly ``label`` is refused: it may hold labels, and without
+        them other amounts are paid.
+        """
+        if name:
+            return self.require("label", name)
+        if name == "" or "label" in self.names:
+            return None if name == "" else "label"
+        for close in self.names:
+            if get_close_matches("label", [close.lower()], cutoff=0.8):
+                raise SubmissionError(
+                    f"{self.where} has no column 'label'; did you mean {close!r}? Name it as the column of labels, or "
+                    "give that an empty name if the units have none"
+                )
+        return None
+
     def matrix_columns(self, name: str) -> list[str]:
         """The columns of a matrix: the one of that name, or those of that name with numbers, or none."""
         if name in self.names:

@@ -34,7 +34,8 @@ from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, selected
 from datamarket_gym.lab.kinds.best_response import clear_target
 from datamarket_gym.lab.kinds.domain import honest_cost
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry, UtilityEntry
-from datamarket_gym.learners.oracle import Utility, UtilityOracle, require_learnable
+from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
 from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.units.truth import SubmittedProfile

@@ -30,7 +30,8 @@ from datamarket_gym.lab.cells import Row, kind, labels_of, market_of, oracles_of
 from datamarket_gym.lab.kinds.checks import CheckEntry
 from datamarket_gym.lab.periods import LAYOUTS, Theft, TwoPeriods
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
-from datamarket_gym.learners.oracle import UtilityOracle, require_learnable
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.pipeline.prior import prior_of

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import Kind
+from datamarket_gym.units.labels import is_labelled, label_column
 from datamarket_gym.units.submission import matrix
 
 
@@ -41,6 +42,9 @@ TASKS: Kind[Task] = Kind("task", Task)
 class Dataset:
     """Rows (features and labels) and the validation rows on which every coalition is scored.
 
+    Labels are classes (the training rows have two at least, and every one of the validation rows), numbers in floating
+    point, or None for data without any.
+
     ``content`` holds the raw content behind the features, where it is known: columns named after
     its kind ("text" or "image"), embedded by ``encoder``.
     """
@@ -63,6 +67,7 @@ class Dataset:
             )
         for column in ("label", "validation_label"):
             rows = self.features if column == "label" else self.validation_features
+            object.__setattr__(self, column, label_column(getattr(self, column), len(rows)))
             if len(getattr(self, column)) != len(rows):
                 raise SubmissionError(
                     f"{column} has {len(getattr(self, column))} entries for {len(rows)} rows; "
@@ -74,6 +79,11 @@ class Dataset:
                     f"content {kind!r} has {len(items)} entries for {len(self.features)} rows; "
                     "give one per row"
                 )
+        if (
+            not (is_labelled(self.label) and is_labelled(self.validation_label))
+            or self.label.dtype.kind == "f"
+        ):
+            return
         classes = np.unique(self.label)
         if len(classes) < 2:
             raise SubmissionError(

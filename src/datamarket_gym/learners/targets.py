@@ -1,0 +1,118 @@
+"""What learners need of labels: classes to tell apart, numbers to predict, or nothing.
+
+Labels count only where the units, the validation rows and prior art all have them. Where one of them has none, all
+rows are of one class to a learner that needs no labels, and an error to one that does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.registry import components, name_of
+from datamarket_gym.learners.base import Learner
+from datamarket_gym.units.labels import as_numbers, is_labelled, unlabelled
+
+if TYPE_CHECKING:
+    from datamarket_gym.learners.oracle import UtilityOracle
+
+
+@dataclass(frozen=True, eq=False)
+class Coding:
+    """Labels as codes: each label's place among all that there are, in their own order."""
+
+    classes: NDArray[Any]
+    counted: bool  # whether labels count
+    numbers: bool  # whether they are numbers to a learner
+
+    @classmethod
+    def of(cls, learner: Learner, labels: list[NDArray[Any]]) -> Coding:
+        """The coding of all these labels together."""
+        if not all(map(is_labelled, labels)):
+            return cls(unlabelled(1), False, False)
+        numbers = learner.target == "number"
+        return cls(np.unique(np.concatenate([_read(part, numbers) for part in labels])), True, numbers)
+
+    def codes(self, label: NDArray[Any]) -> Codes:
+        """The code of each of some of these labels."""
+        if not self.counted:
+            return np.zeros(len(label), dtype=np.int64)
+        return np.searchsorted(self.classes, _read(label, self.numbers))
+
+    @property
+    def number(self) -> Values | None:
+        """The number that each code stands for, where labels are numbers."""
+        return self.classes if self.numbers else None
+
+
+def _read(label: NDArray[Any], numbers: bool) -> NDArray[Any]:
+    return as_numbers(label) if numbers else label
+
+
+def learners_for(target: str) -> list[str]:
+    """The names of the learners that need labels of this kind, or none of any."""
+    return sorted(name for name, made in components("learner").items() if made.target == target)
+
+
+def require_labels(whose: str, label: NDArray[Any], learner: Learner) -> None:
+    """Refuse rows without labels where a learner needs them, and text where it needs numbers."""
+    if learner.target == "none":
+        return
+    if not is_labelled(label):
+        raise SubmissionError(
+            f"{whose} have no labels, and {name_of(learner)} needs them ({_NEEDED[learner.target]}); name the column "
+            f"that holds them, or choose a utility that needs none: {', '.join(learners_for('none'))}"
+        )
+    if learner.target == "number":
+        as_numbers(label, f"label of {whose}")
+
+
+_NEEDED = {"class": "classes to tell apart", "number": "numbers to predict"}
+
+
+def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> None:
+    """Refuse numbers on one side and text, or dates, on the other: they would never agree."""
+    if not (is_labelled(label) and is_labelled(validation_label)):
+        return
+    ours, theirs = (
+        next((k for k in ("US", "Mm") if d.kind in k), "") for d in (label.dtype, validation_label.dtype)
+    )
+    if ours != theirs:
+        raise SubmissionError(
+            f"column 'label' holds {label.dtype} but the validation labels {validation_label.dtype}; "
+            "write both as numbers or both as text"
+        )
+
+
+def require_learnable(label: NDArray[Any], utility: UtilityOracle) -> None:
+    """Refuse submitted labels that a learner cannot learn from.
+
+    That is none where it needs some, text where it needs numbers, and where it needs classes a single one, or
+    validation labels that nobody submitted. Labels of prior art count as submitted.
+    """
+    learner, validation_label = utility.learner, utility.label
+    require_labels("the submitted units", label, learner)
+    if learner.target == "number":
+        return
+    require_same_kind(label, validation_label)
+    if learner.target != "class":
+        return
+    if utility.prior is not None:
+        label = np.concatenate([label, utility.prior.label])
+    classes = np.unique(label)
+    if len(classes) < 2:
+        raise SubmissionError(
+            f"column 'label' holds the single class {classes.tolist()}; "
+            "there is nothing to learn, so submit units of at least two classes"
+        )
+    unseen = np.flatnonzero(~np.isin(validation_label, classes))
+    if len(unseen):
+        raise SubmissionError(
+            f"validation label {validation_label[unseen[0]].item()!r} (row {unseen[0]}) is unseen "
+            "in training; drop that row or add units with that label"
+        )

@@ -1,0 +1,79 @@
+"""Labels of units: classes, numbers, or none at all.
+
+A unit without a label has the empty one. Labels are therefore always there, and whatever looks at units label by label
+finds one class among units that have none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import LARGEST, Values
+from datamarket_gym.core.errors import SubmissionError
+
+NO_LABEL = ""
+"""The label of a unit that has none."""
+
+
+def unlabelled(count: int) -> NDArray[np.str_]:
+    """The labels of so many units without labels."""
+    return np.full(count, NO_LABEL, dtype="<U1")
+
+
+def is_labelled(label: NDArray[Any]) -> bool:
+    """Whether these are labels: not all of them are empty."""
+    return not (label.dtype.kind in "US" and len(label) and bool((label.astype(str) == NO_LABEL).all()))
+
+
+def label_column(values: Any, count: int) -> NDArray[Any]:
+    """One label for each unit, empty ones where ``values`` is None; some without a label are refused."""
+    if values is None:
+        return unlabelled(count)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise SubmissionError(f"column 'label' has shape {array.shape}; give one label per unit")
+    missing = np.array([value is None or value != value for value in array.tolist()], dtype=bool)
+    if array.dtype.kind in "USO" and not missing.all():
+        # A name of nothing but blanks is a label, if an odd one; no name at all is none.
+        missing |= array.astype(str) == NO_LABEL
+    if missing.any():
+        if missing.all():
+            return unlabelled(len(array))
+        raise SubmissionError(
+            f"column 'label' is empty in row {missing.argmax()}; label the unit or remove it, or leave all labels out"
+        )
+    return array.astype(np.str_) if array.dtype == object else array
+
+
+def as_numbers(label: NDArray[Any], whose: str = "column 'label'") -> Values:
+    """Labels as numbers, also where they are written as text; what is no finite number is named."""
+    if label.dtype.kind in "mMc":
+        raise SubmissionError(
+            f"{whose} holds {label.dtype}, no numbers; write what is to be predicted as numbers"
+        )
+    try:
+        numbers = label.astype(np.float64)
+    except ValueError:
+        row = next(i for i, value in enumerate(label.tolist()) if not _is_number(value))
+        raise SubmissionError(
+            f"{whose}, row {row}, is {label[row].item()!r}, which is no number; write numbers, or choose a utility "
+            "for classes such as knn"
+        ) from None
+    good = np.abs(numbers) <= LARGEST
+    if not good.all():
+        row = int((~good).argmax())
+        raise SubmissionError(
+            f"{whose}, row {row}, is {label[row].item()!r}; write a finite number of at most {LARGEST:g} in size"
+        )
+    return numbers
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,146 @@
+"""What learners need of labels: units without any, numbers, and errors that name the utilities that need none."""
+
+import numpy as np
+import pytest
+
+from datamarket_gym.core.errors import LearnerError, SubmissionError
+from datamarket_gym.learners.base import LEARNERS, Learner, TrainingRows, ValidationRows
+from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
+from datamarket_gym.learners.targets import Coding, learners_for, require_learnable
+from datamarket_gym.pipeline import mechanism, prior_of
+from datamarket_gym.units.labels import as_numbers, is_labelled, unlabelled
+from datamarket_gym.units.prior import PriorArt
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.world.tasks.base import Dataset
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RNG = np.random.default_rng(5)
+ROWS, HELD = RNG.normal(size=(12, 6)), RNG.normal(size=(20, 6))
+
+
+def _units(label=None):
+    return Submission([f"u{i}" for i in range(12)], [f"p{i % 3}" for i in range(12)], ROWS, label)
+
+
+def _paid(label, held):
+    return (
+        mechanism("recommended")
+        .pay(_units(label), UtilityOracle(HELD, held, Utility("coverage")))
+        .as_dict()
+    )
+
+
+class _Numbers(Learner):
+    target = "number"
+
+    def scorer(self, rows, validation):
+        raise NotImplementedError
+
+
+def test_units_without_labels_are_paid_by_coverage_as_those_of_one_label():
+    assert _paid(None, None) == _paid(np.zeros(12, int), np.zeros(20, int))
+    assert sum(_paid(None, None).values()) > 0
+
+
+def test_labels_on_one_side_alone_do_not_count():
+    plain = _paid(None, None)
+    assert _paid(None, np.arange(20) % 2) == plain
+    assert _paid(np.array(["cat", "dog"] * 6), None) == pytest.approx(plain, abs=1e-15)
+    assert _paid(np.arange(12) % 2, np.arange(20) % 2) != plain
+
+
+def test_labels_of_prior_art_alone_do_not_count():
+    oracle = UtilityOracle(HELD, np.arange(20) % 2, Utility("coverage"))
+    with_labels = prior_of(mechanism("recommended").pay(_units(np.arange(12) % 2), oracle))
+    told = {oracle.held_digest: oracle.highest(with_labels.features, with_labels.label)}
+    with_labels = PriorArt(with_labels.units, with_labels.canonical, told)
+    given, new = oracle.given(with_labels), RNG.normal(size=(3, 6))
+    bare = given.scorer(new, unlabelled(3), None, np.arange(3), 3).utility(np.ones((1, 3), bool))
+    without = UtilityOracle(HELD, None, Utility("coverage"))
+    everything = np.concatenate([with_labels.features, new])
+    all_of_it = without.scorer(
+        everything, unlabelled(len(everything)), None, np.zeros(len(everything), int), 1
+    )
+    assert bare == pytest.approx(all_of_it.utility(np.ones((1, 1), bool)), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["knn", "ridge", "logistic"])
+def test_a_learner_that_needs_labels_names_those_that_need_none(name):
+    with pytest.raises(
+        SubmissionError, match=rf"validation rows have no labels, and {name} needs them.*coverage"
+    ):
+        UtilityOracle(HELD, None, Utility(name))
+    oracle = UtilityOracle(HELD, np.arange(20) % 2, Utility(name))
+    with pytest.raises(SubmissionError, match=rf"units have no labels, and {name} needs them.*coverage"):
+        require_learnable(_units().label, oracle)
+    with pytest.raises(SubmissionError, match="units have no labels"):
+        mechanism("recommended").pay(_units(), oracle)
+    with pytest.raises(SubmissionError, match="units have no labels"):
+        oracle.scorer(ROWS, unlabelled(12), None, np.arange(12), 12)
+
+
+def test_learners_say_what_they_need():
+    assert "coverage" in learners_for("none")
+    assert {"knn", "ridge", "logistic"} <= set(learners_for("class"))
+    assert all(LEARNERS.create(name).target == "none" for name in learners_for("none"))
+    assert Coverage.target == "none"
+
+
+def test_numbers_are_coded_in_their_own_order_whatever_is_written():
+    label, held = np.array(["10", "9.5", "-3"]), np.array([9.5, 2.0])
+    coding = Coding.of(_Numbers(), [held, label])
+    assert coding.number.tolist() == [-3.0, 2.0, 9.5, 10.0]
+    rows = TrainingRows(np.eye(3), coding.codes(label), np.arange(3), 3, 4, number=coding.number)
+    assert rows.target.tolist() == [10.0, 9.5, -3.0]
+    assert ValidationRows(np.eye(2), coding.codes(held), coding.number).target.tolist() == [9.5, 2.0]
+
+
+def test_classes_are_no_numbers():
+    rows = TrainingRows(np.eye(2), np.zeros(2, int), np.arange(2), 2, 1)
+    with pytest.raises(LearnerError, match="classes, no numbers"):
+        _ = rows.target
+
+
+def test_what_is_no_number_is_named():
+    with pytest.raises(SubmissionError, match="row 1, is 'high', which is no number"):
+        as_numbers(np.array(["3", "high", "?"]))
+    with pytest.raises(SubmissionError, match="row 2, is inf"):
+        as_numbers(np.array([1.0, 2.0, np.inf]))
+    with pytest.raises(SubmissionError, match="datetime64"):
+        as_numbers(np.array(["2026-01-01"], dtype="datetime64[D]"))
+
+
+def test_some_units_without_a_label_are_refused_and_none_at_all_are_not():
+    with pytest.raises(SubmissionError, match="empty in row 2"):
+        _units(np.array(["a", "b", "", *"abcabcabc"]))
+    assert not _units(np.full(12, "")).labelled
+    assert not _units([None] * 12).labelled
+    assert _units(np.zeros(12, int)).labelled
+    assert not is_labelled(_units().take(np.arange(3)).label)
+
+
+def test_tables_leave_out_labels_that_are_not_there(tmp_path):
+    from datamarket_gym.units import read_submission, write_submission
+    from datamarket_gym.units.io import read_validation, write_table
+
+    for name in ("units.parquet", "units.csv"):
+        write_submission(_units(), tmp_path / name)
+        again = read_submission(tmp_path / name)
+        assert not again.labelled
+        assert (again.keys == _units().keys).all()
+    table = _units().to_arrow()
+    assert "label" not in table.column_names
+    write_table(table, tmp_path / "held.parquet")
+    assert not is_labelled(read_validation(tmp_path / "held.parquet")[1])
+
+
+def test_a_submission_without_labels_says_so():
+    assert "no labels" in repr(_units())
+    assert "2 labels" in repr(_units(np.arange(12) % 2))
+
+
+def test_datasets_and_reference_rows_need_no_labels():
+    assert not is_labelled(Dataset("d", ROWS, None, HELD, None).label)
+    assert Dataset("d", ROWS, ROWS[:, 0], HELD, HELD[:, 0]).label.dtype.kind == "f"
+    assert not is_labelled(ReferenceRows(HELD).label)
