@@ -62,10 +62,14 @@ def main():
     open_book(where, new=True)
     draw, start, seen = random.Random(seed), 0, {"kills": 0, "kept": 0, "again": 0}
     renames = 12 if "://" not in where else 2  # a log on a server renames nothing
+    began = time.monotonic()
+    os.waitpid(child(partial(work, where, 0, 3)), 0)
+    longest = max(0.2, 2 * (time.monotonic() - began))  # on a busy machine too some get a step done
+    start = required(where, 0)
     for number in range(kills + renames):
         if number < kills:
             pid = child(partial(work, where, start, 1000))
-            time.sleep(draw.uniform(0, 0.2))
+            time.sleep(draw.uniform(0, longest))
             os.kill(pid, signal.SIGKILL)
         else:  # just before and just after each rename: of the seal, before and after the commit
             pid = child(partial(work, where, start, 2), before=partial(killed_at_rename, number - kills))
