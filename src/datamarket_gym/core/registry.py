@@ -330,13 +330,16 @@ def written(component: object) -> str:
 
 
 def written_fields(component: object) -> str:
-    """The name of a component's class and those parameters that are not as by default."""
+    """The name of a component's class and those parameters that are not as by default.
+
+    Fields that are not shown (``repr=False``) are no parameters: what they hold, no text gives back.
+    """
     name, registered = _found(component)
     if registered is component:
         return name
     if not dataclasses.is_dataclass(component):
         raise DataMarketError(f"{name} is no frozen dataclass, so it has no written form")
-    fields = [f for f in dataclasses.fields(component) if f.init]
+    fields = [f for f in dataclasses.fields(component) if f.init and f.repr]
     values = {f.name: getattr(component, f.name) for f in fields}
     changed = {
         f.name: values[f.name] for f in fields if _has_no_default(f) or values[f.name] != f.default
