@@ -2,12 +2,14 @@
 
 from datamarket_gym.learners import coverage, knn, logistic, ridge, scores, sklearn_fallback
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.learners.function import FunctionUtility, UtilityRows, utility
 from datamarket_gym.learners.score_files import ReadScores, read_scores
 from datamarket_gym.learners.score_table import ScoreTable
 from datamarket_gym.learners.scores import ImportedScores
 from datamarket_gym.learners.similarity import Similarity
 
 __all__ = [
+    "FunctionUtility",
     "ImportedScores",
     "Learner",
     "ReadScores",
@@ -15,6 +17,7 @@ __all__ = [
     "Scorer",
     "Similarity",
     "TrainingRows",
+    "UtilityRows",
     "ValidationRows",
     "coverage",
     "knn",
@@ -23,4 +26,5 @@ __all__ = [
     "ridge",
     "scores",
     "sklearn_fallback",
+    "utility",
 ]
