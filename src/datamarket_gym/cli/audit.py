@@ -31,6 +31,7 @@ from datamarket_gym.payout.counted_labels import counted_labels
 from datamarket_gym.payout.intake.times import IntakeLog
 from datamarket_gym.payout.labels import DEFAULT as LABEL
 from datamarket_gym.payout.labels import require_label_columns
+from datamarket_gym.payout.scored import read_scored, scores_file
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import Rows, read_held, read_submitted
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
@@ -46,11 +47,12 @@ _NAME = 24
 
 @dataclass(frozen=True)
 class AuditedTables:
-    """Where the units, the validation rows and, if there are any, the reference rows are."""
+    """Where the units, the validation rows and, if there are any, the reference rows and scores are."""
 
     submissions: str
     validation: str
     reference: str | None
+    scores: str | None = None
 
 
 def audit_and_show(
@@ -122,9 +124,13 @@ def _market(
     held, other = read.held, read.sample
     sample = None if other is None else ReferenceRows(other.features, other.label, other.embedding)
     submission = _submission(submissions, spec, read.rows)
+    file, scored = scores_file(spec, tables.get("scores")), None
+    if file is not None:
+        scored = read_scored(file, submissions, validation, spec, read.rows, held)
     oracle = UtilityOracle(
-        held.features, held.label, utility, embedding=held.embedding, reference=sample
-    )
+        held.features, held.label, utility, learner=None if scored is None else scored.learner,
+        embedding=held.embedding, reference=sample,
+    )  # fmt: skip
     state = market_state(submission, held.features, held.label, seed, log is not None)
     return state, oracle, read.ignored
 

@@ -53,7 +53,15 @@ PaidFor = Annotated[
         "--learner",
         help="What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much more "
         "alike than strangers counts; coverage(similarity=standardised): for tables), which needs no labels; or the "
-        "accuracy over chance of knn, ridge, logistic, ...; see: list learner.",
+        "accuracy over chance of knn, ridge, logistic, ...; scores of another tool (--scores); a function of your own "
+        "(--load); see: list learner.",
+    ),
+]
+Scores = Annotated[
+    _Text,
+    typer.Option(
+        help="What another tool says each unit is worth on each validation row, for --utility scores: a table unit, "
+        "row, score, or a matrix (.npy, .npz), units by validation rows. See docs/scores.md."
     ),
 ]
 Intake = Annotated[

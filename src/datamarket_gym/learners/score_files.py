@@ -44,6 +44,12 @@ class ReadScores:
     scores: csr_array | NDArray[Any]
     scored: NDArray[np.bool_]
 
+    def of(self, units: Codes) -> ReadScores:
+        """Of some of the units."""
+        if len(units) == len(self.scored):
+            return self
+        return ReadScores(self.scores[units], self.scored[units])
+
     def unscored(self, features: Features, label: NDArray[Any] | None) -> Codes:
         """The units that the file has not, and none of equal content: their scores are 0."""
         keys = unit_keys(features, np.zeros(len(features)) if label is None else label)

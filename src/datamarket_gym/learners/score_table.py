@@ -35,8 +35,8 @@ class ScoreTable:
     """Scores (unit, validation row) of known units; pairs that are missing count as 0.
 
     ``scores`` is a matrix of one row for each unit and one column for each validation row, dense or of
-    `scipy.sparse`; ``label`` is None where labels do not count. ``spread`` is the largest difference between
-    scores that were given to units of equal content, on the same validation row.
+    `scipy.sparse`; ``label`` is None where labels do not count. ``uneven`` counts the groups of units of equal content
+    that were given different scores, and ``spread`` is the largest difference, on one validation row.
     """
 
     def __init__(
@@ -54,8 +54,9 @@ class ScoreTable:
         _require_finite(matrix)
         unit_key, first, of_unit = _places(unit_keys(units, labels))
         self.rows, _, of_row = _places(_keys(rows))
-        merged, self.spread = _means(matrix, of_unit, len(unit_key))
+        merged, spread = _means(matrix, of_unit, len(unit_key))
         across, _ = _means(merged.T.tocsr(), of_row, len(self.rows))
+        self.uneven, self.spread = int((spread > 0).sum()), float(spread.max(initial=0.0))
         self.scores: csr_array = across.T.tocsr()
         self.scores.eliminate_zeros()
         self.scores.sort_indices()
@@ -173,8 +174,8 @@ def _pairs(keys: Keys, code: Codes) -> Iterator[tuple[bytes, int]]:
     return zip(keys.tolist(), code.tolist(), strict=True)
 
 
-def _means(matrix: csr_array, of: Codes, count: int) -> tuple[csr_array, float]:
-    """The mean of the rows that belong together, in the order ``of`` says, and their largest difference.
+def _means(matrix: csr_array, of: Codes, count: int) -> tuple[csr_array, Values]:
+    """The mean of the rows that belong together, in the order ``of`` says, and the largest difference in each group.
 
     Of a column of equal scores that is the score itself; of others, the sum from the least on, divided.
     """
@@ -185,12 +186,12 @@ def _means(matrix: csr_array, of: Codes, count: int) -> tuple[csr_array, float]:
     start = np.r_[0, np.cumsum(size)[:-1]]
     found = matrix[order[start]]
     several = np.flatnonzero(size > 1)
-    spread, merged = 0.0, []
+    spread, merged = np.zeros(count), []
     for group in several:
         rows = np.sort(
             matrix[order[start[group] : start[group] + size[group]]].toarray().astype(np.float64), axis=0
         )
-        spread = max(spread, float((rows[-1] - rows[0]).max()))
+        spread[group] = (rows[-1] - rows[0]).max()
         mean = np.where(rows[0] == rows[-1], rows[0], np.cumsum(rows, axis=0)[-1] / len(rows))
         merged.append(csr_array(mean[None].astype(matrix.dtype)))
     if merged:

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import LARGEST, Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.registry import name_of, source_elsewhere
 from datamarket_gym.core.screen import listed
 from datamarket_gym.evidence.leak import HeldRows, Leaks
-from datamarket_gym.learners.base import LEARNERS
+from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.oracle import ReferenceRows, UtilityOracle
 from datamarket_gym.learners.targets import require_labels
 from datamarket_gym.payout.counted_labels import LabelledTables, counted_labels
@@ -36,6 +37,7 @@ from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.prior.known import KnownUnits
 from datamarket_gym.payout.prior.units import PriorUnits, UnitKind, kind_of_labels
 from datamarket_gym.payout.quarantine import BadRow
+from datamarket_gym.payout.scored import Scored, read_scored
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import (
     Held,
@@ -84,6 +86,7 @@ class Inputs:
     encoder: str = ""  # that made them of texts or images; blank where they were submitted
     prior: PriorUnits | None = None  # what earlier runs have bought, where the run is priced given that
     received: Received | None = None  # where times are from the operator's intake log
+    scored: Scored | None = None  # where scores of another tool are paid for
     ignored_labels: tuple[str, ...] = ()  # labels that are there and do not count, in words
 
     @property
@@ -105,6 +108,11 @@ class Inputs:
     def absent(self) -> frozenset[str]:
         """Names of units that were submitted and do not play, for whatever reason."""
         return self.aside | {row.unit for row in self.bad}
+
+    @property
+    def learner(self) -> Learner | None:
+        """What units are scored by, where it takes more than its written form to make it."""
+        return None if self.scored is None else self.scored.learner
 
     @property
     def held(self) -> HeldRows:
@@ -205,10 +213,12 @@ def read_inputs(
     more: dict[str, Path] | None = None,
     reference: Path | None = None,
     log: IntakeLog | None = None,
+    scores: Path | None = None,
 ) -> Inputs:
     """Read and check everything; ``more`` names further files whose hashes belong to the run.
 
-    With a ``log`` times are from it alone, and what was taken from it belongs to the run.
+    With a ``log`` times are from it alone, and what was taken from it belongs to the run. ``scores`` is the file of
+    another tool's scores, where these are paid for.
     """
     files: FileHashes = {}
     require_two_tables(submissions, validation)
@@ -231,7 +241,15 @@ def read_inputs(
         files["quarantine"] = {"name": "", "bytes": 0, "sha256": names_hash(told, [])}
     if rows.received is not None:
         files[INTAKE] = {"name": "", "bytes": 0, "sha256": rows.received.sha256}
-    return _assembled(counted_labels(rows, held, sample), files, skipped)
+    if (source := source_elsewhere("learner", name_of(LEARNERS.create(spec.learner)))) is not None:
+        files["utility"] = {"name": source[0], "bytes": 0, "sha256": source[1]}  # code of one's own
+    tables = counted_labels(rows, held, sample)
+    inputs = _assembled(tables, files, skipped)
+    if scores is None:
+        return inputs
+    return replace(
+        inputs, scored=read_scored(scores, submissions, validation, spec, tables.rows, tables.held)
+    )
 
 
 def _unnamed(images: Sequence[dict[str, list[str]]]) -> Skipped:
@@ -257,6 +275,7 @@ def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
         features[order],
         label[order],
         spec.utility,
+        learner=inputs.learner,
         embedding=None if embedding is None else embedding[order],
         reference=inputs.reference,
     )

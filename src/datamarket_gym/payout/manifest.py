@@ -95,10 +95,12 @@ def _sheet(file: dict[str, Any]) -> list[str]:
     return [file["sheet"]] if "sheet" in file else []
 
 
-def _unsaid(spec: PayoutSpec) -> set[str]:
+def _unsaid(spec: PayoutSpec) -> dict[str, Any]:
     """Settings that are left at what a run did before they existed: it is the same run."""
-    unsaid = {*(() if spec.checks else ("checks", "power")), *(() if spec.period else ("period",))}
-    return unsaid | (set() if spec.quarantine else {"quarantine"})
+    unsaid = (*(() if spec.checks else ("checks", "power")), *(() if spec.period else ("period",)))
+    unsaid = (*unsaid, *(() if spec.quarantine else ("quarantine",)))
+    later = {} if spec.files.scores else {"files": {"scores"}}
+    return dict.fromkeys(unsaid, True) | later
 
 
 def write_manifest(
@@ -178,7 +180,9 @@ def _utility(results: Results) -> dict[str, Any]:
 
 def submitted_hash(manifest: dict[str, Any]) -> str:
     """A hash of what was submitted, whatever it was valued by."""
-    ours = ("validation", "reference", "edges", "overrides", "images", "quarantine", "intake")
+    ours = (
+        "validation", "reference", "edges", "overrides", "images", "quarantine", "intake", "scores", "utility",
+    )  # fmt: skip
     parts = sorted(
         (role, f["sha256"], *_sheet(f))
         for role, f in manifest["inputs"].items()

@@ -58,6 +58,7 @@ class Files(Document):
     images: str | None = None
     validation_images: str | None = None
     reference_images: str | None = None
+    scores: str | None = None  # of another tool, where these are paid for
 
 
 class LinkageRule(Document):

@@ -37,6 +37,7 @@ from datamarket_gym.payout.prior.runs import PriorRun
 from datamarket_gym.payout.prior.units import PriorUnits
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
 from datamarket_gym.payout.reuse import told
+from datamarket_gym.payout.scored import scores_file
 from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
@@ -70,6 +71,7 @@ class Places:
     reference: Path | None = None
     settles: Path | None = None
     edges: Path | None = None  # where it is not what the spec says
+    scores: Path | None = None  # likewise
     prior: tuple[Path, ...] = ()  # folders of earlier runs, the oldest first
     queries: dict[str, str] = field(default_factory=dict)
     intake: str | None = None
@@ -111,7 +113,8 @@ class Payday:
         edge_table = places.edges
         if edge_table is None and spec.linkage.edges is not None:
             edge_table = Path(spec.linkage.edges)
-        more = {"edges": edge_table, "overrides": places.overrides}
+        scores = scores_file(spec, places.scores)
+        more = {"edges": edge_table, "overrides": places.overrides, "scores": scores}
         inputs = read_inputs(
             places.submissions,
             places.validation,
@@ -119,6 +122,7 @@ class Payday:
             {k: v for k, v in more.items() if v is not None},
             places.reference,
             None if places.intake is None else IntakeLog.open(places.intake, places.upto),
+            scores,
         )
         if settles is not None:
             inputs = inputs.without_units({found.unit for found in settles.found})

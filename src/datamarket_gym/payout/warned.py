@@ -17,6 +17,7 @@ from datamarket_gym.payout.warned_earlier import (
     lost_labels,
     received_from_others,
 )
+from datamarket_gym.payout.warned_scores import uneven_scores, unscored_units
 from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning, in_order
 from datamarket_gym.pipeline.set_aside import REMEDY
 
@@ -42,6 +43,8 @@ def warnings_of(results: Results) -> list[StandingWarning]:
         lost_labels,
         _unseen,
         _ignored,
+        unscored_units,
+        uneven_scores,
         _joined,
         _loses_half,
         _collapse,

@@ -27,6 +27,8 @@ NAMES = (
     "received_from_others",
     "lost_labels",
     "unseen_labels",
+    "unscored_units",
+    "uneven_scores",
     "labels_ignored",
     "loses_half",
     "joined_identities",

@@ -8,6 +8,8 @@ from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.registry import written
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.function import FunctionUtility
+from datamarket_gym.learners.scores import ImportedScores
 from datamarket_gym.learners.similarity import SIMILARITIES
 
 
@@ -64,11 +66,37 @@ _EXPLAINED = Worth(
 )
 
 
+_SCORED = Worth(
+    total="scores, summed",
+    divided="what the scores say that another tool has computed: each unit counts with the mean of its scores over the "
+    "validation rows",
+    plain="scores that a tool has computed: how much each of their units contributes to a model, on examples that are "
+    "kept secret",
+    score=": so much do the scores of its units come to, each in the mean over the validation rows",
+    nothing="the scores of all units together come to nothing, or to less",
+    signed=True,
+    by_distance=False,
+)
+_OWN = Worth(
+    total="worth of all units",
+    divided="what their units add to a utility of the operator's own",
+    plain="how much their units add to what the operator measures data by, on examples that are kept secret",
+    score=" of the worth of all units",
+    nothing="the operator's utility is worth no more with the units than without",
+    signed=True,
+    by_distance=False,
+)
+
+
 def worth_of(learner: str, *, labelled: bool = True) -> Worth:
     """The words for a learner, as `PayoutSpec.learner` writes it, in a run where labels count or do not."""
     made = LEARNERS.create(learner)
     if isinstance(made, Coverage):
         return _COVERED if made.labels and labelled else _COVERED_UNLABELLED
+    if isinstance(made, ImportedScores):
+        return _SCORED
+    if made.paid_from != "chance" and isinstance(made, FunctionUtility):
+        return _OWN
     return _EXPLAINED if made.target == "number" else _ACCURACY
 
 

@@ -32,6 +32,7 @@ def command(
         str, typer.Option(help="The mechanism that would pay, such as quotient_shapley/cosine@0.95.")
     ] = "recommended",
     utility: options.PaidFor = None,
+    scores: options.Scores = None,
     empty: Annotated[
         str | None,
         typer.Option(
@@ -104,10 +105,10 @@ def command(
         validation_features_file=validation_features_file, reference_features_file=reference_features_file,
     )  # fmt: skip
     # Nothing is paid here; but the settings of a payday say an amount.
-    asked = {"amount": "1", "learner": utility, "checks": checks, "power": power}
+    asked = {"amount": "1", "learner": utility, "checks": checks, "power": power, "files.scores": scores}
     spec = payout_spec(config, asked | columns)
     audit_and_show(
-        AuditedTables(submission, validation, reference),
+        AuditedTables(submission, validation, reference, spec.files.scores),
         intake,
         spec,
         mechanism,

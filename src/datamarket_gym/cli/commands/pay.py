@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from datamarket_gym.cli import options
+from datamarket_gym.core import scripts
 
 _Text = str | None
 
@@ -33,6 +34,8 @@ def command(
     currency: Annotated[_Text, typer.Option(help="Its currency; EUR if left out.")] = None,
     config: options.Config = None,
     utility: options.PaidFor = None,
+    scores: options.Scores = None,
+    load: options.Load = None,
     checks: Annotated[
         int | None,
         typer.Option(
@@ -193,13 +196,14 @@ def command(
     """
     from datamarket_gym.cli.payout import run_and_show
 
+    scripts.load(load or [])
     flags = {
         "amount": amount, "currency": currency, "period": period, "learner": utility, "checks": checks, "power": power,
         "negative": negative, "theta": theta, "audit": audit, "leak_check": leak_check, "opens": opens,
         "closes": closes, "strict": strict, "quarantine": quarantine, "beacon": beacon,
         "columns.trusted_source": trusted_source,
         "linkage.keys": link, "linkage.fuzzy": link_fuzzy, "linkage.confirm": confirm, "linkage.edges": edges,
-        "linkage.between": edges_between,
+        "linkage.between": edges_between, "files.scores": scores,
     }  # fmt: skip
     columns = options.column_settings(
         id_=id_, identity=identity, label=label, features=features, embedding=embedding, time=time, text=text,

@@ -289,5 +289,5 @@ def _valued(results: Results) -> str:
     """The utility in words, with what it settled on."""
     spec, found = results.spec, results.settled
     if found is None:
-        return f"{spec.utility.learner} accuracy over chance"
+        return f"{spec.utility.learner}: {results.worth.total}"
     return f"{spec.learner} by the similarity {found.similarity}; strangers are alike by {found.strangers:.3f}"
