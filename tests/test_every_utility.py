@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from component_samples import WRITTEN, with_scores
 from datamarket_gym import ImportedScores, Utility, UtilityOracle, create, mechanism
 from datamarket_gym.core.registry import components

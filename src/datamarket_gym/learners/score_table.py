@@ -55,11 +55,8 @@ class ScoreTable:
         unit_key, first, of_unit = _places(unit_keys(units, labels))
         self.rows, _, of_row = _places(_keys(rows))
         merged, spread = _means(matrix, of_unit, len(unit_key))
-        across, _ = _means(merged.T.tocsr(), of_row, len(self.rows))
         self.uneven, self.spread = int((spread > 0).sum()), float(spread.max(initial=0.0))
-        self.scores: csr_array = across.T.tocsr()
-        self.scores.eliminate_zeros()
-        self.scores.sort_indices()
+        self.scores: csr_array = _columns(merged, of_row, len(self.rows))
         self.features = units[first]
         self.label: NDArray[Any] = labels[first]
         self.keys = _keys(self.features)
@@ -106,16 +103,29 @@ class ScoreTable:
 
 
 def _sparse(scores: Any) -> csr_array:
-    from scipy.sparse import csr_array, issparse
+    """The scores that are not 0, in the numbers they came in; of a large matrix a block of rows at a time."""
+    from scipy.sparse import csr_array, issparse, vstack
 
     if issparse(scores):
-        matrix = csr_array(scores)
+        matrix = csr_array(_as_floats(scores), copy=True)  # what is given stays as it is
         matrix.sum_duplicates()
-    else:
-        matrix = csr_array(np.asarray(scores))
-    if matrix.dtype.kind not in "fiu":
-        raise SubmissionError(f"scores are {matrix.dtype}; give a matrix of numbers")
-    return matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
+        return matrix
+    dense = np.asarray(scores)
+    if dense.ndim != 2 or not dense.size:
+        raise SubmissionError(
+            f"scores have shape {dense.shape}; give a matrix, units by validation rows"
+        )
+    step = max(1, _CELLS // dense.shape[1])
+    blocks = range(0, len(dense), step)
+    return csr_array(
+        vstack([csr_array(_as_floats(dense[at : at + step])) for at in blocks], format="csr")
+    )
+
+
+def _as_floats(scores: Any) -> Any:
+    if scores.dtype.kind not in "fiu":
+        raise SubmissionError(f"scores are {scores.dtype}; give a matrix of numbers")
+    return scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
 
 
 def _require_shapes(units: Features, label: NDArray[Any], matrix: csr_array, rows: Features) -> None:
@@ -199,6 +209,19 @@ def _means(matrix: csr_array, of: Codes, count: int) -> tuple[csr_array, Values]
         place[several] = count + np.arange(len(several))
         found = csr_array(vstack([found, *merged], format="csr"))[place]
     return found, spread
+
+
+def _columns(matrix: csr_array, of: Codes, count: int) -> csr_array:
+    """The columns in the order ``of`` says, those that belong together as their mean."""
+    if len(of) > count:
+        found = _means(matrix.T.tocsr(), of, count)[0].T.tocsr()
+    else:
+        found = matrix
+        found.indices = of.astype(matrix.indices.dtype)[matrix.indices]
+        found.has_sorted_indices = False
+    found.eliminate_zeros()
+    found.sort_indices()
+    return found
 
 
 def _spans(matrix: csr_array) -> Iterator[slice]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from datamarket_gym import __version__
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.files import read_json, sha256, write_json
 from datamarket_gym.core.specs import fault
 
@@ -195,7 +195,15 @@ def spec_of(manifest: dict[str, Any]) -> PayoutSpec:
     """The spec of a finished run; one that was made before there were checks asks for none."""
     from datamarket_gym.payout.spec import checked_spec
 
-    return checked_spec({"checks": 0, **manifest["spec"]})
+    try:
+        return checked_spec({"checks": 0, **manifest["spec"]})
+    except UnknownNameError as error:
+        if "utility" not in manifest["inputs"]:
+            raise
+        raise DataMarketError(
+            f"{error}. The run is paid by a function of the operator's own: name the file that registers it before the "
+            "command, as in datamarket --load my_utility.py verify RUN"
+        ) from error
 
 
 class KeptFile(BaseModel):
