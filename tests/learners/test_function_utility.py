@@ -21,6 +21,7 @@ from datamarket_gym.core import registry, scripts
 from datamarket_gym.core.errors import DataMarketError, LearnerError, ParameterError, SubmissionError
 from datamarket_gym.core.executors import Processes, in_order
 from datamarket_gym.judge.metrics import provider_totals
+from datamarket_gym.learners import FunctionUtility
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.units import PriorArt
 
@@ -301,3 +302,28 @@ def test_it_travels_to_other_processes(tmp_path):
     finally:
         sys.path.remove(str(tmp_path))
         sys.modules.pop("own_utility_of_a_test", None)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_long_run_says_how_many_sets_were_answered(batched):
+    told, answered = [], []
+
+    def one(train, validation):
+        answered.append(1)
+        return nearest_distance(train, validation)
+
+    def many(train, coalitions, validation):
+        answered.append(len(coalitions))
+        return nearest_distances(train, coalitions, validation)
+
+    made = utility("slow", target="none", batched=batched)(many if batched else one)
+    value = UtilityOracle(HELD, HELD_LABEL, Utility("slow"), learner=made(progress=told.append))
+    mechanism("recommended", samples=16).pay(submission(), value)
+    assert told == np.cumsum(answered).tolist()
+    assert told[-1] > 50
+    assert value.digest == oracle("slow").digest  # progress changes no value
+
+
+def test_workers_do_not_report():
+    learner = FunctionUtility(progress=print)
+    assert pickle.loads(pickle.dumps(learner)).progress is None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,9 +56,14 @@ class UtilityRows:
         return UtilityRows(self.features[rows], label, self.weight[rows])
 
 
+@dataclass(frozen=True)
 class FunctionUtility(Learner):
-    """A function as a learner; each has a class of its own, which `utility` makes."""
+    """A function as a learner; each has a class of its own, which `utility` makes.
 
+    ``progress`` is told how many coalitions a scorer has answered so far.
+    """
+
+    progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
     name: ClassVar[str]
     function: ClassVar[Callable[..., Any]]
     batched: ClassVar[bool]
@@ -67,6 +72,9 @@ class FunctionUtility(Learner):
         """Order the rows once."""
         check_rows(rows, validation)
         return FunctionScorer(self, rows, validation)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "progress": None}  # workers do not report
 
 
 def utility(
@@ -107,7 +115,7 @@ class FunctionScorer(Scorer):
     """Asks the function for the worth of coalitions."""
 
     def __init__(self, learner: FunctionUtility, rows: TrainingRows, validation: ValidationRows) -> None:
-        self._learner, self._rows_of = learner, rows_per_player(rows)
+        self._learner, self._rows_of, self._answered = learner, rows_per_player(rows), 0
         order = content_order(rows, distinct_features(rows.features)[1])
         self._player = rows.player[order]
         number = learner.target == "number"
@@ -129,6 +137,11 @@ class FunctionScorer(Scorer):
             return np.concatenate(parts) if parts else np.empty(0)
         return np.array([self._single(coalition) for coalition in coalitions], dtype=np.float64)
 
+    def _told(self, answered: int) -> None:
+        self._answered += answered
+        if self._learner.progress is not None:
+            self._learner.progress(self._answered)
+
     def _single(self, coalition: NDArray[np.bool_]) -> float:
         train = self._train.take(coalition[self._player])
         found = self._asked(f"{len(train)} rows", train, self._validation)
@@ -137,6 +150,7 @@ class FunctionScorer(Scorer):
             raise LearnerError(
                 f"{self._who} returned {_shown(found)} for a coalition of {len(train)} rows; return one finite number"
             )
+        self._told(1)
         return float(number)
 
     def _batch(self, coalitions: CoalitionMatrix) -> Values:
@@ -153,6 +167,7 @@ class FunctionScorer(Scorer):
                 f"{self._who} returned {numbers[bad[0]]} for a coalition of {int(inside[bad[0]].sum())} rows; return "
                 "finite numbers"
             )
+        self._told(len(numbers))
         return numbers
 
     @property

@@ -19,6 +19,9 @@ from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.evidence.order import seniority_ranks
+from datamarket_gym.games.semivalue import ESTIMATORS
+from datamarket_gym.learners.function import FunctionUtility
+from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.payout.book.disputes import fitting
 from datamarket_gym.payout.book.runs import Taken
@@ -295,7 +298,7 @@ class Work:
             dealt = (
                 validation_groups(utility.features, utility.label, mechanism.seed) if groups else None
             )
-            return score(mechanism, canonical, utility, dealt)
+            return score(mechanism, canonical, self._counted(utility, canonical, mechanism), dealt)
 
         canonical = self._kept(
             f"{prefix}represented",
@@ -310,6 +313,16 @@ class Work:
         )
         paid = Payments(submission.identities, clusters, canonical, scores, shares)
         return among(paid, inputs.everyone)
+
+    def _counted(
+        self, utility: UtilityOracle, canonical: CanonicalUnits, mechanism: Mechanism
+    ) -> UtilityOracle:
+        """The same utility; one of the operator's own, which may take long, says how far it is."""
+        learner, progress = utility.learner, self.run.progress
+        if isinstance(learner, FunctionUtility):
+            most = ESTIMATORS.create(mechanism.estimator).budget(mechanism.samples, canonical.n_clusters)
+            utility.learner = replace(learner, progress=lambda done: progress.count(done, most))
+        return utility
 
     def _kept(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
         """A stage's record; made, and kept, where it is not there yet."""
