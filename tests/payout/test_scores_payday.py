@@ -1,11 +1,13 @@
 """Paydays by scores from elsewhere and by a function of one's own, from the files to the cents."""
 
 import json
+import re
 import sys
 
 import numpy as np
 import pytest
-from payout_files import cents, payments, rows, run, spec, units, validation, warned, write
+from payout_files import approve, cents, payments, rows, run, spec, units, validation, warned, write
+from prior_files import again, fresh, july, stacked
 from typer.testing import CliRunner
 
 from datamarket_gym import ImportedScores, ScoreTable, Submission, Utility, UtilityOracle, mechanism
@@ -81,8 +83,17 @@ def test_the_run_says_what_it_is_made_of_and_is_made_again_to_the_byte(folder):
     told = explain(folder, "thief")
     assert told.identity == "thief"
     report = (folder / "report.html").read_text()
-    assert "scores, summed" in report
+    # What the scores come to is no part of a whole.
+    (total,) = re.findall(r"scores, summed</dt>\s*<dd>([^<]*)</dd>", report)
+    assert "%" not in total
+    assert float(total) == pytest.approx(paid_for(), rel=1e-3)
     assert "accuracy" not in " ".join(manifest["paid_for"].values())
+
+
+def paid_for():
+    """What the scores of all different units come to."""
+    submitted, _, scores = tables()
+    return scores[np.unique(submitted["features"], axis=0, return_index=True)[1]].mean(axis=1).sum()
 
 
 def test_changed_scores_are_another_run(folder, tmp_path):
@@ -201,6 +212,23 @@ def test_scores_below_zero_are_carried_or_count_as_nothing(tmp_path):
         scored(tmp_path / "none", submitted, held, nothing)
 
 
+def test_units_below_zero_under_a_name_of_their_own_gain_unless_they_count_as_nothing(tmp_path):
+    submitted, held, scores = tables(copies=0)
+    mine = np.flatnonzero(np.array(submitted["identity"]) == "seller 1")
+    scores[mine[:5]] = -np.abs(scores[mine[:5]])
+    split = {**submitted, "identity": list(submitted["identity"])}
+    for i in mine[:5]:
+        split["identity"][i] = "seller 1 as another"
+
+    def paid(columns, negative):
+        whose = f"{negative} {len(set(columns['identity']))}"
+        found = cents(scored(tmp_path / whose, columns, held, scores, negative=negative))
+        return found["seller 1"] + found.get("seller 1 as another", 0)
+
+    assert paid(split, "carry") > 1.1 * paid(submitted, "carry")  # nobody pays what a name owes
+    assert paid(split, "zero") == paid(submitted, "zero")
+
+
 def test_rows_in_quarantine_may_have_scores(tmp_path):
     submitted, held, scores = tables(copies=0)
     submitted["features"][7, 2] = np.nan
@@ -279,6 +307,53 @@ def test_from_the_shell_with_an_audit_by_the_red_team(tmp_path):
     assert gains["exact_dup_2x_sybils"] == 1.0
     # A variant that no evidence ties is scored as what it is most like, and paid in full once more.
     assert gains["near_duplicate_2x_sybils"] > 1.5
+
+
+def test_given_what_was_bought_new_units_are_paid_the_same_and_known_ones_nothing(tmp_path):
+    bought, held, scores = tables(copies=0)
+    new, stolen = fresh(), again(bought, list(range(0, 60, 4)), "thief")
+    rng = np.random.default_rng(2)
+    each = rng.uniform(0, 1, size=(24, 40))
+    files = [pairs(tmp_path / "june.csv", bought, held, scores)]
+    files += [pairs(tmp_path / "new.csv", new, held, each)]
+    both = stacked(new, stolen)
+    files += [pairs(tmp_path / "both.csv", both, held, np.vstack([each, scores[0:60:4]]))]
+    old = run(
+        tmp_path / "june", bought, held, book=tmp_path / "book.sqlite", learner="scores",
+        files={"scores": str(files[0])},
+    )  # fmt: skip
+    approve(old)
+    paid = [
+        july(tmp_path, new, [], "alone", held=held, learner="scores", files={"scores": str(files[1])}),
+        july(
+            tmp_path, both, [old], "given", held=held, learner="scores", files={"scores": str(files[2])}
+        ),
+    ]
+    first, given = (cents(each) for each in paid)
+    assert given.pop("thief") == 0
+    assert given == first
+    assert "bought_from_others" in warned(paid[1])
+    words = " ".join((paid[1] / "report.html").read_text().split())
+    assert "The scores of these alone come to" in words
+
+
+def test_scores_may_be_asked_of_a_database_and_stay_with_the_run(folder, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    submitted, held, scores = tables()
+    places = write(tmp_path, submitted, held)
+    file = pairs(tmp_path / "scores.csv", submitted, held, scores)
+    with duckdb.connect(str(tmp_path / "market.db")) as base:
+        base.sql(f"CREATE TABLE scores AS SELECT * FROM read_csv('{file}')")
+    file.unlink()
+    asked = f"duckdb:{tmp_path / 'market.db'}#SELECT * FROM scores ORDER BY unit, row"
+    done = typed(
+        "pay", places.submissions, "--validation", places.validation, "--utility", "scores", "--scores", asked,
+        "--amount", "1000", "--out", tmp_path / "run", "--checks", 0, "--theta", "none", "--no-audit",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert cents(tmp_path / "run") == cents(folder)
+    (tmp_path / "market.db").unlink()
+    assert all(check.good for check in verify(tmp_path / "run", recompute=True))
 
 
 OWN = '''

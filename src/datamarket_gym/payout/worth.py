@@ -24,6 +24,12 @@ class Worth:
     nothing: str  # why there may be nothing to divide by
     signed: bool  # whether scores can be below zero
     by_distance: bool  # whether shorter vectors can be nearer to every row
+    alone: str = "A model that learns from these alone is right on {} of the validation rows"  # what was bought before
+    percent: bool = True  # whether worth is a part of a whole
+
+    def shown(self, worth: float) -> str:
+        """So much worth, as people read it."""
+        return f"{worth:.1%}" if self.percent else f"{worth:.4g}"
 
 
 _ACCURACY = Worth(
@@ -45,6 +51,7 @@ _COVERED = Worth(
     nothing="no unit is more like a row of its label than strangers are (are both from one encoder?)",
     signed=False,
     by_distance=False,
+    alone="These alone cover {} of the validation rows",
 )
 _COVERED_UNLABELLED = replace(
     _COVERED,
@@ -76,6 +83,8 @@ _SCORED = Worth(
     nothing="the scores of all units together come to nothing, or to less",
     signed=True,
     by_distance=False,
+    alone="The scores of these alone come to {}",
+    percent=False,
 )
 _OWN = Worth(
     total="worth of all units",
@@ -85,6 +94,8 @@ _OWN = Worth(
     nothing="the operator's utility is worth no more with the units than without",
     signed=True,
     by_distance=False,
+    alone="These alone are worth {}",
+    percent=False,
 )
 
 

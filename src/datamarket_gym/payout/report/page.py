@@ -144,7 +144,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("merged groups", f"{int(several.sum()):,}"),
         (
             spec.worth.total if given is None else f"{spec.worth.total}, added",
-            f"{results.payments.scores.grand_value:.1%}",
+            spec.worth.shown(results.payments.scores.grand_value),
         ),
         ("validation rows", f"{len(results.inputs.validation_label):,}"),
         ("checks asked for", f"{spec.checks} of each payee" if spec.checks else "none"),
