@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from datamarket_gym import ImportedScores, ScoreTable
+from datamarket_gym.conformance.valuation import example_rows
 from datamarket_gym.games.closed_form import (
     AdditiveGame,
     RandomMonotoneGame,
@@ -28,3 +30,19 @@ GAMES = {
     "additive": AdditiveGame([0.5, -1.0, 2.0]),
     "random_monotone": RandomMonotoneGame(5, np.random.default_rng(0)),
 }
+
+
+def with_scores(features, label, validation_features):
+    """The learner ``scores`` with scores of any kind for these units: some negative, some of single rows alone."""
+    rng = np.random.default_rng(len(features))
+    scores = rng.normal(0.3, 1.0, size=(len(features), len(validation_features)))
+    scores[rng.random(scores.shape) < 0.5] = 0.0
+    return ImportedScores(ScoreTable(features, label, scores, validation_features))
+
+
+def made(kind, name):
+    """A component of each name: written out where it needs parameters, made where no text makes it."""
+    if (kind, name) == ("learner", "scores"):
+        rows, validation = example_rows()
+        return with_scores(rows.features, rows.label, validation.features)
+    return WRITTEN.get((kind, name), name)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import datamarket_gym
-from component_samples import GAMES, WRITTEN
+from component_samples import GAMES, made
 from datamarket_gym.conformance import CHECKERS, ConformanceError, check_attack, check_evidence
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.registry import HOMES, components, create, lookup, register, written
@@ -48,7 +48,7 @@ def built(kind, name):
         return GAMES[name]
     if kind == "mechanism":
         return mechanism(name if lookup(kind, name)().get("evidence") != "" else f"{name}/cosine@0.95")
-    return create(kind, WRITTEN.get((kind, name), name))
+    return create(kind, made(kind, name))
 
 
 ALL = [(kind, name) for kind in sorted(CHECKERS) for name in components(kind)]

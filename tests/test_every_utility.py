@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from component_samples import WRITTEN
-from datamarket_gym import Utility, UtilityOracle, create, mechanism
+
+from component_samples import WRITTEN, with_scores
+from datamarket_gym import ImportedScores, Utility, UtilityOracle, create, mechanism
 from datamarket_gym.core.registry import components
 from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.learners.base import LEARNERS
@@ -50,4 +51,4 @@ def test_splits_and_exact_copies_gain_exactly_nothing(utility, place, attack):
 
 def _told(learner, label):
     """The learner itself; scores from elsewhere need their table."""
-    return learner
+    return with_scores(FEATURES, label, HELD) if isinstance(learner, ImportedScores) else learner

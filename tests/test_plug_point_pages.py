@@ -10,6 +10,8 @@ from datamarket_gym.core import registry
 
 DOCS = Path(__file__).parents[1] / "docs"
 KINDS = sorted(conformance.CHECKERS)
+SHORT = {"utility": "learner"}  # pages about a shorter way to write a component of some kind
+PAGES = sorted([*KINDS, *SHORT])
 MOST = 30  # lines that say something
 
 
@@ -28,28 +30,28 @@ def as_before():
 
 
 def test_every_kind_has_a_page_and_is_in_the_list():
-    assert sorted(path.stem for path in (DOCS / "plug-points").glob("*.md")) == KINDS
+    assert sorted(path.stem for path in (DOCS / "plug-points").glob("*.md")) == PAGES
     index = (DOCS / "plug-points.md").read_text(encoding="utf-8")
     linked = re.findall(r"\| \[(\w+)\]\((?:plug-points/)?(\w+)\.md\)", index)
-    assert sorted(kind for kind, _ in linked) == sorted(registry.HOMES)
+    assert sorted(kind for kind, _ in linked) == sorted([*registry.HOMES, *SHORT])
     assert all(
         (DOCS / "plug-points" / f"{page}.md").exists() or page == "experiments" for _, page in linked
     )
     assert set(re.findall(r"`(check_\w+)`", index)) == {f"check_{kind}" for kind in KINDS}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_example_registers_checks_and_uses_its_component(kind, as_before, monkeypatch, capsys):
-    checked = []
+@pytest.mark.parametrize("page", PAGES)
+def test_the_example_registers_checks_and_uses_its_component(page, as_before, monkeypatch, capsys):
+    checked, kind = [], SHORT.get(page, page)
     checker = getattr(conformance, f"check_{kind}")
     monkeypatch.setattr(
         conformance, f"check_{kind}", lambda component: (checker(component), checked.append(component))
     )
-    for i, code in enumerate(blocks(kind)):
+    for i, code in enumerate(blocks(page)):
         known = set(registry.components(kind))
         lines = [line for line in code.splitlines() if line.strip()]
         assert len(lines) < MOST, f"{len(lines)} lines"
-        exec(compile(code, f"{kind}.md", "exec"), {"__name__": "__main__"})
+        exec(compile(code, f"{page}.md", "exec"), {"__name__": "__main__"})
         (name,) = set(registry.components(kind)) - known
         assert registry.summary(registry.lookup(kind, name))
         assert len(checked) == i + 1

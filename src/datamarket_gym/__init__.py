@@ -38,9 +38,13 @@ if TYPE_CHECKING:
     from datamarket_gym.lab import ExperimentSpec
     from datamarket_gym.learners.base import Learner as Learner
     from datamarket_gym.learners.base import Scorer as Scorer
+    from datamarket_gym.learners.function import UtilityRows as UtilityRows
+    from datamarket_gym.learners.function import utility as utility
     from datamarket_gym.learners.oracle import ReferenceRows as ReferenceRows
     from datamarket_gym.learners.oracle import Utility as Utility
     from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
+    from datamarket_gym.learners.score_table import ScoreTable as ScoreTable
+    from datamarket_gym.learners.scores import ImportedScores as ImportedScores
     from datamarket_gym.learners.similarity import Similarity as Similarity
     from datamarket_gym.pipeline import Allocation as Allocation
     from datamarket_gym.pipeline import Allocator as Allocator
@@ -120,6 +124,7 @@ _EXPORTS = {
     "EvidenceLayer": "evidence",
     "Game": "games.game",
     "GroundTruth": "units",
+    "ImportedScores": "learners.scores",
     "LeakedRowsWarning": "core.errors",
     "Learner": "learners.base",
     "Mechanism": "pipeline",
@@ -133,6 +138,7 @@ _EXPORTS = {
     "QuotientGame": "pipeline",
     "ReferenceRows": "learners.oracle",
     "Representative": "pipeline",
+    "ScoreTable": "learners.score_table",
     "Scorer": "learners.base",
     "Semivalue": "games.semivalue",
     "Similarity": "learners.similarity",
@@ -143,6 +149,7 @@ _EXPORTS = {
     "UndatedMarketWarning": "core.errors",
     "Utility": "learners.oracle",
     "UtilityOracle": "learners.oracle",
+    "UtilityRows": "learners.function",
     "Valuator": "pipeline",
     "canonical_training_set": "pipeline",
     "create": "core.registry",
@@ -151,6 +158,7 @@ _EXPORTS = {
     "prior_of": "pipeline",
     "read_submission": "units",
     "register": "core.registry",
+    "utility": "learners.function",
 }
 
 __all__ = ["__version__", *_EXPORTS]

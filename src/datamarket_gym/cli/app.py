@@ -20,7 +20,8 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from datamarket_gym import __version__
-from datamarket_gym.cli import commands
+from datamarket_gym.cli import commands, options
+from datamarket_gym.core import scripts
 from datamarket_gym.core.errors import DataMarketError
 
 HEADINGS = {
@@ -107,5 +108,6 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    load: options.Load = None,
 ) -> None:
-    pass
+    scripts.load(load or [])

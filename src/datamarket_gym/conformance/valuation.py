@@ -34,23 +34,31 @@ def check_game(game: Game) -> None:
     promise(game.computed == computed, "a coalition was computed twice")
 
 
+def example_rows() -> tuple[TrainingRows, ValidationRows]:
+    """The rows on which learners are checked: six players with four rows each, three classes."""
+    rng = np.random.default_rng(0)
+    label = np.tile(np.arange(3), 8)
+    features = rng.normal(size=(24, 4)) + label[:, None]
+    rows = TrainingRows(features, label, np.arange(24) // 4, 6, 3)
+    return rows, ValidationRows(rng.normal(size=(30, 4)) + 1.0, rng.integers(0, 3, size=30))
+
+
 def check_learner(learner: Learner) -> None:
-    """Utilities lie in [0, 1] and depend neither on the batch nor on the order of rows.
+    """Utilities are finite, lie in [0, 1] if they are accuracies, and depend neither on the batch nor on the order.
 
     Where the learner values players by a formula, that is what all coalitions say. Given rows that are always there,
     coalitions are worth what they are together with those.
     """
-    rng = np.random.default_rng(0)
-    label = np.tile(np.arange(3), 8)
-    features = rng.normal(size=(24, 4)) + label[:, None]
-    player = np.arange(24) // 4
-    rows = TrainingRows(features, label, player, 6, 3)
-    validation = ValidationRows(rng.normal(size=(30, 4)) + 1.0, rng.integers(0, 3, size=30))
+    rows, validation = example_rows()
+    features, label, player = rows.features, rows.label, rows.player
+    rng = np.random.default_rng(1)
     coalitions = rng.random((20, 6)) < 0.5
     coalitions[~coalitions.any(axis=1), 0] = True
     values = learner.scorer(rows, validation).utility(coalitions)
     promise(values.shape == (20,), f"20 coalitions gave utilities of shape {values.shape}")
-    promise(((values >= 0) & (values <= 1)).all(), "a utility lies outside [0, 1]")
+    promise(np.isfinite(values).all(), "a utility is not finite")
+    if learner.paid_from == "chance":
+        promise(((values >= 0) & (values <= 1)).all(), "a utility lies outside [0, 1]")
     scorer = learner.scorer(rows, validation)
     alone = np.concatenate([scorer.utility(c[None]) for c in coalitions])
     promise((alone == values).all(), "utilities depend on the batch")

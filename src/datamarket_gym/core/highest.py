@@ -24,6 +24,17 @@ def highest_cosines(
     """For each unit vector its highest product with ``towards`` of any of the others; -1 where there are none.
 
     ``rows`` are those of the others that count, where not all do.
+    """
+    return most_alike(unit, others, towards, rows)[0]
+
+
+def most_alike(
+    unit: Features,
+    others: Rows,
+    towards: Callable[[Features], Features] = directions,
+    rows: Codes | None = None,
+) -> tuple[Values, Codes]:
+    """The same, and the place of the first of the others that has it; -1 where there are none.
 
     Candidates come from float32 products, a block of rows at a time; each is then decided by one float64 product.
     """
@@ -42,13 +53,15 @@ def highest_cosines(
             row, column = np.nonzero(similar[some] >= (highest[some] - slack)[:, None])
             places = column + at if rows is None else rows[column + at]
             kept.append((some[row], places, similar[some[row], column]))
-    exact = np.full(len(unit), -1.0)
     if not kept:
-        return exact
+        return np.full(len(unit), -1.0), np.full(len(unit), -1)
     row, column = still_near(kept, highest - slack)
+    product = np.empty(len(row))
     for at in range(0, len(row), _PAIRS):
         pairs = slice(at, at + _PAIRS)
-        np.maximum.at(
-            exact, row[pairs], np.einsum("ij,ij->i", unit[row[pairs]], towards(others[column[pairs]]))
-        )
-    return exact
+        product[pairs] = np.einsum("ij,ij->i", unit[row[pairs]], towards(others[column[pairs]]))
+    exact, place = np.full(len(unit), -np.inf), np.full(len(unit), np.iinfo(np.int64).max)
+    np.maximum.at(exact, row, product)
+    best = product == exact[row]
+    np.minimum.at(place, row[best], column[best])
+    return np.maximum(exact, -1.0), place

@@ -122,11 +122,12 @@ class Kind(Generic[T]):
 _NAME = re.compile(r"[\w.-]+")
 
 
-def register(kind: str, name: str) -> Callable[[T], T]:
+def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]:
     """Class (or function) decorator: makes it known as ``name`` among the plug points of ``kind``.
 
     Running a notebook's cell again, or reloading a module, replaces what it registered before. A name of
-    this package's, or of another module, is never replaced.
+    this package's, or of another module, is never replaced. ``by`` is the module that registers, where it is not the
+    one that calls.
     """
     if kind not in HOMES:
         raise UnknownNameError("plug point", kind, HOMES)
@@ -134,18 +135,19 @@ def register(kind: str, name: str) -> Callable[[T], T]:
     if _NAME.fullmatch(name) is None:
         raise ParameterError(f"name of the {kind}", name, "use letters, digits and any of _ . -")
 
-    by = str(sys._getframe(1).f_globals.get("__name__", ""))  # who registers, whoever wrote the class
+    # Who registers, whoever wrote the class.
+    who = str(sys._getframe(1).f_globals.get("__name__", "")) if by is None else by
 
     def add(component: T) -> T:
-        if not _is_ours(by):
+        if not _is_ours(who):
             # The built-in names first: else one that is not loaded yet could be taken.
             importlib.import_module(HOMES[kind])
         known = _components[kind].get(name)
-        if known is not None and not _again(known, _by[kind, name], component, by):
+        if known is not None and not _again(known, _by[kind, name], component, who):
             raise DataMarketError(
-                f"{kind} {name!r} is registered twice, by {_by[kind, name]} and by {by}; choose another name"
+                f"{kind} {name!r} is registered twice, by {_by[kind, name]} and by {who}; choose another name"
             )
-        _components[kind][name], _by[kind, name] = component, by
+        _components[kind][name], _by[kind, name] = component, who
         return component
 
     return add
@@ -180,6 +182,15 @@ def registered_elsewhere() -> dict[tuple[str, str], Any]:
     }
 
 
+def source_elsewhere(kind: str, name: str) -> tuple[str, str] | None:
+    """The module that registered a component and a hash of its code; None for those of this package."""
+    lookup(kind, name)
+    if _is_ours(by := _by[kind, name]):
+        return None
+    made = _components[kind][name]
+    return by, sources_elsewhere()[_home(kind, name, made)]
+
+
 def sources_elsewhere() -> dict[str, str]:
     """Hashes by module of the code of those components, of its helpers, and of what objects are set to.
 
@@ -188,8 +199,8 @@ def sources_elsewhere() -> dict[str, str]:
     """
     parts: dict[str, set[str]] = {}
     for (kind, name), component in registered_elsewhere().items():
-        made = component if hasattr(component, "__qualname__") else type(component)
-        home = _by[kind, name] if _is_ours(made.__module__) else made.__module__
+        made = _made(component)
+        home = _home(kind, name, component)
         found = parts.setdefault(home, set())
         files = _files(home)
         found.update(files or [_typed(made)])
@@ -199,6 +210,17 @@ def sources_elsewhere() -> dict[str, str]:
         home: hashlib.sha256("\0".join(sorted(found)).encode()).hexdigest()
         for home, found in parts.items()
     }
+
+
+def _made(component: Any) -> Any:
+    """The class or function of a component, which may be an object."""
+    return component if hasattr(component, "__qualname__") else type(component)
+
+
+def _home(kind: str, name: str, component: Any) -> str:
+    """The module in which a component of somebody else's is written."""
+    module: str = _made(component).__module__
+    return _by[kind, name] if _is_ours(module) else module
 
 
 def _files(home: str) -> list[str]:
@@ -330,13 +352,16 @@ def written(component: object) -> str:
 
 
 def written_fields(component: object) -> str:
-    """The name of a component's class and those parameters that are not as by default."""
+    """The name of a component's class and those parameters that are not as by default.
+
+    Fields that are not shown (``repr=False``) are no parameters: what they hold, no text gives back.
+    """
     name, registered = _found(component)
     if registered is component:
         return name
     if not dataclasses.is_dataclass(component):
         raise DataMarketError(f"{name} is no frozen dataclass, so it has no written form")
-    fields = [f for f in dataclasses.fields(component) if f.init]
+    fields = [f for f in dataclasses.fields(component) if f.init and f.repr]
     values = {f.name: getattr(component, f.name) for f in fields}
     changed = {
         f.name: values[f.name] for f in fields if _has_no_default(f) or values[f.name] != f.default

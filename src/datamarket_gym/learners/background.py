@@ -49,4 +49,5 @@ def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRow
         rows.n_classes,
         np.concatenate([rows.weights, background.weights]) if weighted else None,
         number=rows.number,
+        classes=rows.classes,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class TrainingRows:
     number: Values | None = (
         None  # (n_classes,), rising: what each code stands for, where labels are numbers
     )
+    classes: NDArray[Any] | None = None  # (n_classes,), the label that each code stands for
 
     @property
     def weights(self) -> Values:
@@ -55,6 +56,11 @@ class TrainingRows:
         """The label of each row as a number."""
         return _numbers(self.number, self.label)
 
+    @property
+    def submitted_label(self) -> NDArray[Any]:
+        """The labels as they were submitted; the codes, where nobody says what they stand for."""
+        return self.label if self.classes is None else self.classes[self.label]
+
 
 @dataclass(frozen=True)
 class ValidationRows:
@@ -63,11 +69,17 @@ class ValidationRows:
     features: Features  # (n_val, d)
     label: Codes  # (n_val,); a class that no training row has keeps a code of its own
     number: Values | None = None  # as in `TrainingRows`
+    classes: NDArray[Any] | None = None  # likewise
 
     @property
     def target(self) -> Values:
         """The label of each row as a number."""
         return _numbers(self.number, self.label)
+
+    @property
+    def submitted_label(self) -> NDArray[Any]:
+        """As of `TrainingRows`."""
+        return self.label if self.classes is None else self.classes[self.label]
 
 
 def _numbers(number: Values | None, code: Codes) -> Values:

@@ -217,7 +217,9 @@ class UtilityOracle:
         require_labels("the units", label, self.learner)
         coding = self._coding(label)
         codes, classes = coding.codes(label), len(coding.classes)
-        rows = TrainingRows(features, codes, player, n, classes, weight, number=coding.number)
+        rows = TrainingRows(
+            features, codes, player, n, classes, weight, number=coding.number, classes=coding.classes
+        )
         validation = self._validation(coding)
         if self.prior is None:
             return self.learner.scorer(rows, validation)
@@ -243,7 +245,7 @@ class UtilityOracle:
         return Coding.of(self.learner, [self.classes, label, *always])
 
     def _validation(self, coding: Coding) -> ValidationRows:
-        return ValidationRows(self.features, coding.codes(self.label), coding.number)
+        return ValidationRows(self.features, coding.codes(self.label), coding.number, coding.classes)
 
     def _require_comparable(self, whose: str, features: Features, label: NDArray[Any]) -> None:
         """Refuse rows of another length, or with labels of another kind, than the validation rows'."""
@@ -271,7 +273,8 @@ class UtilityOracle:
 def _of_one(features: Features, label: NDArray[Any], coding: Coding) -> TrainingRows:
     """Rows of one player."""
     player, classes = np.zeros(len(label), np.int64), len(coding.classes)
-    return TrainingRows(features, coding.codes(label), player, 1, classes, number=coding.number)
+    code, number = coding.codes(label), coding.number
+    return TrainingRows(features, code, player, 1, classes, number=number, classes=coding.classes)
 
 
 def _require_rows(

@@ -50,13 +50,13 @@ def fetched(
     """The places of a new run, for as long as the block lasts; queries are run."""
     tables = {
         "submissions": submissions, "validation": validation, "reference": reference,
-        "edges": spec.linkage.edges,
+        "edges": spec.linkage.edges, "scores": spec.files.scores,
     }  # fmt: skip
     asked = {role: str(query) for role, query in queries_of(tables).items()}
     with as_files(tables) as found:
         yield Places(
             found["submissions"], found["validation"], overrides, found.get("reference"),
-            edges=found.get("edges"), prior=tuple(prior), queries=asked, intake=intake,
+            edges=found.get("edges"), scores=found.get("scores"), prior=tuple(prior), queries=asked, intake=intake,
         )  # fmt: skip
 
 
@@ -155,8 +155,8 @@ def places_of(
         earlier = as_said(prior, read_manifest(folder).get(PRIOR, []))
     return Places(
         submissions or known["submissions"], validation or known["validation"], known.get("overrides"),
-        reference or known.get("reference"), edges=known.get("edges"), prior=earlier, queries=asked,
-        intake=intake or record.places.get(INTAKE), upto=log_head(read_manifest(folder)),
+        reference or known.get("reference"), edges=known.get("edges"), scores=known.get("scores"), prior=earlier,
+        queries=asked, intake=intake or record.places.get(INTAKE), upto=log_head(read_manifest(folder)),
     )  # fmt: skip
 
 

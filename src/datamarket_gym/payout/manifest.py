@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from datamarket_gym import __version__
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.files import read_json, sha256, write_json
 from datamarket_gym.core.specs import fault
 
@@ -95,10 +95,12 @@ def _sheet(file: dict[str, Any]) -> list[str]:
     return [file["sheet"]] if "sheet" in file else []
 
 
-def _unsaid(spec: PayoutSpec) -> set[str]:
+def _unsaid(spec: PayoutSpec) -> dict[str, Any]:
     """Settings that are left at what a run did before they existed: it is the same run."""
-    unsaid = {*(() if spec.checks else ("checks", "power")), *(() if spec.period else ("period",))}
-    return unsaid | (set() if spec.quarantine else {"quarantine"})
+    unsaid = (*(() if spec.checks else ("checks", "power")), *(() if spec.period else ("period",)))
+    unsaid = (*unsaid, *(() if spec.quarantine else ("quarantine",)))
+    later = {} if spec.files.scores else {"files": {"scores"}}
+    return dict.fromkeys(unsaid, True) | later
 
 
 def write_manifest(
@@ -126,7 +128,12 @@ def write_manifest(
             "inputs": results.inputs.files,
             "mechanism": results.named_mechanism.model_dump(mode="json"),
             "utility": _utility(results),
-            "paid_for": {"plain": spec.worth.plain, "score": spec.worth.score},
+            "paid_for": {
+                "plain": results.worth.plain,
+                "score": results.worth.score,
+                "divided": results.worth.divided,
+            },
+            "labelled": results.inputs.labelled,
             "interval": {"level": LEVEL, "groups": len(results.payments.scores.by_group)},
             "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
@@ -173,7 +180,9 @@ def _utility(results: Results) -> dict[str, Any]:
 
 def submitted_hash(manifest: dict[str, Any]) -> str:
     """A hash of what was submitted, whatever it was valued by."""
-    ours = ("validation", "reference", "edges", "overrides", "images", "quarantine", "intake")
+    ours = (
+        "validation", "reference", "edges", "overrides", "images", "quarantine", "intake", "scores", "utility",
+    )  # fmt: skip
     parts = sorted(
         (role, f["sha256"], *_sheet(f))
         for role, f in manifest["inputs"].items()
@@ -186,7 +195,15 @@ def spec_of(manifest: dict[str, Any]) -> PayoutSpec:
     """The spec of a finished run; one that was made before there were checks asks for none."""
     from datamarket_gym.payout.spec import checked_spec
 
-    return checked_spec({"checks": 0, **manifest["spec"]})
+    try:
+        return checked_spec({"checks": 0, **manifest["spec"]})
+    except UnknownNameError as error:
+        if "utility" not in manifest["inputs"]:
+            raise
+        raise DataMarketError(
+            f"{error}. The run is paid by a function of the operator's own: name the file that registers it before the "
+            "command, as in datamarket --load my_utility.py verify RUN"
+        ) from error
 
 
 class KeptFile(BaseModel):

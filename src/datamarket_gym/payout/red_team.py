@@ -54,6 +54,7 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
             features,
             label,
             spec.utility,
+            learner=inputs.learner,
             embedding=None if embedding is None else embedding[held],
             reference=inputs.reference,
         )

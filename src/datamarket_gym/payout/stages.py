@@ -19,6 +19,9 @@ from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.evidence.order import seniority_ranks
+from datamarket_gym.games.semivalue import ESTIMATORS
+from datamarket_gym.learners.function import FunctionUtility
+from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.payout.book.disputes import fitting
 from datamarket_gym.payout.book.runs import Taken
@@ -37,6 +40,7 @@ from datamarket_gym.payout.prior.runs import PriorRun
 from datamarket_gym.payout.prior.units import PriorUnits
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
 from datamarket_gym.payout.reuse import told
+from datamarket_gym.payout.scored import scores_file
 from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
@@ -70,6 +74,7 @@ class Places:
     reference: Path | None = None
     settles: Path | None = None
     edges: Path | None = None  # where it is not what the spec says
+    scores: Path | None = None  # likewise
     prior: tuple[Path, ...] = ()  # folders of earlier runs, the oldest first
     queries: dict[str, str] = field(default_factory=dict)
     intake: str | None = None
@@ -111,7 +116,8 @@ class Payday:
         edge_table = places.edges
         if edge_table is None and spec.linkage.edges is not None:
             edge_table = Path(spec.linkage.edges)
-        more = {"edges": edge_table, "overrides": places.overrides}
+        scores = scores_file(spec, places.scores)
+        more = {"edges": edge_table, "overrides": places.overrides, "scores": scores}
         inputs = read_inputs(
             places.submissions,
             places.validation,
@@ -119,12 +125,13 @@ class Payday:
             {k: v for k, v in more.items() if v is not None},
             places.reference,
             None if places.intake is None else IntakeLog.open(places.intake, places.upto),
+            scores,
         )
         if settles is not None:
             inputs = inputs.without_units({found.unit for found in settles.found})
         earlier = tuple(PriorRun.read(folder) for folder in places.prior)
         if earlier:
-            inputs = replace(inputs, prior=PriorUnits.read(earlier, inputs.kind))
+            inputs = inputs.given(PriorUnits.read(earlier, inputs.kind), spec)
         standing, left_out = fitting(
             taken.overrides, inputs.units_named(taken.overrides), inputs.identities
         )
@@ -291,7 +298,7 @@ class Work:
             dealt = (
                 validation_groups(utility.features, utility.label, mechanism.seed) if groups else None
             )
-            return score(mechanism, canonical, utility, dealt)
+            return score(mechanism, canonical, self._counted(utility, canonical, mechanism), dealt)
 
         canonical = self._kept(
             f"{prefix}represented",
@@ -306,6 +313,16 @@ class Work:
         )
         paid = Payments(submission.identities, clusters, canonical, scores, shares)
         return among(paid, inputs.everyone)
+
+    def _counted(
+        self, utility: UtilityOracle, canonical: CanonicalUnits, mechanism: Mechanism
+    ) -> UtilityOracle:
+        """The same utility; one of the operator's own, which may take long, says how far it is."""
+        learner, progress = utility.learner, self.run.progress
+        if isinstance(learner, FunctionUtility):
+            most = ESTIMATORS.create(mechanism.estimator).budget(mechanism.samples, canonical.n_clusters)
+            utility.learner = replace(learner, progress=lambda done: progress.count(done, most))
+        return utility
 
     def _kept(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
         """A stage's record; made, and kept, where it is not there yet."""

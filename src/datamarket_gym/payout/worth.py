@@ -8,6 +8,8 @@ from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.registry import written
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.function import FunctionUtility
+from datamarket_gym.learners.scores import ImportedScores
 from datamarket_gym.learners.similarity import SIMILARITIES
 
 
@@ -22,6 +24,12 @@ class Worth:
     nothing: str  # why there may be nothing to divide by
     signed: bool  # whether scores can be below zero
     by_distance: bool  # whether shorter vectors can be nearer to every row
+    alone: str = "A model that learns from these alone is right on {} of the validation rows"  # what was bought before
+    percent: bool = True  # whether worth is a part of a whole
+
+    def shown(self, worth: float) -> str:
+        """So much worth, as people read it."""
+        return f"{worth:.1%}" if self.percent else f"{worth:.4g}"
 
 
 _ACCURACY = Worth(
@@ -43,6 +51,7 @@ _COVERED = Worth(
     nothing="no unit is more like a row of its label than strangers are (are both from one encoder?)",
     signed=False,
     by_distance=False,
+    alone="These alone cover {} of the validation rows",
 )
 _COVERED_UNLABELLED = replace(
     _COVERED,
@@ -51,12 +60,55 @@ _COVERED_UNLABELLED = replace(
 )
 
 
-def worth_of(learner: str) -> Worth:
-    """The words for a learner, as `PayoutSpec.learner` writes it."""
+_EXPLAINED = Worth(
+    total="variance explained",
+    divided="how well a model that learns from their units predicts the numbers of the validation rows: by so much of "
+    "their variance it is nearer to them than their mean is",
+    plain="how much nearer a model that learns from their units comes to numbers that are kept secret than their mean "
+    "does",
+    score=" of the variance explained",
+    nothing="the data predict the numbers no better than their mean does",
+    signed=True,
+    by_distance=True,
+)
+
+
+_SCORED = Worth(
+    total="scores, summed",
+    divided="what the scores say that another tool has computed: each unit counts with the mean of its scores over the "
+    "validation rows",
+    plain="scores that a tool has computed: how much each of their units contributes to a model, on examples that are "
+    "kept secret",
+    score=": so much do the scores of its units come to, each in the mean over the validation rows",
+    nothing="the scores of all units together come to nothing, or to less",
+    signed=True,
+    by_distance=False,
+    alone="The scores of these alone come to {}",
+    percent=False,
+)
+_OWN = Worth(
+    total="worth of all units",
+    divided="what their units add to a utility of the operator's own",
+    plain="how much their units add to what the operator measures data by, on examples that are kept secret",
+    score=" of the worth of all units",
+    nothing="the operator's utility is worth no more with the units than without",
+    signed=True,
+    by_distance=False,
+    alone="These alone are worth {}",
+    percent=False,
+)
+
+
+def worth_of(learner: str, *, labelled: bool = True) -> Worth:
+    """The words for a learner, as `PayoutSpec.learner` writes it, in a run where labels count or do not."""
     made = LEARNERS.create(learner)
-    if not isinstance(made, Coverage):
-        return _ACCURACY
-    return _COVERED if made.labels else _COVERED_UNLABELLED
+    if isinstance(made, Coverage):
+        return _COVERED if made.labels and labelled else _COVERED_UNLABELLED
+    if isinstance(made, ImportedScores):
+        return _SCORED
+    if made.paid_from != "chance" and isinstance(made, FunctionUtility):
+        return _OWN
+    return _EXPLAINED if made.target == "number" else _ACCURACY
 
 
 @dataclass(frozen=True)

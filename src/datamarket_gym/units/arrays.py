@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ class ArrayFile:
 
         Not ``finite``, numbers may be what they are, for whoever looks at them next.
         """
-        name = self._chosen(name)
+        name = self.chosen(name)
         found = self.read(name)
         if found.dtype.kind not in "fiu" or found.ndim != 2 or rows not in (None, len(found)):
             count = (
@@ -92,17 +93,18 @@ class ArrayFile:
             )
         return numbers
 
-    def _chosen(self, wanted: str) -> str:
+    def chosen(self, wanted: str, usual: Sequence[str] = _LIKELY) -> str:
+        """The name of an array of the file: the one wanted, the only one, or else the first of the usual ones."""
         if wanted in self.names:
             return wanted
-        likely = [name for name in _LIKELY if name in self.names]
+        likely = [name for name in usual if name in self.names]
         if not wanted and (len(self.names) == 1 or likely):
             return self.names[0] if len(self.names) == 1 else likely[0]
         if self.names == ("",):
             raise SubmissionError(f"{str(self.path)!r} holds a single array; leave out #{wanted}")
         raise SubmissionError(
             f"{str(self.path)!r} holds {', '.join(self.names) or 'nothing'}; "
-            f"say which one as {self.path.name}#NAME, or save it as {_LIKELY[0]!r} or {_LIKELY[1]!r}"
+            f"say which one as {self.path.name}#NAME, or save it as {' or '.join(map(repr, usual[:2]))}"
         )
 
     def _unreadable(self, error: Exception) -> SubmissionError:

@@ -71,14 +71,10 @@ def _words(results: Results) -> str:
     names = listed((run.called for run in prior.runs), _FEW)
     stand = counted(len(prior.art.canonical), "unit stands", "units stand")
     before = utility_oracle(results.inputs, spec).empty_value
-    added = f"{results.payments.scores.grand_value:.1%}"
-    alone = (
-        f"A model that learns from these alone is right on {before:.1%} of the validation rows; what is new adds "
-        f"{added}"
-        if spec.worth.signed
-        else f"These alone cover {before:.1%} of the validation rows; what is new adds {added}"
-    )
+    worth = spec.worth
+    added = worth.shown(results.payments.scores.grand_value)
     return (
-        f"This run is priced given what was bought in {names}: {stand} for it, one for each group of copies. {alone}, "
-        "and that is what the scores divide: each new unit counts by what it adds to what is there already."
+        f"This run is priced given what was bought in {names}: {stand} for it, one for each group of copies. "
+        f"{worth.alone.format(worth.shown(before))}; what is new adds {added}, and that is what the scores divide: "
+        "each new unit counts by what it adds to what is there already."
     )

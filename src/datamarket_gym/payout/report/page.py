@@ -144,7 +144,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("merged groups", f"{int(several.sum()):,}"),
         (
             spec.worth.total if given is None else f"{spec.worth.total}, added",
-            f"{results.payments.scores.grand_value:.1%}",
+            spec.worth.shown(results.payments.scores.grand_value),
         ),
         ("validation rows", f"{len(results.inputs.validation_label):,}"),
         ("checks asked for", f"{spec.checks} of each payee" if spec.checks else "none"),
@@ -289,5 +289,5 @@ def _valued(results: Results) -> str:
     """The utility in words, with what it settled on."""
     spec, found = results.spec, results.settled
     if found is None:
-        return f"{spec.utility.learner} accuracy over chance"
+        return f"{spec.utility.learner}: {results.worth.total}"
     return f"{spec.learner} by the similarity {found.similarity}; strangers are alike by {found.strangers:.3f}"

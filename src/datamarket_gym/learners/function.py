@@ -1,0 +1,216 @@
+"""A utility of one's own: a function of training rows and validation rows becomes a learner.
+
+    @utility("spread", target="none")
+    def spread(train, validation):
+        return float(np.ptp(train.features, axis=0).mean())
+
+From then on it goes by its name wherever a learner does. The function is asked for the worth of coalitions of training
+rows, each set once (games remember); a ``batched`` one for many at a time. Rows come in the order of their content,
+validation rows too, so that names and the order of submission decide no bit.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import CoalitionMatrix, Features, Values
+from datamarket_gym.core.errors import LearnerError, ParameterError, require_choice
+from datamarket_gym.core.registry import register
+from datamarket_gym.learners.base import (
+    Learner,
+    Scorer,
+    Target,
+    TrainingRows,
+    ValidationRows,
+    check_coalitions,
+    check_rows,
+    content_order,
+    distinct_features,
+    rows_per_player,
+)
+from datamarket_gym.units.labels import is_labelled
+
+_CELLS = 1 << 22  # of the matrix of coalitions that a batched function is given at a time
+
+
+@dataclass(frozen=True, eq=False)
+class UtilityRows:
+    """Rows as a function sees them: labels as submitted (None where they do not count), and weights."""
+
+    features: Features  # (n, d)
+    label: NDArray[Any] | None  # (n,); float64 where the function's target is "number"
+    weight: Values  # (n,), positive; a row of weight w stands for w copies of it
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def take(self, rows: NDArray[Any]) -> UtilityRows:
+        """Some of the rows."""
+        label = None if self.label is None else self.label[rows]
+        return UtilityRows(self.features[rows], label, self.weight[rows])
+
+
+@dataclass(frozen=True)
+class FunctionUtility(Learner):
+    """A function as a learner; each has a class of its own, which `utility` makes.
+
+    ``progress`` is told how many coalitions a scorer has answered so far.
+    """
+
+    progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
+    name: ClassVar[str]
+    function: ClassVar[Callable[..., Any]]
+    batched: ClassVar[bool]
+
+    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> FunctionScorer:
+        """Order the rows once."""
+        check_rows(rows, validation)
+        return FunctionScorer(self, rows, validation)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "progress": None}  # workers do not report
+
+
+def utility(
+    name: str, *, target: Target = "class", batched: bool = False, over_chance: bool = False
+) -> Callable[[Callable[..., Any]], type[FunctionUtility]]:
+    """Decorator: makes a function known as the learner ``name``. What it returns is that learner's class.
+
+    ``f(train, validation) -> float`` or, ``batched``, ``f(train, coalitions, validation) -> float[B]`` with
+    ``coalitions`` a boolean matrix (B, rows of train); ``train`` and ``validation`` are `UtilityRows`. ``target`` is
+    what the function needs of labels: "class", "number" or "none". No rows are worth 0, or ``over_chance`` 1 / classes,
+    for functions that return an accuracy. The function itself is the class's attribute ``function``.
+    """
+    require_choice("target", target, ("class", "number", "none"))
+    if over_chance and target != "class":
+        raise ParameterError(
+            "over_chance", over_chance, f"chance is of classes, the target is {target!r}"
+        )
+
+    def made(function: Callable[..., Any]) -> type[FunctionUtility]:
+        called: str = getattr(function, "__name__", name)
+        parts = {
+            "__doc__": (function.__doc__ or f"The function {called}.").strip(),
+            "__module__": function.__module__,
+            "__qualname__": getattr(function, "__qualname__", called),
+            "name": name,
+            "function": staticmethod(function),
+            "batched": batched,
+            "target": target,
+            "paid_from": "chance" if over_chance else "none",
+        }
+        found: type[FunctionUtility] = type(called, (FunctionUtility,), parts)
+        return register("learner", name, by=function.__module__)(dataclass(frozen=True)(found))
+
+    return made
+
+
+class FunctionScorer(Scorer):
+    """Asks the function for the worth of coalitions."""
+
+    def __init__(self, learner: FunctionUtility, rows: TrainingRows, validation: ValidationRows) -> None:
+        self._learner, self._rows_of, self._answered = learner, rows_per_player(rows), 0
+        order = content_order(rows, distinct_features(rows.features)[1])
+        self._player = rows.player[order]
+        number = learner.target == "number"
+        self._train = _seen(
+            rows.features[order],
+            (rows.target if number else rows.submitted_label)[order],
+            rows.weights[order],
+        )
+        label = validation.target if number else validation.submitted_label
+        held = np.lexsort((validation.label, distinct_features(validation.features)[1]))
+        self._validation = _seen(validation.features[held], label[held], np.ones(len(held)))
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        """What the function says of each coalition."""
+        check_coalitions(coalitions, self._rows_of)
+        if self._learner.batched:
+            step = max(1, _CELLS // len(self._player))
+            parts = [self._batch(coalitions[at : at + step]) for at in range(0, len(coalitions), step)]
+            return np.concatenate(parts) if parts else np.empty(0)
+        return np.array([self._single(coalition) for coalition in coalitions], dtype=np.float64)
+
+    def _told(self, answered: int) -> None:
+        self._answered += answered
+        if self._learner.progress is not None:
+            self._learner.progress(self._answered)
+
+    def _single(self, coalition: NDArray[np.bool_]) -> float:
+        train = self._train.take(coalition[self._player])
+        found = self._asked(f"{len(train)} rows", train, self._validation)
+        number = _numbers(found)
+        if number is None or number.shape != () or not np.isfinite(number):
+            raise LearnerError(
+                f"{self._who} returned {_shown(found)} for a coalition of {len(train)} rows; return one finite number"
+            )
+        self._told(1)
+        return float(number)
+
+    def _batch(self, coalitions: CoalitionMatrix) -> Values:
+        inside = coalitions[:, self._player]
+        found = self._asked(f"{len(inside)} coalitions", self._train, inside, self._validation)
+        numbers = _numbers(found)
+        if numbers is None or numbers.shape != (len(inside),):
+            raise LearnerError(
+                f"{self._who} returned {_shown(found)} for {len(inside)} coalitions; return an array of as many numbers"
+            )
+        bad = np.flatnonzero(~np.isfinite(numbers))
+        if len(bad):
+            raise LearnerError(
+                f"{self._who} returned {numbers[bad[0]]} for a coalition of {int(inside[bad[0]].sum())} rows; return "
+                "finite numbers"
+            )
+        self._told(len(numbers))
+        return numbers
+
+    @property
+    def _who(self) -> str:
+        return f"the utility {self._learner.name!r}"
+
+    def _asked(self, of: str, *given: Any) -> Any:
+        function = type(self._learner).function
+        try:
+            return function(*given)
+        except Exception as error:  # whatever it is, it is the function's; say where it happened
+            raise LearnerError(
+                f"{self._who} failed on {of}: {type(error).__name__}: {error}{_where(error, function)}"
+            ) from error
+
+
+def _seen(features: Features, label: NDArray[Any], weight: Values) -> UtilityRows:
+    """Rows that a function cannot change: others are asked for the same."""
+    found = UtilityRows(features.copy(), label.copy() if is_labelled(label) else None, weight.copy())
+    for part in (found.features, found.label, found.weight):
+        if part is not None:
+            part.flags.writeable = False
+    return found
+
+
+def _numbers(found: Any) -> Values | None:
+    """What a function returned, as numbers; None where it is none."""
+    try:
+        array = np.asarray(found)
+    except ValueError:  # lists of unequal length
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "fiub" else None
+
+
+def _shown(found: Any) -> str:
+    text = repr(found)
+    kind = type(found).__name__
+    shape = f" of shape {found.shape}" if isinstance(found, np.ndarray) and found.ndim else ""
+    return f"{kind}{shape} {text[:60]}{'...' if len(text) > 60 else ''}"
+
+
+def _where(error: Exception, function: Callable[..., Any]) -> str:
+    """The line of the function's own file in which it failed."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    lines = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return f" ({file}, line {lines[-1].lineno})" if lines else ""

@@ -1,0 +1,240 @@
+"""Scores that another tool has given units on validation rows, found again by content.
+
+Scores are a function of content, as everything that is paid for. Units that are equal, number for number and with
+equal labels, have one row of scores between them: their mean, in an order of which names decide nothing. So do
+validation rows with equal features. Units and rows are kept in the order of their content, so that the table is the
+same to the last bit, and has the same digest, in whatever order the tool wrote it.
+
+What the tool has not seen (a variant that an attacker makes up) is given the scores of the known unit that is most
+like it: the highest cosine of the features, of those with its label where there are any, the first by content of
+several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from datamarket_gym.core.arrays import Codes, Features, Keys, Values, directions
+from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.highest import most_alike
+from datamarket_gym.units.labels import is_labelled, unlabelled
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_CELLS = 1 << 22  # scores that are looked at at a time
+
+
+class ScoreTable:
+    """Scores (unit, validation row) of known units; pairs that are missing count as 0.
+
+    ``scores`` is a matrix of one row for each unit and one column for each validation row, dense or of
+    `scipy.sparse`; ``label`` is None where labels do not count. ``uneven`` counts the groups of units of equal content
+    that were given different scores, and ``spread`` is the largest difference, on one validation row.
+    """
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        label: ArrayLike | None,
+        scores: Any,
+        validation_features: ArrayLike,
+    ) -> None:
+        units = np.asarray(features, dtype=np.float64)
+        rows = np.asarray(validation_features, dtype=np.float64)
+        matrix = _sparse(scores)
+        labels = unlabelled(len(units)) if label is None else np.asarray(label)
+        _require_shapes(units, labels, matrix, rows)
+        _require_finite(matrix)
+        unit_key, first, of_unit = _places(unit_keys(units, labels))
+        self.rows, _, of_row = _places(_keys(rows))
+        merged, spread = _means(matrix, of_unit, len(unit_key))
+        self.uneven, self.spread = int((spread > 0).sum()), float(spread.max(initial=0.0))
+        self.scores: csr_array = _columns(merged, of_row, len(self.rows))
+        self.features = units[first]
+        self.label: NDArray[Any] = labels[first]
+        self.keys = _keys(self.features)
+        self.digest = _digest(unit_key, self.rows, self.scores)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __repr__(self) -> str:
+        return f"<scores of {len(self)} units on {len(self.rows)} validation rows, sha256 {self.digest}>"
+
+    def columns(self, validation_features: Features) -> Codes:
+        """The column of each validation row; one that has none is refused."""
+        keys = _keys(validation_features)
+        found = np.minimum(np.searchsorted(self.rows, keys), len(self.rows) - 1)
+        unknown = np.flatnonzero(self.rows[found] != keys)
+        if len(unknown):
+            raise SubmissionError(
+                f"validation row {unknown[0]} is none of the {len(self.rows)} that the scores are on; score the units "
+                "on the validation rows that the market is paid by"
+            )
+        return found
+
+    def units(self, features: Features, label: NDArray[Any]) -> Codes:
+        """The known unit of each row: the one of equal content, or else the one most like it."""
+        here, code, known_code = _codes(label, self.label)
+        place = _joined(_keys(features), code, self.keys, known_code)
+        unknown = np.flatnonzero(place < 0)
+        if not len(unknown):
+            return place
+        towards = directions(np.asarray(features, dtype=np.float64)[unknown])
+        for each in np.unique(code[unknown]):
+            mine = np.flatnonzero(code[unknown] == each)
+            alike = np.flatnonzero(known_code == each) if here else None
+            among = alike if alike is not None and len(alike) else None
+            place[unknown[mine]] = most_alike(towards[mine], self.features, rows=among)[1]
+        return place
+
+    def sums(self, weight: Values) -> Values:
+        """The sums over validation rows of the scores of each known unit, weighted by each column of (rows, groups)."""
+        parts = [self.scores[span].astype(np.float64) @ weight for span in _spans(self.scores)]
+        found: Values = np.concatenate(parts)
+        return found
+
+
+def _sparse(scores: Any) -> csr_array:
+    """The scores that are not 0, in the numbers they came in; of a large matrix a block of rows at a time."""
+    from scipy.sparse import csr_array, issparse, vstack
+
+    if issparse(scores):
+        matrix = csr_array(_as_floats(scores), copy=True)  # what is given stays as it is
+        matrix.sum_duplicates()
+        return matrix
+    dense = np.asarray(scores)
+    if dense.ndim != 2 or not dense.size:
+        raise SubmissionError(
+            f"scores have shape {dense.shape}; give a matrix, units by validation rows"
+        )
+    step = max(1, _CELLS // dense.shape[1])
+    blocks = range(0, len(dense), step)
+    return csr_array(
+        vstack([csr_array(_as_floats(dense[at : at + step])) for at in blocks], format="csr")
+    )
+
+
+def _as_floats(scores: Any) -> Any:
+    if scores.dtype.kind not in "fiu":
+        raise SubmissionError(f"scores are {scores.dtype}; give a matrix of numbers")
+    return scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
+
+
+def _require_shapes(units: Features, label: NDArray[Any], matrix: csr_array, rows: Features) -> None:
+    if units.ndim != 2 or rows.ndim != 2 or not len(units) or not len(rows):
+        raise SubmissionError(
+            f"the features of the scored units have shape {units.shape} and those of the validation rows {rows.shape}; "
+            "give one row of numbers for each, and at least one"
+        )
+    if label.shape != (len(units),):
+        raise SubmissionError(f"there are labels of shape {label.shape} for {len(units)} scored units")
+    if matrix.shape != (len(units), len(rows)):
+        raise SubmissionError(
+            f"scores have shape {matrix.shape} for {len(units)} units and {len(rows)} validation rows; give one row "
+            "for each unit and one column for each validation row"
+        )
+
+
+def _require_finite(matrix: csr_array) -> None:
+    for at in range(0, matrix.nnz, _CELLS):
+        bad = np.flatnonzero(~np.isfinite(matrix.data[at : at + _CELLS]))
+        if len(bad):
+            place = at + int(bad[0])
+            unit = int(np.searchsorted(matrix.indptr, place, side="right")) - 1
+            raise SubmissionError(
+                f"the score of unit {unit} on validation row {matrix.indices[place]} is {matrix.data[place]}; give a "
+                "finite number, or leave the pair out, which counts as 0"
+            )
+
+
+def _keys(features: Features) -> Keys:
+    """Keys of features alone."""
+    return unit_keys(features, np.zeros(len(features), np.int64))
+
+
+def _places(keys: Keys) -> tuple[Keys, Codes, Codes]:
+    """The distinct keys in order, where each comes first, and which of them every row has."""
+    distinct, first, of = np.unique(keys, return_index=True, return_inverse=True)
+    return distinct, first.astype(np.int64), of.astype(np.int64)
+
+
+def _codes(label: NDArray[Any], known: NDArray[Any]) -> tuple[bool, Codes, Codes]:
+    """Whether labels count, and codes of the labels of rows and of known units: equal labels, equal codes."""
+    if not (is_labelled(label) and is_labelled(known)):
+        return False, np.zeros(len(label), np.int64), np.zeros(len(known), np.int64)
+    together = np.unique(np.concatenate([label, known]), return_inverse=True)[1].astype(np.int64)
+    return True, together[: len(label)], together[len(label) :]
+
+
+def _joined(keys: Keys, code: Codes, known: Keys, known_code: Codes) -> Codes:
+    """For each row the known unit with its features and label, the first by content where labels do not count; -1."""
+    place = {(k, c): i for i, (k, c) in reversed(list(enumerate(_pairs(known, known_code))))}
+    return np.array([place.get(pair, -1) for pair in _pairs(keys, code)], dtype=np.int64)
+
+
+def _pairs(keys: Keys, code: Codes) -> Iterator[tuple[bytes, int]]:
+    return zip(keys.tolist(), code.tolist(), strict=True)
+
+
+def _means(matrix: csr_array, of: Codes, count: int) -> tuple[csr_array, Values]:
+    """The mean of the rows that belong together, in the order ``of`` says, and the largest difference in each group.
+
+    Of a column of equal scores that is the score itself; of others, the sum from the least on, divided.
+    """
+    from scipy.sparse import csr_array, vstack
+
+    order = np.argsort(of, kind="stable")
+    size = np.bincount(of, minlength=count)
+    start = np.r_[0, np.cumsum(size)[:-1]]
+    found = matrix[order[start]]
+    several = np.flatnonzero(size > 1)
+    spread, merged = np.zeros(count), []
+    for group in several:
+        rows = np.sort(
+            matrix[order[start[group] : start[group] + size[group]]].toarray().astype(np.float64), axis=0
+        )
+        spread[group] = (rows[-1] - rows[0]).max()
+        mean = np.where(rows[0] == rows[-1], rows[0], np.cumsum(rows, axis=0)[-1] / len(rows))
+        merged.append(csr_array(mean[None].astype(matrix.dtype)))
+    if merged:
+        place = np.arange(count)
+        place[several] = count + np.arange(len(several))
+        found = csr_array(vstack([found, *merged], format="csr"))[place]
+    return found, spread
+
+
+def _columns(matrix: csr_array, of: Codes, count: int) -> csr_array:
+    """The columns in the order ``of`` says, those that belong together as their mean."""
+    if len(of) > count:
+        found = _means(matrix.T.tocsr(), of, count)[0].T.tocsr()
+    else:
+        found = matrix
+        found.indices = of.astype(matrix.indices.dtype)[matrix.indices]
+        found.has_sorted_indices = False
+    found.eliminate_zeros()
+    found.sort_indices()
+    return found
+
+
+def _spans(matrix: csr_array) -> Iterator[slice]:
+    """Blocks of rows of about so many scores: no second copy of a large table in other numbers."""
+    step = max(1, int(_CELLS // max(1.0, matrix.nnz / matrix.shape[0])))
+    for at in range(0, matrix.shape[0], step):
+        yield slice(at, at + step)
+
+
+def _digest(units: Keys, rows: Keys, matrix: csr_array) -> str:
+    found = hashlib.sha256(units.tobytes() + b"|" + rows.tobytes())
+    found.update(matrix.indptr.astype("<i8").tobytes())
+    for at in range(0, matrix.nnz, _CELLS):
+        found.update(matrix.indices[at : at + _CELLS].astype("<i8").tobytes())
+        found.update(matrix.data[at : at + _CELLS].astype("<f8").tobytes())
+    return found.hexdigest()
