@@ -8,6 +8,7 @@ the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -80,18 +81,27 @@ def _cast(
 ) -> Values:
     """Votes (B, width) of the first k candidates that are in each coalition."""
     votes = np.zeros((len(coalitions), width))
+    for coalition, candidate in first_in(coalitions, player, k):
+        np.add.at(votes, (coalition, box[candidate]), weight[candidate])
+    return votes
+
+
+def first_in(
+    coalitions: CoalitionMatrix, player: Codes, k: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The first k candidates that are in each coalition: pairs (coalition, candidate), some at a time.
+
+    Coalition by coalition and near to far, as the compiled loop adds.
+    """
     left = np.full(len(coalitions), k, dtype=np.int64)
     active = np.arange(len(coalitions))
     for start in range(0, len(player), _WINDOW):
-        stop = start + _WINDOW
-        present = coalitions[active][:, player[start:stop]]
+        present = coalitions[active][:, player[start : start + _WINDOW]]
         rank = np.cumsum(present, axis=1, dtype=np.int8)
         taken = present & (rank <= np.minimum(left[active], _WINDOW)[:, None])
         coalition, column = np.nonzero(taken)
-        # Row by row and left to right, as the compiled loop adds.
-        np.add.at(votes, (active[coalition], box[start:stop][column]), weight[start:stop][column])
+        yield active[coalition], start + column
         left[active] -= taken.sum(axis=1)
         active = active[left[active] > 0]
         if not len(active):
             break
-    return votes
