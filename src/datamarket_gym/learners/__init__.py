@@ -1,6 +1,6 @@
 """Learners: coalition to utility, whole batches of coalitions at a time."""
 
-from datamarket_gym.learners import coverage, knn, logistic, ridge, sklearn_fallback
+from datamarket_gym.learners import coverage, knn, knn_regression, logistic, ridge, sklearn_fallback
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.similarity import Similarity
 
@@ -12,6 +12,7 @@ __all__ = [
     "ValidationRows",
     "coverage",
     "knn",
+    "knn_regression",
     "logistic",
     "ridge",
     "sklearn_fallback",
