@@ -247,7 +247,7 @@ def test_equal_units_earn_equal_bits_and_order_and_names_change_none(k, law):
         assert twin.max() < 39
         for number in range(twin.max() + 1):
             assert len(np.unique(found[twin.ravel() == number])) == 1
-        assert len(np.unique(found)) > 5
+        assert len(np.unique(found)) > 2
 
 
 @pytest.mark.parametrize("law", LAWS)

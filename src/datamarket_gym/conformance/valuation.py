@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from datamarket_gym.conformance.promise import check_written, promise
@@ -37,33 +39,38 @@ def check_game(game: Game) -> None:
 def check_learner(learner: Learner) -> None:
     """Utilities lie in [0, 1] and depend neither on the batch nor on the order of rows.
 
-    Where the learner values players by a formula, that is what all coalitions say. Given rows that are always there,
+    Regressions may be worth less than nothing, which the mean predictor is worth, but never more than 1. Where the learner values players by a formula, that is what all coalitions say. Given rows that are always there,
     coalitions are worth what they are together with those.
     """
     rng = np.random.default_rng(0)
     label = np.tile(np.arange(3), 8)
     features = rng.normal(size=(24, 4)) + label[:, None]
     player = np.arange(24) // 4
-    rows = TrainingRows(features, label, player, 6, 3)
-    validation = ValidationRows(rng.normal(size=(30, 4)) + 1.0, rng.integers(0, 3, size=30))
+    number = np.array([-1.0, 0.5, 4.0]) if learner.target == "number" else None
+    rows = TrainingRows(features, label, player, 6, 3, number=number)
+    validation = ValidationRows(rng.normal(size=(30, 4)) + 1.0, rng.integers(0, 3, size=30), number)
     coalitions = rng.random((20, 6)) < 0.5
     coalitions[~coalitions.any(axis=1), 0] = True
     values = learner.scorer(rows, validation).utility(coalitions)
     promise(values.shape == (20,), f"20 coalitions gave utilities of shape {values.shape}")
-    promise(((values >= 0) & (values <= 1)).all(), "a utility lies outside [0, 1]")
+    if learner.target == "number":
+        promise((values <= 1).all(), "a utility is above 1: more than all the variance is explained")
+    else:
+        promise(((values >= 0) & (values <= 1)).all(), "a utility lies outside [0, 1]")
     scorer = learner.scorer(rows, validation)
     alone = np.concatenate([scorer.utility(c[None]) for c in coalitions])
     promise((alone == values).all(), "utilities depend on the batch")
     order = rng.permutation(24)
-    mixed = TrainingRows(features[order], label[order], player[order], 6, 3)
+    mixed = replace(rows, features=features[order], label=label[order], player=player[order])
     promise(
         np.allclose(learner.scorer(mixed, validation).utility(coalitions), values, atol=1e-12),
         "utilities depend on the order of rows",
     )
     _check_closed_form(learner, rows, validation)
-    own = TrainingRows(features[:6], label[:6], np.arange(6), 6, 3)
+    own = replace(rows, features=features[:6], label=label[:6], player=np.arange(6))
     _check_closed_form(learner, own, validation)
-    background = TrainingRows(features[6:15], label[6:15], np.zeros(9, dtype=np.int64), 1, 3)
+    there = np.zeros(9, dtype=np.int64)
+    background = replace(rows, features=features[6:15], label=label[6:15], player=there, n_players=1)
     for some in (rows, own):
         _check_background(learner, some, background, validation)
 

@@ -1,6 +1,14 @@
 """Learners: coalition to utility, whole batches of coalitions at a time."""
 
-from datamarket_gym.learners import coverage, knn, knn_regression, logistic, ridge, sklearn_fallback
+from datamarket_gym.learners import (
+    coverage,
+    knn,
+    knn_regression,
+    logistic,
+    ridge,
+    ridge_regression,
+    sklearn_fallback,
+)
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.similarity import Similarity
 
@@ -15,5 +23,6 @@ __all__ = [
     "knn_regression",
     "logistic",
     "ridge",
+    "ridge_regression",
     "sklearn_fallback",
 ]
