@@ -39,8 +39,9 @@ def check_game(game: Game) -> None:
 def check_learner(learner: Learner) -> None:
     """Utilities lie in [0, 1] and depend neither on the batch nor on the order of rows.
 
-    Regressions may be worth less than nothing, which the mean predictor is worth, but never more than 1. Where the learner values players by a formula, that is what all coalitions say. Given rows that are always there,
-    coalitions are worth what they are together with those.
+    Regressions may be worth less than nothing, which the mean predictor is worth, but never more than 1. Where the
+    learner values players by a formula, that is what all coalitions say. Given rows that are always there, coalitions
+    are worth what they are together with those.
     """
     rng = np.random.default_rng(0)
     label = np.tile(np.arange(3), 8)
