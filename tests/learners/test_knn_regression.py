@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import create
-from datamarket_gym.learners import knn_kth, knn_scorer
+from datamarket_gym.learners import knn_kth, knn_scorer, knn_votes
 from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn_regression import KnnRegression
@@ -332,7 +332,26 @@ def test_the_formula_is_exact_in_fractions():
     np.testing.assert_allclose(found, [float(x) for x in phi], rtol=0, atol=1e-15)
 
 
-def test_a_single_neighbour_and_all_rows_equal_scikit_learn():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_compiled_selected_and_vectorised_paths_agree_to_the_last_bit(monkeypatch, weighted):
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(3)
+    rows, validation = drawn(4, n=200, several=True)
+    if weighted:
+        rows = replace(rows, weight=rng.uniform(0.1, 3.0, size=200))
+    coalitions = rng.random((300, rows.n_players)) < rng.random((300, 1)) ** 3
+    coalitions[~coalitions.any(axis=1), 0] = True
+    answers = []
+    for threshold in (1 << 60, 0):
+        monkeypatch.setattr(knn_votes, "_WORTH_COMPILING", threshold)
+        answers.append(KnnRegression(5).scorer(rows, validation).utility(coalitions))
+    assert np.array_equal(*answers)
+    fresh = KnnRegression(5).scorer(rows, validation)
+    few = np.concatenate([fresh.utility(coalitions[at : at + 3]) for at in range(0, 30, 3)])
+    assert np.array_equal(few, answers[0][:30])
+
+
+def test_coalitions_of_enough_rows_equal_scikit_learn():
     from sklearn.neighbors import KNeighborsRegressor
 
     rng = np.random.default_rng(5)

@@ -22,15 +22,13 @@ from datamarket_gym.core.errors import require_count
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.background import with_background
 from datamarket_gym.learners.base import Learner, Target, TrainingRows, ValidationRows, check_rows
-from datamarket_gym.learners.explained import Explained, gain
+from datamarket_gym.learners.explained import Explained
 from datamarket_gym.learners.knn_given import KnnGiven
 from datamarket_gym.learners.knn_kth import KthNearest
+from datamarket_gym.learners.knn_means import Means, explained_by
 from datamarket_gym.learners.knn_neighbours import Table
 from datamarket_gym.learners.knn_scorer import JoiningValues, NeighbourScorer, RowValues
 from datamarket_gym.learners.knn_squares import Seats
-from datamarket_gym.learners.knn_votes import first_in
-
-_BATCH = 4096  # coalitions in one sweep
 
 
 @register("learner", "knn_regression")
@@ -69,27 +67,8 @@ class KnnRegressionScorer(NeighbourScorer):
 
     def counted(self, table: Table, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
         """U of each coalition from a table of neighbours."""
-        out = np.empty(len(coalitions))
-        for at in range(0, len(coalitions), _BATCH):
-            some = slice(at, at + _BATCH)
-            out[some] = self._explained(table, coalitions[some], rows[some])
-        return out
-
-    def _explained(self, table: Table, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
-        total = np.zeros(len(coalitions))
-        heard = np.minimum(rows, self.k) / self.k
-        weighted = not self.near.equal_weights
-        for order, truth in zip(table, self._truth, strict=True):
-            d, weight = self._d[order], self.near.weight[order]
-            sums, weights = np.zeros(len(coalitions)), np.zeros(len(coalitions))
-            for coalition, candidate in first_in(coalitions, self.near.player[order], self.k):
-                if weighted:
-                    np.add.at(sums, coalition, d[candidate] * weight[candidate])
-                    np.add.at(weights, coalition, weight[candidate])
-                else:
-                    np.add.at(sums, coalition, d[candidate])
-            total += gain(heard * sums / weights if weighted else sums / self.k, truth)
-        return total / len(self._truth)
+        means = Means(table, self.near, self.k, self._d, self._truth)
+        return explained_by(means, coalitions, rows)
 
     def row_values(self, law: Values, empty_value: float) -> RowValues:
         """The formula for one validation row."""
