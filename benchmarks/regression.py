@@ -2,10 +2,10 @@
 
     python benchmarks/regression.py [--units N] [--rows R] [--width D] [--out FILE]
 
-The unit of the diabetes market that is worth most by k-NN regression is given a label of a million. `U(all)` is what all
-units together explain of the variance, `its value` what that unit is worth by the Shapley value where units play (k-NN
-regression), or its provider where providers do (ridge regression): with labels clipped to the range of the validation
-labels, and as they are.
+The unit of the diabetes market that is worth most by k-NN regression is given a label of a million. `U(all)` is what
+all units together explain of the variance, `its value` what that unit is worth by the Shapley value where units play
+(k-NN regression), or its provider where providers do (ridge regression): with labels clipped to the range of the
+validation labels, and as they are.
 
 CPU seconds are those of the whole closed form, over all cores: what is put in order once, and the Shapley
 values of all units. Each is measured three times, in turn, and the best counts.
