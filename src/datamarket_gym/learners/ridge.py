@@ -38,7 +38,7 @@ class Ridge(Learner):
 
 
 class RidgeScorer(RidgeEngine):
-    """Accuracy, from targets that are 1 for a class and 0 for the others: scores are 2 x - 1 of what they predict."""
+    """Accuracy, from targets that are 1 for a class and 0 for the others: half of +1 and -1, and as good to compare."""
 
     def __init__(self, alpha: float, rows: TrainingRows, validation: ValidationRows) -> None:
         hot = (rows.label[:, None] == np.arange(rows.n_classes)).astype(np.float64)
@@ -47,9 +47,10 @@ class RidgeScorer(RidgeEngine):
 
     def judged(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
         """Accuracy of each coalition's model; the level of an absent class is 0."""
-        scores = np.where(level > 0.0, 2.0 * predicted - 1.0, -np.inf)
-        best = scores.max(axis=2, keepdims=True)
-        tied: NDArray[np.bool_] = scores >= best - _TIE * (1.0 + np.abs(best))
+        if not level.all():
+            predicted = np.where(level > 0.0, predicted, -np.inf)
+        best = predicted.max(axis=2, keepdims=True)
+        tied: NDArray[np.bool_] = predicted >= best - _TIE * (1.0 + np.abs(best))
         right = tied.argmax(axis=2) == self._truth[:, None]
         accuracy: Values = right.mean(axis=0)
         return accuracy
