@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.core.registry import create
-from datamarket_gym.learners import knn_given
+from datamarket_gym.learners import knn_given, knn_kth
 from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn, NearestNeighbourGame, closed_form
@@ -132,7 +132,7 @@ def test_a_law_whose_table_is_too_large_is_left_to_the_engine(monkeypatch):
     scorer = Knn(3).scorer_given(*drawn(3))
     banzhaf = create("semivalue", "banzhaf")
     assert scorer.closed_form(banzhaf, 0.0) is not None
-    monkeypatch.setattr(knn_given, "_MAX_COUNTS", 100)
+    monkeypatch.setattr(knn_kth, "_MAX_COUNTS", 100)
     assert scorer.closed_form(banzhaf, 0.0) is None
     assert scorer.closed_form(SHAPLEY, 0.0) is not None
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import create
-from datamarket_gym.learners import ridge
+from datamarket_gym.learners import ridge_engine
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.ridge import Ridge
 
@@ -96,9 +96,9 @@ def test_sums_and_rows_give_the_same(monkeypatch):
     coalitions = all_coalitions(rows.n_players)
     answers = []
     for few in (0.0, 1e9):
-        monkeypatch.setattr(ridge, "_FEW_ROWS", few)
+        monkeypatch.setattr(ridge_engine, "_FEW_ROWS", few)
         answers.append(Ridge().scorer(rows, validation).utility(coalitions))
-    monkeypatch.setattr(ridge, "_SUMS_CELLS", 0)
+    monkeypatch.setattr(ridge_engine, "_SUMS_CELLS", 0)
     answers.append(Ridge().scorer(rows, validation).utility(coalitions))
     np.testing.assert_array_equal(answers[0], answers[1])
     np.testing.assert_array_equal(answers[0], answers[2])

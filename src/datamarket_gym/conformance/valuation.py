@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from datamarket_gym.conformance.promise import check_written, promise
@@ -11,7 +13,7 @@ from datamarket_gym.games.closed_form import AdditiveGame, UnanimityGame
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import Estimator, Semivalue
 from datamarket_gym.learners.background import AlwaysThere, with_background
-from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.learners.base import Learner, Scorer, Target, TrainingRows, ValidationRows
 from datamarket_gym.learners.similarity import Similarity
 from datamarket_gym.semivalues import Banzhaf, Shapley
 from datamarket_gym.semivalues.exact import coalitions_numbered, semivalues_from_table
@@ -34,13 +36,14 @@ def check_game(game: Game) -> None:
     promise(game.computed == computed, "a coalition was computed twice")
 
 
-def example_rows() -> tuple[TrainingRows, ValidationRows]:
-    """The rows on which learners are checked: six players with four rows each, three classes."""
+def example_rows(target: Target = "class") -> tuple[TrainingRows, ValidationRows]:
+    """The rows on which learners are checked: six players with four rows each, three classes or three numbers."""
     rng = np.random.default_rng(0)
     label = np.tile(np.arange(3), 8)
     features = rng.normal(size=(24, 4)) + label[:, None]
-    rows = TrainingRows(features, label, np.arange(24) // 4, 6, 3)
-    return rows, ValidationRows(rng.normal(size=(30, 4)) + 1.0, rng.integers(0, 3, size=30))
+    number = np.array([-1.0, 0.5, 4.0]) if target == "number" else None
+    rows = TrainingRows(features, label, np.arange(24) // 4, 6, 3, number=number)
+    return rows, ValidationRows(rng.normal(size=(30, 4)) + 1.0, rng.integers(0, 3, size=30), number)
 
 
 def check_learner(learner: Learner) -> None:
@@ -49,7 +52,7 @@ def check_learner(learner: Learner) -> None:
     Where the learner values players by a formula, that is what all coalitions say. Given rows that are always there,
     coalitions are worth what they are together with those.
     """
-    rows, validation = example_rows()
+    rows, validation = example_rows(learner.target)
     features, label, player = rows.features, rows.label, rows.player
     rng = np.random.default_rng(1)
     coalitions = rng.random((20, 6)) < 0.5
@@ -63,15 +66,16 @@ def check_learner(learner: Learner) -> None:
     alone = np.concatenate([scorer.utility(c[None]) for c in coalitions])
     promise((alone == values).all(), "utilities depend on the batch")
     order = rng.permutation(24)
-    mixed = TrainingRows(features[order], label[order], player[order], 6, 3)
+    mixed = replace(rows, features=features[order], label=label[order], player=player[order])
     promise(
         np.allclose(learner.scorer(mixed, validation).utility(coalitions), values, atol=1e-12),
         "utilities depend on the order of rows",
     )
     _check_closed_form(learner, rows, validation)
-    own = TrainingRows(features[:6], label[:6], np.arange(6), 6, 3)
+    own = replace(rows, features=features[:6], label=label[:6], player=np.arange(6))
     _check_closed_form(learner, own, validation)
-    background = TrainingRows(features[6:15], label[6:15], np.zeros(9, dtype=np.int64), 1, 3)
+    there = np.zeros(9, dtype=np.int64)
+    background = replace(rows, features=features[6:15], label=label[6:15], player=there, n_players=1)
     for some in (rows, own):
         _check_background(learner, some, background, validation)
 

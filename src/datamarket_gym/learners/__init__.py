@@ -1,6 +1,15 @@
 """Learners: coalition to utility, whole batches of coalitions at a time."""
 
-from datamarket_gym.learners import coverage, knn, logistic, ridge, scores, sklearn_fallback
+from datamarket_gym.learners import (
+    coverage,
+    knn,
+    knn_regression,
+    logistic,
+    ridge,
+    ridge_regression,
+    scores,
+    sklearn_fallback,
+)
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.function import FunctionUtility, UtilityRows, utility
 from datamarket_gym.learners.score_files import ReadScores, read_scores
@@ -21,9 +30,11 @@ __all__ = [
     "ValidationRows",
     "coverage",
     "knn",
+    "knn_regression",
     "logistic",
     "read_scores",
     "ridge",
+    "ridge_regression",
     "scores",
     "sklearn_fallback",
     "utility",

@@ -97,6 +97,7 @@ class Scorer(ABC):
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """U in [0, 1] of each coalition (B, n_players); every coalition has at least one row.
 
+        What a regression explains of the variance may be below 0, which is what predicting the mean explains.
         With a background P (`Learner.scorer_given`) it is U(P + S), of the empty coalition too.
         """
 

@@ -30,7 +30,7 @@ there the formula is another: `knn_given`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,33 +39,12 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.errors import require_choice, require_count
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.background import with_background
-from datamarket_gym.learners.base import (
-    Learner,
-    Scorer,
-    TrainingRows,
-    ValidationRows,
-    check_coalitions,
-    check_rows,
-    rows_per_player,
-)
-from datamarket_gym.learners.knn_given import KnnGiven
-from datamarket_gym.learners.knn_neighbours import (
-    Neighbourhood,
-    Table,
-    selected_tables,
-    sorted_table,
-    table_width,
-)
+from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows, check_rows
+from datamarket_gym.learners.knn_given import JoiningGame, KnnGiven
+from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
+from datamarket_gym.learners.knn_scorer import JoiningValues, NeighbourScorer, RowValues, mean_by_group
 from datamarket_gym.learners.knn_votes import Ballot, count_votes
-from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform, thinned
-
-if TYPE_CHECKING:
-    from datamarket_gym.games.semivalue import Semivalue
-
-
-_FEW = 4  # coalitions for which selecting k of n beats sorting all n
-_TABLE_CELLS = 1 << 28  # a table of neighbours up to this size (1 GiB) is kept
-_TOGETHER = 32  # coalitions that share one pass over the distances when it is not
+from datamarket_gym.learners.size_laws import is_uniform, thinned
 
 
 @register("learner", "knn")
@@ -90,75 +69,38 @@ class Knn(Learner):
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> KnnGiven:
         """All rows in one order of distance; a formula in the same cases as without a background."""
-        everyone = self.scorer(with_background(rows, background), validation)
-        formula = self.has_formula(rows_per_player(rows), everyone.near)
-        return KnnGiven(everyone, everyone.near, everyone.ballot, self.k, formula)
-
-    def has_formula(self, rows_of: NDArray[np.int64], near: Neighbourhood) -> bool:
-        """Whether semivalues are known: single rows of equal weight and a soft vote, or k = 1."""
-        single = bool((rows_of == 1).all()) and near.equal_weights
-        nearest_only = self.k == 1 and bool((rows_of >= 1).all())
-        return nearest_only or (single and self.vote == "soft")
+        return KnnGiven(self.scorer(with_background(rows, background), validation), rows)
 
 
-class KnnScorer(Scorer):
-    """Answers coalitions from a table of neighbours that is built when first needed."""
+class KnnScorer(NeighbourScorer):
+    """Votes of the nearest rows."""
 
     def __init__(self, learner: Knn, rows: TrainingRows, validation: ValidationRows) -> None:
-        self._learner = learner
-        self.near = Neighbourhood(rows, validation)
-        self._rows_of = rows_per_player(rows)
+        super().__init__(learner.k, rows, validation)
+        self._majority = learner.vote == "majority"
         self._n_classes = rows.n_classes
-        self._table: Table | None = None
 
-    def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """U of each coalition."""
-        rows = check_coalitions(coalitions, self._rows_of)
-        k = self._learner.k
-        if self._table is None:
-            cells = table_width(self._rows_of, k) * len(self.near.validation_label)
-            if len(coalitions) <= _FEW or cells > _TABLE_CELLS:
-                return self._select(coalitions, rows)
-            self._table = sorted_table(self.near, k)
-        return count_votes(self.ballot(self._table), coalitions, rows)
+    def counted(self, table: Table, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
+        """U of each coalition from a table of neighbours."""
+        ballot = Ballot(table, self.near, self.k, self._n_classes, self._majority)
+        return count_votes(ballot, coalitions, rows)
 
-    def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        """Exact semivalues for single rows of equal weight and a soft vote, or for k = 1."""
-        game = self._game(semivalue)
-        return None if game is None else closed_form(self.near, len(self._rows_of), game, empty_value)
+    def has_formula(self, rows_of: NDArray[np.int64]) -> bool:
+        """Of several neighbours only a soft vote has one."""
+        return super().has_formula(rows_of) and (self.k == 1 or not self._majority)
 
-    def closed_form_by_group(
-        self, semivalue: Semivalue, empty_value: float, group: Codes
-    ) -> Values | None:
-        """The same on each group of validation rows alone."""
-        game = self._game(semivalue)
-        if game is None:
-            return None
-        return closed_form_by_group(self.near, len(self._rows_of), game, empty_value, group)
+    def row_values(self, law: Values, empty_value: float) -> RowValues:
+        """The formula for one validation row."""
+        return _row_values(self.near, NearestNeighbourGame.of(law, self.k), empty_value)
 
-    def _game(self, semivalue: Semivalue) -> NearestNeighbourGame | None:
-        if not self._learner.has_formula(self._rows_of, self.near):
-            return None
-        law = semivalue.size_law(len(self._rows_of))
-        if len(law) > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
-            return None
-        return NearestNeighbourGame.of(law, self._learner.k)
+    def joining_values(self, law: Values, there: int) -> JoiningValues:
+        """The formula for players who join rows that are always there."""
+        game, near = JoiningGame.of(law, self.k, there), self.near
 
-    def _select(self, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
-        """U without the table, for few coalitions or a table too large to keep."""
-        out = np.empty(len(coalitions))
-        for at in range(0, len(coalitions), _TOGETHER):
-            group = coalitions[at : at + _TOGETHER]
-            tables = selected_tables(self.near, group, self._learner.k)
-            for b, table in enumerate(tables, at):
-                one = slice(b, b + 1)
-                out[one] = count_votes(self.ballot(table), coalitions[one], rows[one])
-        return out
+        def values(row: int, order: NDArray[np.int32], is_new: NDArray[np.bool_]) -> Values:
+            return game.values(is_new, near.label[order] == near.validation_label[row])
 
-    def ballot(self, table: Table) -> Ballot:
-        """How the rows of a table of neighbours vote."""
-        majority = self._learner.vote == "majority"
-        return Ballot(table, self.near, self._learner.k, self._n_classes, majority)
+        return values
 
 
 @dataclass(frozen=True)
@@ -209,40 +151,17 @@ def closed_form(
     near: Neighbourhood, n_players: int, game: NearestNeighbourGame, empty_value: float
 ) -> Values:
     """Mean over validation rows of the closed form; one row a player, or k = 1."""
-
-    def block(start: int, stop: int) -> Values:
-        total = np.zeros(n_players)
-        for row, order in enumerate(near.order(start, stop, 1), start):
-            agrees = (near.label[order] == near.validation_label[row]).astype(np.float64)
-            total[near.player[order]] += game.values(agrees, empty_value)
-        return total
-
-    total = np.zeros(n_players)
-    for part in near.over_blocks(block):
-        total += part
-    mean: Values = total / len(near.validation_label)
+    everything = np.zeros(len(near.validation_label), dtype=np.int64)
+    mean: Values = mean_by_group(near, n_players, _row_values(near, game, empty_value), everything)[0]
     return mean
 
 
-def closed_form_by_group(
-    near: Neighbourhood, n_players: int, game: NearestNeighbourGame, empty_value: float, group: Codes
-) -> Values:
-    """Mean over each group of validation rows; memory is least where groups are contiguous."""
+def _row_values(near: Neighbourhood, game: NearestNeighbourGame, empty_value: float) -> RowValues:
+    def values(row: int, order: Codes) -> Values:
+        agrees = (near.label[order] == near.validation_label[row]).astype(np.float64)
+        return game.values(agrees, empty_value)
 
-    def block(start: int, stop: int) -> dict[int, Values]:
-        found: dict[int, Values] = {}
-        for row, order in enumerate(near.order(start, stop, 1), start):
-            agrees = (near.label[order] == near.validation_label[row]).astype(np.float64)
-            total = found.setdefault(int(group[row]), np.zeros(n_players))
-            total[near.player[order]] += game.values(agrees, empty_value)
-        return found
-
-    total = np.zeros((int(group.max()) + 1, n_players))
-    for found in near.over_blocks(block):
-        for number, part in found.items():
-            total[number] += part
-    mean: Values = total / np.bincount(group)[:, None]
-    return mean
+    return values
 
 
 def _reach(pair: Values, k: int) -> Values:

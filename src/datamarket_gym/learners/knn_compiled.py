@@ -1,4 +1,4 @@
-"""The loops of `knn_votes`, compiled by numba; imported only where the batch is worth it."""
+"""The loops of `knn_votes` and `knn_means`, compiled by numba; imported only where the batch is worth it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.learners.kernel_cache import kept
 
 if TYPE_CHECKING:
+    from datamarket_gym.learners.knn_means import Means
     from datamarket_gym.learners.knn_votes import Ballot
 
 
@@ -32,6 +33,26 @@ def count(ballot: Ballot, coalitions: CoalitionMatrix) -> Values:
         _majority(*arguments, ballot.n_classes, total)
     else:
         _soft(*arguments, near.equal_weights, total)
+    return total
+
+
+def explain(means: Means, coalitions: CoalitionMatrix, heard: Values) -> Values:
+    """Sum over validation rows of what the mean of the nearest labels explains."""
+    near, total = means.near, np.zeros(len(coalitions))
+    weight = np.ones(len(near)) if near.equal_weights else near.weight
+    _means(
+        coalitions.view(np.int8),
+        means.order,
+        near.player.astype(np.int32),
+        means.label * weight,
+        weight,
+        means.truth,
+        means.k,
+        max(256, means.order.shape[1]),
+        near.equal_weights,
+        heard,
+        total,
+    )
     return total
 
 
@@ -111,3 +132,42 @@ def _majority(
                     j += 1
                 if np.argmax(votes) == truth[v]:
                     total[b] += 1.0
+
+
+@kept(__file__, nogil=True)
+def _means(
+    present: NDArray[np.int8],
+    order: NDArray[np.int32],
+    player: NDArray[np.int32],
+    weighted: Values,
+    weight: Values,
+    truth: Values,
+    k: int,
+    tile: int,
+    unit: bool,
+    heard: Values,
+    total: Values,
+) -> None:
+    n = order.shape[1]
+    who = np.empty(n, dtype=np.int32)
+    labels = np.empty(n)
+    weights = np.empty(n)
+    for start in range(0, len(present), tile):
+        for v in range(len(truth)):
+            for j in range(n):
+                who[j] = player[order[v, j]]
+                labels[j] = weighted[order[v, j]]
+                weights[j] = weight[order[v, j]]
+            for b in range(start, min(start + tile, len(present))):
+                left = k
+                label = 0.0
+                mass = 0.0
+                j = 0
+                while left > 0 and j < n:
+                    here = present[b, who[j]]
+                    label += here * labels[j]
+                    mass += here * weights[j]
+                    left -= here
+                    j += 1
+                a = label / k if unit else heard[b] * label / mass
+                total[b] += a * (2.0 * truth[v] - a)

@@ -1,33 +1,20 @@
 """k nearest neighbours given rows that are always there: semivalues of the players who join them, in closed form.
 
-One validation row, P of p rows and players 1..N of one row each, all in one order of distance, a = 1 where the label
-agrees, U(P + S) the mean of a over the min(k, p + |S|) nearest, and v(S) = U(P + S) - U(P).
+P are the p rows that are there, and i one of N players of one row each. Where P + S has at least k rows, i gets in if
+it is nearer than the k-th nearest e of P + S, and puts e out; with probability w_e that is e, whoever nearer asks
+(`knn_kth`). Where it has fewer, i votes beside all of them. What that makes of U(P + S) - U(P) is each learner's own:
+for a soft vote see `JoiningGame`, for squared error `knn_squares`.
 
-Where P + S has at least k rows, player i gets in if it is nearer than the k-th nearest e of P + S, and puts e out:
-v grows by (a_i - a_e) / k. Where it has fewer, i votes beside all of them. So, for the law q of coalition sizes,
-
-    phi_i = 1/k sum over e farther than i of w_e (a_i - a_e) + d(a_i),    w_e = P(e is the k-th nearest of P + S)
-    d(a)  = sum over s < k - p of q_s [ (a + B + s m) / (p+s+1) - (B + s m) / (p+s) ],
-
-with B the sum of a over P and m the mean of a over the other players. Let m_e be the number of players up to e, e
-included where it is one, less one: i itself, who is no longer to be counted. Let t_e = k less the rows of P up to e.
-A row of P is the k-th if exactly t_e of the m_e players before it are in S; a player is, if it and t_e - 1 others of
-its m_e are:
-
-    w_e = f(m_e, t_e) for a row of P,   f(m_e, t_e) t_e / m_e for a player,
-
-with f(m, t) = P(t of m fixed players are in S): 1 / (m+1), t <= m, for the Shapley value; for other laws see
-`size_laws.thinned`. No w_e depends on i: two running sums from far to near, one for each a_i, and equal neighbours get
-equal values to the last bit. Who is farther than the k-th nearest row of P puts nobody out: its value is 0.0, and it
-need not be sorted: of each validation row the order is kept up to that row, and answers coalitions too. Distances are
-held a block of validation rows at a time.
+Who is farther than the k-th nearest row of P puts nobody out: its value is 0.0, and it need not be sorted: of each
+validation row the order is kept up to that row, and answers coalitions too. Distances are held a block of validation
+rows at a time.
 
 With k = 1 a player of several rows acts through its nearest one, and nothing else changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -38,15 +25,14 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.blocks import over_blocks, spans
 from datamarket_gym.learners.background import AlwaysThere, and_background
-from datamarket_gym.learners.base import Scorer
-from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
-from datamarket_gym.learners.knn_votes import Ballot, count_votes
-from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform, thinned
+from datamarket_gym.learners.base import TrainingRows, rows_per_player
+from datamarket_gym.learners.knn_kth import KthNearest
+from datamarket_gym.learners.knn_neighbours import Table
+from datamarket_gym.learners.knn_scorer import NeighbourScorer
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue
 
-_MAX_COUNTS = 1 << 25  # cells of the table of f: 256 MiB
 _ORDER_CELLS = 1 << 27  # orders of up to so many rows (512 MiB) are kept
 
 Order = NDArray[np.int32]
@@ -56,30 +42,25 @@ Order = NDArray[np.int32]
 class KnnGiven(AlwaysThere):
     """Coalitions from the rows up to the k-th nearest of P, and the closed form where there is one.
 
-    P is the last player of ``near``, the rows of all; ``ballot`` says how they vote by a table. Where P has fewer than
-    k rows, or there is no room to keep who is near, coalitions go through the scorer of ``everyone``.
+    P is the last player of ``everyone``, the scorer of all rows; ``players`` are the rows without P. Where P has fewer
+    than k rows, or there is no room to keep who is near, coalitions go through that scorer.
     """
 
-    def __init__(
-        self,
-        everyone: Scorer,
-        near: Neighbourhood,
-        ballot: Callable[[Table], Ballot],
-        k: int,
-        formula: bool,
-    ) -> None:
+    def __init__(self, everyone: NeighbourScorer, players: TrainingRows) -> None:
         super().__init__(everyone)
-        self._near, self._ballot, self._k, self._formula = near, ballot, k, formula
-        self._n_players = n = int(near.player.max())
-        self._old = np.flatnonzero(near.player == n)
-        self._new = np.flatnonzero(near.player < n)
+        self._all, self._near, self._k = everyone, everyone.near, everyone.k
+        rows_of = rows_per_player(players)
+        self._formula = everyone.has_formula(rows_of)
+        self._n_players = n = len(rows_of)
+        self._old = np.flatnonzero(self._near.player == n)
+        self._new = np.flatnonzero(self._near.player < n)
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """U(P + S) of each coalition S."""
         if len(self._old) < self._k or self._kept is None:
             return super().utility(coalitions)
         at_least = np.full(len(coalitions), len(self._old))  # rows; k of them vote
-        return count_votes(self._ballot(self._table), and_background(coalitions), at_least)
+        return self._all.counted(self._table, and_background(coalitions), at_least)
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Exact semivalues of v(S) = U(P + S) - U(P)."""
@@ -91,18 +72,16 @@ class KnnGiven(AlwaysThere):
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
         """The same on each group of validation rows alone."""
-        near, k, n = self._near, self._k, self._n_players
+        near, n = self._near, self._n_players
         law = semivalue.size_law(n)
-        costly = n > MAX_PLAYERS_ANY_LAW or n * min(k + 1, n) > _MAX_COUNTS
-        if not self._formula or (costly and not is_uniform(law)):
+        if not self._formula or KthNearest.is_costly(law, self._k):
             return None
-        game = JoiningGame.of(law, k, len(self._old))
+        values = self._all.joining_values(law, len(self._old))
         total = np.zeros((int(group.max()) + 1, n))
         for row, order in enumerate(self._kept or self._orders()):
             order = self._once(order)
             is_new = near.player[order] < n
-            agrees = near.label[order] == near.validation_label[row]
-            total[group[row], near.player[order[is_new]]] += game.values(is_new, agrees)
+            total[group[row], near.player[order[is_new]]] += values(row, order, is_new)
         mean: Values = total / np.bincount(group)[:, None]
         return mean
 
@@ -152,11 +131,20 @@ class KnnGiven(AlwaysThere):
 
 @dataclass(frozen=True)
 class JoiningGame:
-    """The weights of the closed form for N players who join p rows: all that does not depend on the data."""
+    """Semivalues of a soft vote: all that does not depend on the data, for N players who join p rows.
 
-    k: int
+    a = 1 where the label agrees, U(P + S) is the mean of a over the min(k, p + |S|) nearest. Who puts e out adds
+    (a_i - a_e) / k. So, for the law q of coalition sizes,
+
+        phi_i = 1/k sum over e farther than i of w_e (a_i - a_e) + d(a_i),
+        d(a)  = sum over s < k - p of q_s [ (a + B + s m) / (p+s+1) - (B + s m) / (p+s) ],
+
+    with B the sum of a over P and m the mean of a over the other players. No w_e depends on i: two running sums from
+    far to near, one for each a_i, and equal neighbours get equal values to the last bit.
+    """
+
+    nearest: KthNearest
     n_players: int
-    count: Values | None  # (N, min(k+1, N)): f(m, t); none for the Shapley value
     small: Values  # (3,): sums over s < k - p of q_s / (p+s+1), of that / (p+s), and of that times s
 
     @classmethod
@@ -167,16 +155,11 @@ class JoiningGame:
         joins = law[size] / (p + size + 1)
         beside = joins / (p + size)
         small = np.array([joins.sum(), beside.sum(), (beside * size).sum()])
-        if is_uniform(law):
-            return cls(k, n, None, small)
-        table = np.zeros((n, min(k + 1, n)))
-        for m, count in thinned(law):
-            table[m, : m + 1] = count[: k + 1]
-        return cls(k, n, table, small)
+        return cls(KthNearest.of(law, k), n, small)
 
     def values(self, is_new: NDArray[np.bool_], agrees: NDArray[np.bool_]) -> Values:
         """phi of the players from near to far, given all rows from near to far."""
-        weight = self._kth(is_new) / self.k
+        weight = self.nearest.kth(is_new) / self.nearest.k
         # Sequential from far to near: equal neighbours get equal values to the last bit.
         right = np.cumsum(np.where(agrees, 0.0, weight)[::-1])[::-1]
         wrong = np.cumsum(np.where(agrees, weight, 0.0)[::-1])[::-1]
@@ -186,15 +169,6 @@ class JoiningGame:
             wrong = wrong - self._beside(0.0, there, all_new)
         phi: Values = np.where(agrees, right, -wrong)[is_new]
         return phi
-
-    def _kth(self, is_new: NDArray[np.bool_]) -> Values:
-        """w: P(this one is the k-th nearest of P + S) for a player who is nearer."""
-        m = np.cumsum(is_new) - 1
-        t = self.k - np.cumsum(~is_new)
-        can = t <= m
-        weight = np.zeros(len(is_new))
-        weight[can] = 1.0 / (m[can] + 1) if self.count is None else self.count[m[can], t[can]]
-        return np.where(is_new, weight * t / np.maximum(m, 1), weight)
 
     def _beside(self, a: float, there: float, all_new: float) -> float:
         """d(a): what a row adds beside all rows of coalitions that have fewer than k."""

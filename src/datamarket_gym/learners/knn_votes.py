@@ -8,6 +8,7 @@ the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -41,20 +42,28 @@ class Ballot:
 def count_votes(ballot: Ballot, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
     """U of each coalition; ``rows`` are their numbers of training rows."""
     coalitions = np.ascontiguousarray(coalitions)
-    large = len(coalitions) * len(ballot.near.validation_label) >= _WORTH_COMPILING
-    if large and find_spec("numba") is not None:
+    if is_worth_compiling(coalitions, ballot.near):
         from datamarket_gym.learners import knn_compiled
 
         total = knn_compiled.count(ballot, coalitions)
     else:
-        total = np.concatenate(
-            [_count(ballot, coalitions[at : at + _BATCH]) for at in range(0, len(coalitions), _BATCH)]
-            or [np.empty(0)]
-        )
+        total = in_batches(lambda some: _count(ballot, coalitions[some]), len(coalitions))
     # With equal weights the totals are whole numbers, divided once.
     each = np.minimum(ballot.k, rows) if ballot.near.equal_weights and not ballot.majority else 1
     utility: Values = total / (each * len(ballot.near.validation_label))
     return utility
+
+
+def is_worth_compiling(coalitions: CoalitionMatrix, near: Neighbourhood) -> bool:
+    """Whether the batch is large enough for the compiled loops, and they can be had."""
+    large = len(coalitions) * len(near.validation_label) >= _WORTH_COMPILING
+    return large and find_spec("numba") is not None
+
+
+def in_batches(work: Callable[[slice], Values], count: int) -> Values:
+    """What ``work`` says of all, some at a time."""
+    parts = [work(slice(at, at + _BATCH)) for at in range(0, count, _BATCH)]
+    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def _count(ballot: Ballot, coalitions: CoalitionMatrix) -> Values:
@@ -80,18 +89,27 @@ def _cast(
 ) -> Values:
     """Votes (B, width) of the first k candidates that are in each coalition."""
     votes = np.zeros((len(coalitions), width))
+    for coalition, candidate in first_in(coalitions, player, k):
+        np.add.at(votes, (coalition, box[candidate]), weight[candidate])
+    return votes
+
+
+def first_in(
+    coalitions: CoalitionMatrix, player: Codes, k: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The first k candidates that are in each coalition: pairs (coalition, candidate), some at a time.
+
+    Coalition by coalition and near to far, as the compiled loop adds.
+    """
     left = np.full(len(coalitions), k, dtype=np.int64)
     active = np.arange(len(coalitions))
     for start in range(0, len(player), _WINDOW):
-        stop = start + _WINDOW
-        present = coalitions[active][:, player[start:stop]]
+        present = coalitions[active][:, player[start : start + _WINDOW]]
         rank = np.cumsum(present, axis=1, dtype=np.int8)
         taken = present & (rank <= np.minimum(left[active], _WINDOW)[:, None])
         coalition, column = np.nonzero(taken)
-        # Row by row and left to right, as the compiled loop adds.
-        np.add.at(votes, (active[coalition], box[start:stop][column]), weight[start:stop][column])
+        yield active[coalition], start + column
         left[active] -= taken.sum(axis=1)
         active = active[left[active] > 0]
         if not len(active):
             break
-    return votes
