@@ -77,3 +77,8 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def are_numbers(label: NDArray[Any]) -> bool:
+    """Whether labels look measured, not named: numbers of which some are not whole. Whole ones may name classes."""
+    return label.dtype.kind == "f" and bool((label != np.round(label)).any())

@@ -3,5 +3,6 @@
 from datamarket_gym.world.tasks import domains, partitions
 from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
 from datamarket_gym.world.tasks.synthetic import Synthetic
+from datamarket_gym.world.tasks.without_labels import WithoutLabels
 
-__all__ = ["Dataset", "Synthetic", "Task", "TaskDraw", "domains", "partitions"]
+__all__ = ["Dataset", "Synthetic", "Task", "TaskDraw", "WithoutLabels", "domains", "partitions"]
