@@ -95,7 +95,8 @@ def test_where_ties_are_rare_the_grid_ends_at_one_half():
 
 
 def test_where_nobody_earns_anything_no_threshold_is_taken():
-    found = choose_threshold(LabelledVectors(VECTORS, np.zeros(300, dtype=int)), VECTORS)
+    apart = np.eye(300)  # nobody covers anybody
+    found = choose_threshold(LabelledVectors(apart, np.zeros(300, dtype=int)), apart)
     assert (found.theta, found.evidence, found.price.theta) == (None, "lineage@none", None)
     assert "at every threshold" in found.why
 

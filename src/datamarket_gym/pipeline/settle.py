@@ -165,7 +165,8 @@ def honest_rows(submission: Submission, utility: UtilityOracle) -> LabelledVecto
     if held is None:
         return None
     _require_width(submission, held.shape[1], whose)
-    return LabelledVectors(held, rows.label)
+    # What a learner predicts is no class, however it is written.
+    return LabelledVectors(held, None if utility.learner.target == "number" else rows.label)
 
 
 def _require_width(submission: Submission, width: int, whose: str) -> None:
