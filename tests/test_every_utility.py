@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from component_samples import WRITTEN
 from datamarket_gym import Utility, UtilityOracle, create, mechanism
 from datamarket_gym.core.registry import components
