@@ -95,7 +95,7 @@ def test_the_page_shows_labels_where_there_are_any(run):
     assert len(tag.findall(full)) > 10
     assert not tag.search(bare)
     assert ("wrongly labelled" in full, "wrongly labelled" in bare) == (True, False)
-    assert "made from somebody else’s, or made up" in bare
+    assert "else\u2019s, or made up" in bare
     assert "made from somebody else's, or made up), the payment is forfeit" in bare
     assert "wrongly labelled, or made up)" in letter("anna", ["u1"], "f" * 64, True)
     assert page_module.NAME == "checks.html"

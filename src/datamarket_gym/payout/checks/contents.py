@@ -29,7 +29,7 @@ _LEAST_SIDE = 96
 
 @dataclass(frozen=True)
 class UnitContent:
-    """A unit's label (empty where it has none) and payload: its text, picture or numbers, the first there is, is shown."""
+    """A unit's label (empty where it has none) and payload; the first of text, picture and numbers is shown."""
 
     label: str
     numbers: Values
