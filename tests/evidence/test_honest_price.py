@@ -182,9 +182,14 @@ def test_what_tells_no_classes_apart_is_measured_as_if_there_were_no_labels(labe
 
 
 def test_numbers_to_be_predicted_are_no_classes_however_they_are_written():
-    """Whole numbers look like classes; what the learner needs decides."""
+    """Integers look like classes, and classes may be in floating point: what the learner needs decides."""
     oracle = UtilityOracle(VECTORS, LABEL, KNN)
     submission = Submission(id=["a", "b"], identity=["a", "b"], features=VECTORS[:2], label=LABEL[:2])
     assert honest_rows(submission, oracle) == LabelledVectors(VECTORS, LABEL)
     oracle.learner = type("Predicting", (type(oracle.learner),), {"target": "number"})()
     assert honest_rows(submission, oracle) == LabelledVectors(VECTORS)
+    floats = UtilityOracle(VECTORS, LABEL / 2, KNN)
+    assert honest_rows(submission, floats) == LabelledVectors(VECTORS, (LABEL / 2).astype(str))
+    assert honest_rows(submission, UtilityOracle(VECTORS, LABEL / 2, Utility("coverage"))) == (
+        LabelledVectors(VECTORS)
+    )

@@ -120,10 +120,8 @@ def test_wrong_numbers_are_those_of_others_or_half_way_round():
     assert ((place - before) % 40 == 20).all()
     claimed = attacked(NUMBERS, "link_claim")
     assert np.isin(claimed.label, honest.label).all()
-    assert wrong(np.array([3.0, 1.0]), np.array([1.0, 2.0, 3.0])).tolist() == [
-        1.0,
-        2.0,
-    ]  # whole ones are classes
+    assert wrong(np.array([4, 1]), np.array([1, 2, 3, 4])).tolist() == [1, 2]  # integers are classes
+    assert wrong(np.array([4.0, 1.0]), np.array([1.0, 2.0, 3.0, 4.0])).tolist() == [2.0, 3.0]
     assert wrong(np.array(["b", "c"]), np.array(["a", "b", "c"])).tolist() == ["c", "a"]
 
 
