@@ -12,6 +12,7 @@ from datamarket_gym.evidence.threshold.crowding import highest_cosines
 from datamarket_gym.evidence.threshold.near_copies import stranger_level
 from datamarket_gym.evidence.threshold.price import DEALS, GRID, LIMIT, PROVIDERS, honest_price
 from datamarket_gym.learners.knn import NearestNeighbourGame
+from datamarket_gym.pipeline.settle import honest_rows
 
 RNG = np.random.default_rng(11)
 LABEL = np.arange(300) % 3
@@ -95,7 +96,8 @@ def test_where_ties_are_rare_the_grid_ends_at_one_half():
 
 
 def test_where_nobody_earns_anything_no_threshold_is_taken():
-    found = choose_threshold(LabelledVectors(VECTORS, np.zeros(300, dtype=int)), VECTORS)
+    apart = np.eye(300)  # nobody covers anybody
+    found = choose_threshold(LabelledVectors(apart, np.zeros(300, dtype=int)), apart)
     assert (found.theta, found.evidence, found.price.theta) == (None, "lineage@none", None)
     assert "at every threshold" in found.why
 
@@ -150,3 +152,44 @@ def test_few_rows_that_share_directions_tie_identical_units_alone():
     one = np.arange(1.0, LEAST)[:, None]
     found = choose_threshold(LabelledVectors(one, np.arange(LEAST - 1) % 2), one + 0.5)
     assert (found.theta, found.evidence) == (None, "lineage@none")
+
+
+@pytest.mark.parametrize("theta", [0.95, 0.9, 0.8])
+def test_without_labels_the_price_of_a_deal_is_what_the_mechanism_moves_under_coverage(theta):
+    rows, n = RNG.permutation(300), 240
+    units, held = rows[:n], rows[n:]
+    submission = Submission(
+        id=[f"u{i:03}" for i in range(n)], identity=[f"p{i % PROVIDERS}" for i in range(n)],
+        features=VECTORS[units], time=np.arange(float(n)),
+    )  # fmt: skip
+    oracle = UtilityOracle(VECTORS[held], None, Utility("coverage(quantile=0.9, similarity=cosine)"))
+    moved = np.abs(shares(submission, oracle, theta) - shares(submission, oracle, "none")).sum() / 2
+    found = module._Deal(VECTORS, np.zeros(300, dtype=int), rows, n).price(theta)
+    assert found == pytest.approx(moved, abs=1e-9)
+    assert found > 0
+
+
+@pytest.mark.parametrize(
+    "label", [None, np.full(300, "x"), np.zeros(300), VECTORS[:, 0], np.full(300, "")]
+)
+def test_what_tells_no_classes_apart_is_measured_as_if_there_were_no_labels(label):
+    found = choose_threshold(LabelledVectors(VECTORS, label), None)
+    assert LabelledVectors(VECTORS, label) == LabelledVectors(VECTORS)
+    assert found == choose_threshold(LabelledVectors(VECTORS), None)
+    assert found.price.theta is not None
+    assert found.evidence == f"lineage@{found.theta:g}"
+    assert found != choose_threshold(LabelledVectors(VECTORS, LABEL), None)
+
+
+def test_numbers_to_be_predicted_are_no_classes_however_they_are_written():
+    """Integers look like classes, and classes may be in floating point: what the learner needs decides."""
+    oracle = UtilityOracle(VECTORS, LABEL, KNN)
+    submission = Submission(id=["a", "b"], identity=["a", "b"], features=VECTORS[:2], label=LABEL[:2])
+    assert honest_rows(submission, oracle) == LabelledVectors(VECTORS, LABEL)
+    oracle.learner = type("Predicting", (type(oracle.learner),), {"target": "number"})()
+    assert honest_rows(submission, oracle) == LabelledVectors(VECTORS)
+    floats = UtilityOracle(VECTORS, LABEL / 2, KNN)
+    assert honest_rows(submission, floats) == LabelledVectors(VECTORS, (LABEL / 2).astype(str))
+    assert honest_rows(submission, UtilityOracle(VECTORS, LABEL / 2, Utility("coverage"))) == (
+        LabelledVectors(VECTORS)
+    )

@@ -144,7 +144,7 @@ def test_the_page_says_what_is_asked_and_asks_nobody_else(run):
     for what in ("the original file", "its source", "the consent"):
         assert what in text
     assert text.count("Dear seller 1,") == 1
-    assert "  - u1\n  - u2\n" in letter("anna", ["u1", "u2"], "f" * 64)
+    assert "  - u1\n  - u2\n" in letter("anna", ["u1", "u2"], "f" * 64, True)
     assert not re.search(r"""(?:src|href|url\()\s*=?\s*["']?(?:https?:)?//""", page)
     assert "default-src 'none'" in page
     assert 'name="viewport"' in page

@@ -100,7 +100,7 @@ def audit_and_show(
             console.print(words, highlight=False, markup=False)
     style = "red" if report.harms else None
     console.print(_harm(report), style=style, highlight=False, markup=False)
-    for words in (*_forged(report), _evidence(report)):
+    for words in (*_forged(report), _evidence(report), *_unplayed(report)):
         console.print(words, highlight=False, markup=False)
     told = f"Labels do not count: {'; '.join(ignored)}"
     for warning in (*report.warnings, *([told] if ignored else [])):
@@ -262,6 +262,11 @@ def _evidence(report: AuditReport) -> str:
     return f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else "")
 
 
+def _unplayed(report: AuditReport) -> list[str]:
+    """What could not be tried in this market, and why."""
+    return [f"Not played, {', '.join(names)}: {why}." for why, names in report.unplayed.items()]
+
+
 def markdown(report: AuditReport) -> str:
     """The findings as a page to file: a sentence and the certificate's paragraph each."""
     impossible = sum(trial.why is not None for trial in report.trials)
@@ -270,6 +275,7 @@ def markdown(report: AuditReport) -> str:
         "",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",
+        *(f"\n{words}" for words in _unplayed(report)),
         *(f"\n{words}" for words in (report.assumed, verdicts(report)) if words),
         "",
         _harm(report),

@@ -18,6 +18,7 @@ from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.oracle import RECOMMENDED
 from datamarket_gym.payout.spec import PayoutSpec, payout_spec
 from datamarket_gym.payout.submitted import read_held
+from datamarket_gym.units.labels import are_numbers, is_labelled
 from datamarket_gym.units.sql import as_files
 from datamarket_gym.units.tables import Table
 from datamarket_gym.world.attacks.attack import ATTACKS
@@ -56,7 +57,8 @@ def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None
         draw(found, plot)
     console = Console()
     console.print(_policy_words(policy), style="green" if policy.theta else "red", highlight=False)
-    console.print(_table(found))
+    classes = rows.label is not None and is_labelled(rows.label) and not are_numbers(rows.label)
+    console.print(_table(found, classes))
     console.print(
         f"Components: {found.verdict}", style="green" if found.usable else "red", highlight=False
     )
@@ -64,10 +66,6 @@ def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None
 
 def recommended(rows: Embeddings) -> Threshold:
     """The threshold that `recommended` takes where these, all of them, are the validation or reference rows."""
-    if rows.label is None:
-        return Threshold(
-            why="these embeddings have no labels, and the honest price is a share of pay; add labels"
-        )
     return choose_threshold(LabelledVectors(rows.vectors, rows.label), None)
 
 
@@ -142,16 +140,15 @@ def answer(asked: Question, rows: Embeddings) -> Admissibility:
     )
 
 
-def _table(found: Admissibility) -> rich.Table:
+def _table(found: Admissibility, classes: bool) -> rich.Table:
     table = rich.Table(
         title=f"For components: {found.units} units of {found.dimensions} numbers, {found.partition} partition"
     )
     table.add_column("quantity")
     table.add_column("value", justify="right")
     table.add_row("median norm", f"{found.median_norm:.3f}")
-    table.add_row(
-        "pairwise floor: cosine of honest units of one class, p90", f"{found.pairwise_floor:.3f}"
-    )
+    whose = "honest units of one class" if classes else "any two honest units"
+    table.add_row(f"pairwise floor: cosine of {whose}, p90", f"{found.pairwise_floor:.3f}")
     for cutoff, floor in found.chaining_floors.items():
         style = "bold" if cutoff == found.cutoff else None
         table.add_row(f"chaining floor: mixed components below {cutoff:g}", f"{floor:.2f}", style=style)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from datamarket_gym.conformance.promise import check_written, promise, samples, small_market
+from datamarket_gym.conformance.promise import (
+    ConformanceError,
+    check_written,
+    promise,
+    samples,
+    small_market,
+)
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import Attack
 from datamarket_gym.world.encoders.base import KINDS, ContentError, Encoder
+from datamarket_gym.world.market import MarketState
 from datamarket_gym.world.tasks.base import Task
 from datamarket_gym.world.tasks.partitions import Partition
 
@@ -35,9 +43,23 @@ def check_encoder(encoder: Encoder) -> None:
 
 
 def check_attack(attack: Attack) -> None:
-    """Any provider can attack; others' units stay as they were; the truth covers every unit."""
+    """Any provider can attack; others' units stay as they were; the truth covers every unit.
+
+    So it is in a market without labels, or the attack says why it cannot be played there.
+    """
     check_written("attack", attack)
-    state = small_market(attack.needs_content).state
+    _check_played(attack, small_market(attack.needs_content).state)
+    bare = small_market(attack.needs_content, labels=False).state
+    try:
+        _check_played(attack, bare)
+    except DataMarketError as error:
+        promise(
+            not isinstance(error, ConformanceError) and attack.beyond(bare.honest.submission.label),
+            f"in a market without labels: {error}",
+        )
+
+
+def _check_played(attack: Attack, state: MarketState) -> None:
     before = state.honest.submission.features.copy()
     for provider in range(len(state.providers)):
         first, again = attack.apply(provider, state), attack.apply(provider, state)

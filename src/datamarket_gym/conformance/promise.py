@@ -17,8 +17,7 @@ from datamarket_gym.core.registry import create, written
 from datamarket_gym.world.encoders.base import ENCODERS
 from datamarket_gym.world.encoders.pixels import to_bytes
 from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks.base import Dataset
-from datamarket_gym.world.tasks.synthetic import Synthetic
+from datamarket_gym.world.tasks.base import TASKS, Dataset
 
 
 class ConformanceError(DataMarketError):
@@ -40,9 +39,10 @@ def check_written(kind: str, component: Any) -> None:
 
 
 @cache
-def small_market(content: str = "") -> ProviderMarket:
+def small_market(content: str = "", labels: bool = True) -> ProviderMarket:
     """Four providers with ten units each; ``content`` ("text" or "image") lets units carry some."""
-    draw = Synthetic(n_providers=4, per_provider=10, validation=40).draw(7)
+    task = "synthetic(n_providers=4, per_provider=10, validation=40)"
+    draw = TASKS.create(task if labels else {"name": "without_labels", "of": task}).draw(7)
     dataset = with_content(draw.dataset, content) if content else draw.dataset
     return ProviderMarket(dataset, draw.provider_partition, seed=7)
 

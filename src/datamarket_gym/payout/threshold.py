@@ -29,7 +29,7 @@ class DrawnThreshold(Threshold):
     """The threshold with the similarities that the report draws; empty where nothing was measured."""
 
     bins: list[float] = Field(default_factory=list)
-    honest: list[float] = Field(default_factory=list)  # shares of same-class pairs per bin of cosine
+    honest: list[float] = Field(default_factory=list)  # shares of pairs (of one class) per bin of cosine
     copies: list[float] = Field(default_factory=list)  # shares of noisy copies with their originals
 
 

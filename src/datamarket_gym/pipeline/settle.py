@@ -32,6 +32,7 @@ from datamarket_gym.evidence.threshold.choice import (
 )
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared, compared_rows
+from datamarket_gym.units.labels import are_numbers
 from datamarket_gym.units.prior import PriorArt, require_same_columns
 from datamarket_gym.units.submission import Submission
 
@@ -165,7 +166,15 @@ def honest_rows(submission: Submission, utility: UtilityOracle) -> LabelledVecto
     if held is None:
         return None
     _require_width(submission, held.shape[1], whose)
-    return LabelledVectors(held, rows.label)
+    match (
+        utility.learner.target
+    ):  # what is a class, and what is not, is for the learner to say if it needs one
+        case "number":
+            return LabelledVectors(held)
+        case "class" if are_numbers(rows.label):
+            return LabelledVectors(held, rows.label.astype(str))
+        case _:
+            return LabelledVectors(held, rows.label)
 
 
 def _require_width(submission: Submission, width: int, whose: str) -> None:

@@ -77,3 +77,8 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def are_numbers(label: NDArray[Any]) -> bool:
+    """Whether labels look measured, not named: numbers in floating point. Integers may name classes."""
+    return label.dtype.kind == "f"

@@ -22,6 +22,7 @@ from datamarket_gym.core.errors import (
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.units.labels import is_labelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 from datamarket_gym.world.tasks.base import TASKS, Dataset, Task
@@ -119,18 +120,22 @@ class ProviderMarket(Shown):
         return cls(draw.dataset, draw.provider_partition, learner, utility, seed=int(seed), times=times)
 
     def screen(self) -> Screen:
-        """Each provider with its units and the number of labels among them."""
+        """Each provider with its units and the number of labels among them, where there are any."""
         held, data = self.provider_partition, self.dataset
+        labelled = is_labelled(data.label)
+        labels = counted(len(np.unique(data.label)), "label") if labelled else "no labels"
         title = (
             f"ProviderMarket of {data.name!r}, seed {self.seed}: {counted(len(held), 'provider')} with "
             f"{counted(sum(map(len, held)), 'unit')}, {counted(data.features.shape[1], 'feature')}, "
-            f"{counted(len(np.unique(data.label)), 'label')}; worth by {self.utility.learner} on "
+            f"{labels}; worth by {self.utility.learner} on "
             f"{counted(len(data.validation_label), 'validation row')}, U(empty) = {self.utility.empty}"
         )
+        shown = 3 if labelled else 2
         rows = (
-            (f"provider_{i}", len(part), len(np.unique(data.label[part]))) for i, part in enumerate(held)
+            (f"provider_{i}", len(part), len(np.unique(data.label[part])))[:shown]
+            for i, part in enumerate(held)
         )
-        return Screen.of(title, ("provider", "units", "labels"), rows, len(held))
+        return Screen.of(title, ("provider", "units", "labels")[:shown], rows, len(held))
 
     @cached_property
     def honest(self) -> SubmittedProfile:

@@ -32,6 +32,7 @@ from datamarket_gym.evidence.threshold.floors import (
     same_class_similarities,
     variant_similarities,
 )
+from datamarket_gym.units.labels import are_numbers, unlabelled
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
 from datamarket_gym.world.tasks.partitions import PARTITIONS
@@ -235,12 +236,14 @@ def _directions(vectors: Features) -> tuple[UnitVectors, float]:
 
 
 def _classes(pool: Embeddings) -> tuple[Codes, int]:
-    """Class codes (one class where there are no labels); -1 for units that are alone in their class.
+    """Class codes (one class where there are no labels, or numbers); -1 for units that are alone in their class.
 
     A unit that is alone has no same-class pair and cannot be dealt by class: it is left out, and
     its class counted.
     """
-    label = np.zeros(len(pool.vectors), np.int64) if pool.label is None else pool.label
+    label = pool.label
+    if label is None or are_numbers(label):
+        label = unlabelled(len(pool.vectors))
     code = np.unique(label, return_inverse=True)[1].astype(np.int64)
     lonely = np.bincount(code) < 2
     kept = np.cumsum(~lonely) - 1

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
@@ -34,6 +34,7 @@ from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.threshold.crowding import ALLOWED, crowd_sample, floor_of
 from datamarket_gym.evidence.threshold.near_copies import copy_level
 from datamarket_gym.evidence.threshold.price import LIMIT, PROVIDERS, HonestPrice, honest_price
+from datamarket_gym.units.labels import are_numbers, unlabelled
 from datamarket_gym.world.data.embeddings import Embeddings
 
 LEAST = 100
@@ -99,15 +100,24 @@ class Threshold(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class LabelledVectors:
-    """Embeddings of units with their labels; two are equal where their rows are, to the bit."""
+    """Embeddings of units with their classes; two are equal where their rows are, to the bit.
+
+    Numbers are no classes, and one class tells as little as none: neither is looked at.
+    """
 
     vectors: Features
-    label: NDArray[Any]
+    label: NDArray[Any] | None = None
+    classes: NDArray[Any] = field(init=False)  # empty texts where there are none
+
+    def __post_init__(self) -> None:
+        given = None if self.label is None or are_numbers(self.label) else self.label
+        told = given is not None and len(np.unique(given)) > 1
+        object.__setattr__(self, "classes", given if told else unlabelled(len(self.vectors)))
 
     @cached_property
     def digest(self) -> str:
         """Hash of all rows in their order."""
-        text = repr((self.vectors.shape, self.vectors.dtype.str, self.label.tolist()))
+        text = repr((self.vectors.shape, self.vectors.dtype.str, self.classes.tolist()))
         return hashlib.sha256(text.encode() + np.ascontiguousarray(self.vectors).tobytes()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -119,10 +129,10 @@ class LabelledVectors:
     def pool(self) -> Embeddings:
         """Units to measure on: each once, in order of content, without vectors of zeros, which have no cosine."""
         pointed = np.flatnonzero(self.vectors.any(axis=1))
-        keys = unit_keys(self.vectors[pointed], self.label[pointed])
+        keys = unit_keys(self.vectors[pointed], self.classes[pointed])
         first = pointed[np.unique(keys, return_index=True)[1]]
         rows: Codes = first[np.sort(keyed_generator("threshold").permutation(len(first))[:_POOL])]
-        return Embeddings(self.vectors[rows], self.label[rows])
+        return Embeddings(self.vectors[rows], self.classes[rows])
 
 
 def choose_threshold(

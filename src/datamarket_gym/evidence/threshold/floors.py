@@ -18,6 +18,7 @@ from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import written
+from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 from datamarket_gym.world.attacks.attack import Attack
@@ -132,7 +133,7 @@ def variant_similarities(
     The attack is played by a provider who owns the given rows of the pool; every unit it adds is
     compared with the unit it derives from.
     """
-    label = np.zeros(len(rows), np.int64) if pool.label is None else pool.label[rows]
+    label = unlabelled(len(rows)) if pool.label is None else pool.label[rows]
     ids = np.array([f"unit_{row}" for row in rows])
     owner = np.full(len(rows), "provider_0")
     sample = Submission(

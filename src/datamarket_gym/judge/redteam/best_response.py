@@ -78,6 +78,7 @@ class Target:
     """One provider of one market facing one mechanism; remembers what each attack did.
 
     The provider expects these ``checks``, if any, and sees the share ``knowledge`` of everybody else's units.
+    ``impossible`` holds the attacks that were asked for and cannot be carried out, with the reason.
     """
 
     state: MarketState
@@ -97,6 +98,7 @@ class Target:
         # Both are the same under any checks, so `under` shares them.
         self._known: dict[str, _Unchecked] = {}
         self._checked: dict[str, CheckedAttack] = {}
+        self.impossible: dict[str, str] = {}
         grand, n = self.honest.payments.grand_value, len(self.state.providers)
         if not clearly_paid(self.pay, grand, n):
             raise UnclearPayError(
@@ -126,7 +128,10 @@ class Target:
             expected = known.gain
             if self.checks is not None:
                 expected = self._checked[attack].expected(self.checks).pay / self.pay
-        except DataMarketError:  # such as more names than units, or a class that is gone
+        except (
+            DataMarketError
+        ) as error:  # more names than units, a class that is gone, no labels to change
+            self.impossible[attack] = str(error)
             return None
         net = expected - costs.of(known.effort)
         return Response(attack, known.gain, expected, net, known.effort, known.harm)

@@ -242,6 +242,18 @@ class AuditReport(Document):
             words.append(f"Attackers see {self.knowledge:.0%} of the others' units.")
         return " ".join(words)
 
+    @property
+    def unplayed(self) -> dict[str, list[str]]:
+        """Attacks that nobody could carry out, by the reason that was given first."""
+        reasons: dict[str, list[str | None]] = defaultdict(list)
+        for trial in self.trials:
+            reasons[trial.attack].append(trial.why)
+        found: dict[str, list[str]] = defaultdict(list)
+        for attack, why in reasons.items():
+            if why[0] is not None and None not in why:
+                found[why[0]].append(attack)
+        return dict(found)
+
     def families(self, verdict: str) -> list[str]:
         """The attacks of a `Finding.verdict`, worst first, with what they assume."""
         found = [f.worst for f in self.findings if f.verdict(self.stop_at) == verdict]

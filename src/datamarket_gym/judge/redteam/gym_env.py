@@ -7,7 +7,7 @@ Needs the extra ``gym``::
 The observation describes the attacker's place in the market; the action is a point of the search space
 (`datamarket_gym.judge.redteam.space`); the reward is the net gain that is expected given the checks, less one, so
 honesty earns nothing. ``info`` has the attack, its gains without and with checks, net of costs, what the others lose,
-and the channels A, L and D where Theorem 3 applies.
+and the channels A, L and D where Theorem 3 applies; of an attack that cannot be carried out it has the reason, ``why``.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ class AttackEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         response = target.respond(attack, self._costs)
         info: dict[str, Any] = {"attack": attack, "possible": response is not None}
         reward = IMPOSSIBLE
-        if response is not None:
+        if response is None:
+            info["why"] = target.impossible[attack]
+        else:
             reward = response.net_gain - 1.0
             info |= {
                 "gain": response.gain,

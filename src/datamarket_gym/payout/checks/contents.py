@@ -29,7 +29,7 @@ _LEAST_SIDE = 96
 
 @dataclass(frozen=True)
 class UnitContent:
-    """A unit's label and payload; of its text, its picture and its numbers the first that is there is shown."""
+    """A unit's label (empty where it has none) and payload; the first of text, picture and numbers is shown."""
 
     label: str
     numbers: Values

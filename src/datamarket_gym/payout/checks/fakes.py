@@ -2,8 +2,10 @@
 
 Numbers: copies under noise, mixtures of two units of a label, copies under another label. Texts: paraphrases, the
 first half of one with the second half of another, paraphrases under another label. Images: copies that were cropped,
-turned and coloured a little, the same under another label. What similarity evidence would tie to its original is
-thrown away, since it would not be paid and so never be drawn.
+turned and coloured a little, the same under another label. Units without labels are all alike: any two are mixed, and
+there is no other label. Where labels are numbers, those of a size (a quarter of all) are alike, another label is the
+number of a unit that is not, and mixtures keep the number of the first: one that nobody wrote would stand out. What
+similarity evidence would tie to its original is thrown away, since it would not be paid and so never be drawn.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.submitted import content_encoder, embed
 from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.world.attacks import augment, paraphrase
+from datamarket_gym.world.attacks.labels import groups
 
 COPY, MIXTURE, RELABELLED = "copy", "mixture", "relabelled"
 _NOISE = (0.6, 1.0, 1.5, 2.0)  # standard deviations of a label's units, one round after the other
@@ -79,7 +82,7 @@ class _Workshop:
         self.submission = results.inputs.submission
         self.utility = utility_oracle(results.inputs, results.spec)
         self.payee = results.payees.group[results.inputs.owner]
-        self.label = np.unique(self.submission.label, return_inverse=True)[1]
+        self.label = groups(self.submission.label)
         self.images = shows_images(results, places)
         self.texts = "text" in self.submission.metadata
         columns, files = results.spec.columns, results.spec.files
@@ -130,7 +133,7 @@ class _Workshop:
         ]
 
     def _partner(self, row: int) -> int:
-        """Another unit of the same label, of another payee where there is one; the unit itself if it is alone."""
+        """Another unit of a label alike, of another payee where there is one; the unit itself if it is alone."""
         alike = np.flatnonzero(self.label == self.label[row])
         others = alike[self.payee[alike] != self.payee[row]]
         pool = others if len(others) else alike

@@ -46,6 +46,7 @@ class ChecksPage:
     asked: Sequence[str]
     payees: list[Row]
     unfolded: bool
+    labelled: bool  # whether units have labels, which may be wrong
 
 
 def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = None) -> None:
@@ -80,11 +81,13 @@ def checks_page(
         asked=ASKED,
         payees=payees,
         unfolded=len(by_payee) <= _OPEN,
+        labelled=results.inputs.submission.labelled,
     )
 
 
-def letter(payee: str, units: Sequence[str], run: str) -> str:
+def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
     """What is written to a payee, ready to be sent."""
+    wrong = "wrongly labelled, " if labelled else ""
     listed = "\n".join(f"  - {unit}" for unit in units)
     asked = "\n".join(f"  {i}. {what}" for i, what in enumerate(ASKED, 1))
     return (
@@ -93,7 +96,7 @@ def letter(payee: str, units: Sequence[str], run: str) -> str:
         "drawn by lot and looked at. Of yours, these were drawn:\n\n"
         f"{listed}\n\nOf each, please send us\n\n{asked}\n\n"
         "To be drawn is no suspicion. If we find that a unit is not genuine (a copy, made from somebody else's, "
-        "wrongly labelled, or made up), the payment is forfeit.\n\n"
+        f"{wrong}or made up), the payment is forfeit.\n\n"
         f"Payout run {run[:16]}\n"
     )
 
@@ -186,7 +189,9 @@ def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside
         "checks": checks,
         "count": len(draws),
         "find": " ".join([name, *(check["unit"] for check in checks)]),
-        "letter": letter(name, [check["unit"] for check in checks], run),
+        "letter": letter(
+            name, [check["unit"] for check in checks], run, results.inputs.submission.labelled
+        ),
     }
 
 

@@ -159,7 +159,7 @@ class _Names:
         self.free[_shown(results, drawn, fakes)] = False
         self.label = inputs.submission.label.astype(str)
         written = [named_after(name, label) for name, label in zip(self.ids, self.label, strict=True)]
-        self.labelled = 2 * sum(written) > len(written)
+        self.labelled = inputs.submission.labelled and 2 * sum(written) > len(written)
 
     def giver(self, count: int) -> int:
         """The number of a payee who has so many names to give; -1 where nobody does."""

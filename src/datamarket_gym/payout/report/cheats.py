@@ -12,6 +12,8 @@ from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.glossary import attack_parameters, plain_attack
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
+from datamarket_gym.units.submission import Submission
+from datamarket_gym.world.attacks.attack import ATTACKS
 
 
 def red_team_section(found: AuditReport, results: Results) -> Row:
@@ -21,7 +23,7 @@ def red_team_section(found: AuditReport, results: Results) -> Row:
         return visible(results.inputs.identities[int(code)])
 
     return {
-        "words": _summary(found, name),
+        "words": _summary(found, name, _unplayed(found, results.inputs.submission)),
         "clock": [each.words(_called(each.family)) for each in forgeries(found)],
         "rows": [_row(finding, found, name) for finding in found.findings],
         "checked": found.checks is not None,
@@ -51,7 +53,14 @@ def _row(finding: Finding, found: AuditReport, name: Callable[[str], str]) -> Ro
     }
 
 
-def _summary(found: AuditReport, name: Callable[[str], str]) -> str:
+def _unplayed(found: AuditReport, submission: Submission) -> list[str]:
+    """Attacks that change labels, where there are none to change."""
+    tried = dict.fromkeys(trial.attack for trial in found.trials)
+    reasons = ((attack, ATTACKS.create(attack).beyond(submission.label)) for attack in tried)
+    return [f"Not played was {attack}: {why}." for attack, why in reasons if why]
+
+
+def _summary(found: AuditReport, name: Callable[[str], str], unplayed: list[str]) -> str:
     tried = sum(trial.why is None for trial in found.trials)
     parts = [
         f"On a sample of this market {len(found.providers)} identities played {tried} attacks against the mechanism.",
@@ -69,6 +78,7 @@ def _summary(found: AuditReport, name: Callable[[str], str]) -> str:
         parts.append(
             f"By none did evidence cost anybody else more than {STOP_LOSS:.0%} of the honest share."
         )
+    parts += unplayed
     parts.append(
         "The certificates say what the theorems guarantee about the worst of each; they speak of these manipulations "
         "only."

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.registry import Kind, name_of
+from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 from datamarket_gym.world.market import ACCOUNT, MarketState
@@ -85,6 +86,23 @@ class Own:
         return np.flatnonzero(np.isin(self.owner, self.victims(victim)))
 
     @property
+    def labels_count(self) -> bool:
+        """Whether a unit's label can be right for a leaked row, or wrong: both have labels."""
+        return is_labelled(self.honest.label) and is_labelled(self.state.leaked_label)
+
+    @property
+    def leaked_label(self) -> NDArray[Any]:
+        """The labels under which leaked rows can be submitted.
+
+        None where units have none; of rows without labels, where units have some, those of the nearest own units.
+        """
+        if not is_labelled(self.honest.label):
+            return unlabelled(len(self.state.leaked_label))
+        if is_labelled(self.state.leaked_label):
+            return self.state.leaked_label
+        return self.honest.label[nearest(self.honest.features, self.rows, self.state.leaked_features)]
+
+    @property
     def clocked(self) -> bool:
         """Whether the market's times say who came first: there are some, and they differ."""
         return is_clocked(self.honest)
@@ -98,6 +116,17 @@ class Own:
     def at_once(self, rows: NDArray[np.int64]) -> Values:
         """The first moments after some units came: nobody can hand in a copy of what is not there yet."""
         return np.nextafter(self.honest.times[rows], np.inf)
+
+
+def nearest(features: Features, rows: NDArray[np.int64], points: Features) -> NDArray[np.int64]:
+    """Of some units, the one nearest to each point."""
+    return rows[squares(points, features[rows]).argmin(axis=1)]
+
+
+def squares(a: Features, b: Features) -> Features:
+    """Squared distances of all pairs."""
+    found: Features = (a**2).sum(axis=1)[:, None] - 2 * a @ b.T + (b**2).sum(axis=1)
+    return np.maximum(found, 0.0)
 
 
 def is_clocked(submission: Submission) -> bool:
@@ -116,6 +145,8 @@ class Attack(ABC):
 
     needs_content: ClassVar[str] = ""
     """The raw content it changes ("text" or "image"); most attacks need none."""
+    needs_labels: ClassVar[bool] = False
+    """Whether it changes labels, so that it cannot be played where units have none."""
     forges_times: ClassVar[bool] = False
     """Whether it writes times at which its units did not come (`Block.forged`)."""
 
@@ -129,6 +160,12 @@ class Attack(ABC):
         """What has to be broken besides for it to work, such as the clock; most attacks need nothing."""
         return ""
 
+    def beyond(self, label: NDArray[Any]) -> str:
+        """Why it cannot be played on units with such labels; nothing where it can."""
+        if not self.needs_labels or is_labelled(label):
+            return ""
+        return f"{name_of(self)} changes labels, and this market has none"
+
     @abstractmethod
     def blocks(self, own: Own) -> list[Block]:
         """What the attacker submits instead of its honest units."""
@@ -137,6 +174,8 @@ class Attack(ABC):
         """The profile after the provider's manipulation; everyone else stays honest."""
         honest, truth = market_state.honest.submission, market_state.honest.truth
         name = market_state.provider(provider_id)
+        if why := self.beyond(honest.label):
+            raise DataMarketError(f"{why}; leave it out")
         own = Own(name, honest, truth.owner, np.flatnonzero(truth.owner == name), market_state)
         others = np.flatnonzero(truth.owner != name)
         submissions = [honest.take(others)] if len(others) else []

@@ -14,6 +14,7 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError, require_count, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
+from datamarket_gym.world.attacks.labels import wrong
 from datamarket_gym.world.market import ACCOUNT
 
 
@@ -145,9 +146,12 @@ class OwnSource(Attack):
 class LinkClaim(Attack):
     """Mislabelled units under a further name that claims the victim's payout account as its own.
 
-    ``ratio`` times its own number of units, each its own with the next class's label; of several victims each is
-    claimed by a name. Evidence that links who names one account ties the victim to the junk. Knows the account.
+    ``ratio`` times its own number of units, each its own with the next class's label (of numbers, the one half-way
+    round); of several victims each is claimed by a name. Evidence that links who names one account ties the victim
+    to the junk. Knows the account.
     """
+
+    needs_labels: ClassVar[bool] = True
 
     victim: int | str = 1
     ratio: float = 1.0
@@ -162,13 +166,12 @@ class LinkClaim(Attack):
             raise DataMarketError(
                 f"this market's units have no column {ACCOUNT!r}, so no account can be claimed"
             )
-        rng, classes = own.rng("link claim"), np.unique(own.honest.label)
+        rng = own.rng("link claim")
         blocks = [Block(0, own.rows)]
         for pseudonym, victim in enumerate(own.victims(self.victim), start=1):
             rows = rng.choice(own.rows, size=max(1, round(self.ratio * len(own.rows))))
-            after = np.searchsorted(classes, own.honest.label[rows]) + 1
             account = str(own.honest.metadata[ACCOUNT][own.owner == victim][0])
-            label = classes[after % len(classes)]
+            label = wrong(own.honest.label[rows], own.honest.label)
             blocks.append(Block(pseudonym, rows, label=label, copy=True, account=account))
         return blocks
 

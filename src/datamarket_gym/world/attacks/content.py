@@ -18,6 +18,7 @@ from datamarket_gym.core.errors import DataMarketError, require_choice, require_
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.attacks import augment, paraphrase
 from datamarket_gym.world.attacks.attack import CONTENT, Attack, Block, Own
+from datamarket_gym.world.attacks.labels import groups
 from datamarket_gym.world.encoders.store import stored
 
 Change = Callable[[Any, Sequence[Any], np.random.Generator], Any]
@@ -29,14 +30,14 @@ def changed_copies(
 ) -> list[Block]:
     """Own units, and changed copies of a share of them under each of ``sybils`` further names."""
     content = content_of(own, kind, own.rows)
-    count = max(1, round(fraction * len(own.rows)))
+    count, code = max(1, round(fraction * len(own.rows))), groups(own.honest.label)
     copied = np.sort(own.rng("copied units").permutation(own.rows)[:count])
     rng = own.rng(purpose)
     blocks = [Block(0, own.rows)]
     for pseudonym in range(1, sybils + 1):
         new = np.empty(count, dtype=object)
         for i, row in enumerate(copied):
-            alike = own.rows[(own.honest.label[own.rows] == own.honest.label[row]) & (own.rows != row)]
+            alike = own.rows[(code[own.rows] == code[row]) & (own.rows != row)]
             new[i] = change(content[row], content[alike], rng)
         features = own.honest.features[copied].copy()
         differs = np.array([a != b for a, b in zip(new, content[copied], strict=True)])

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features, Values
 from datamarket_gym.core.errors import require_choice, require_count, require_in
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.attacks.attack import Attack, Block, Own
-from datamarket_gym.world.attacks.placing import squares
+from datamarket_gym.units.labels import are_numbers
+from datamarket_gym.world.attacks.attack import Attack, Block, Own, squares
 
 _NEIGHBOURS = 5  # the kernel is as wide as the distance to this neighbour, in the median
 
@@ -30,7 +30,8 @@ class Shadow(Attack):
     The proxy is a kernel classifier, K(x, z) = exp(-|x - z|^2 / 2 h^2), trained on its own units and the leaked
     sample, of which it stands p(z) for the right label of row z on mass B(z). A unit (x, y) changes the sum of p by
     score(x, y) = sum over leaked z of K(x, z) ([y = y_z] - p(z)) / B(z): ``steps`` steps up its gradient, within the
-    ``budget``, instead of the units or, as copies, ``besides`` them. Knows nothing of the others' units.
+    ``budget``, instead of the units or, as copies, ``besides`` them. Where labels are no classes, or there are none, no
+    label is wrong, and p = 0: it moves to where leaked rows are. Knows nothing of the others' units.
     """
 
     budget: float = 0.5
@@ -82,7 +83,7 @@ class Outlier(Attack):
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and those that reach out."""
         covering = np.flatnonzero(own.owner != own.name) if self.knows == "units" else own.rows
-        goals, label = own.state.leaked_features, own.state.leaked_label
+        goals, label = own.state.leaked_features, own.leaked_label
         lonely = squares(goals, own.honest.features[covering]).min(axis=1, initial=np.inf)
         order = np.argsort(-lonely, kind="stable")
         chosen = order[: max(1, round(self.ratio * len(own.rows)))]
@@ -120,7 +121,7 @@ class _Proxy:
     """A kernel classifier's view of the leaked rows: how wide, how right, and on how much mass."""
 
     rows: Features
-    label: NDArray[np.generic]
+    label: NDArray[np.generic] | None  # None where no label is wrong
     width: float  # 2 h^2
     right: Values
     mass: Values
@@ -130,7 +131,6 @@ class _Proxy:
         """On own units and the leaked rows, each of which is judged without itself."""
         rows, label = own.state.leaked_features, own.state.leaked_label
         known = np.concatenate([own.honest.features[own.rows], rows])
-        labels = np.concatenate([own.honest.label[own.rows], label])
         apart = squares(rows, known)
         np.fill_diagonal(apart[:, len(own.rows) :], np.inf)
         place = min(_NEIGHBOURS, len(known) - 1) - 1
@@ -138,12 +138,16 @@ class _Proxy:
         kernel = np.exp(-apart / width)
         mass = kernel.sum(axis=1)
         mass = np.where(mass > 0, mass, 1.0)
+        if not own.labels_count or are_numbers(label):
+            return cls(rows, None, width, np.zeros(len(rows)), mass)
+        labels = np.concatenate([own.honest.label[own.rows], label])
         right = (kernel * (labels == label[:, None])).sum(axis=1) / mass
         return cls(rows, label, width, right, mass)
 
     def score(self, x: Features, y: NDArray[np.generic]) -> tuple[Values, Features]:
         """The score of units, and its gradient by their features."""
         kernel = np.exp(-squares(x, self.rows) / self.width)
-        pull = kernel * ((y[:, None] == self.label) - self.right) / self.mass
+        agrees = 1.0 if self.label is None else y[:, None] == self.label
+        pull = kernel * (agrees - self.right) / self.mass
         slope = 2 / self.width * (pull @ self.rows - pull.sum(axis=1)[:, None] * x)
         return pull.sum(axis=1), slope

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, directions
+from datamarket_gym.core.arrays import Features, directions
 from datamarket_gym.core.errors import require_choice, require_count, require_in
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
+from datamarket_gym.units.labels import are_numbers, is_labelled
+from datamarket_gym.world.attacks.attack import Attack, Block, Own, nearest, require_victim
+from datamarket_gym.world.attacks.labels import groups
 
 _ROUNDS = 10  # of k-means
 
@@ -34,7 +36,7 @@ class LeakStuffing(Attack):
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and leaked rows, which are nobody's copies in this market."""
-        leaked, label = own.state.leaked_features, own.state.leaked_label
+        leaked, label = own.state.leaked_features, own.leaked_label
         rng = own.rng("leak stuffing")
         count = max(1, round(self.share * len(leaked)))
         chosen = np.sort(rng.permutation(len(leaked))[:count])
@@ -56,14 +58,15 @@ class LeakStuffing(Attack):
 class Squat(Attack):
     """Comes first, with units placed where the others' will be, so that theirs seem to descend from its own.
 
-    ``points`` units of each class, before everybody's: ``how=means`` of as many groups of alike units (spherical
-    k-means), or ``how=guesses``, units under noise ``sigma``. With ``knows=units`` these are the units of its
-    ``victim``, as if it had seen them before they came: the strongest squatter. With ``knows=leak`` it has its own
-    units and the leaked sample to guess from, and nothing of the others'.
+    ``points`` units of each class (of all, where there are no labels; of each quarter of the numbers, where these are
+    the labels, each with the number of the unit that it is nearest to), before everybody's: ``how=means`` of as many
+    groups of alike units (spherical k-means), or ``how=guesses``, units under noise ``sigma``. With ``knows=units``
+    these are the units of its ``victim``, as if it had seen them before they came: the strongest squatter. With
+    ``knows=leak`` it has its own units and the leaked sample to guess from, and nothing of the others'.
 
     ``worthless`` squatters have a further name and a label that nobody asks for. They earn nothing, so that no check is
     drawn on them, and nothing is earned by what descends from them: the attacker's own units have less competition.
-    Those who guess then leave out their own units.
+    Those who guess then leave out their own units. Without classes there is no such label.
     """
 
     victim: int | str = 1
@@ -85,24 +88,32 @@ class Squat(Attack):
         """Foresight, or nothing."""
         return "that it saw the others' units before they came" if self.knows == "units" else ""
 
+    def beyond(self, label: NDArray[Any]) -> str:
+        """Worthless ones need classes."""
+        if not self.worthless or (is_labelled(label) and not are_numbers(label)):
+            return ""
+        have = "labels are numbers" if is_labelled(label) else "units have no labels"
+        return f"worthless squatters have a class that nobody asks for, and this market's {have}"
+
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and the squatters, which derive from the nearest of the units they were made of."""
         rows, features, label = self._pool(own)
-        rng = own.rng("squat")
-        parts: list[tuple[Any, Features]] = []
-        for c in np.unique(label):
-            of_class = features[label == c]
-            parts.append((c, self._placed(of_class, min(self.points, len(of_class)), rng)))
-        placed = np.concatenate([part for _, part in parts])
+        rng, code = own.rng("squat"), groups(label)
+        parts: list[Features] = []
+        labels: list[NDArray[Any]] = []
+        for c in np.unique(code):
+            of_class = np.flatnonzero(code == c)
+            part = self._placed(features[of_class], min(self.points, len(of_class)), rng)
+            parts.append(part)
+            labels.append(label[nearest(features, of_class, part)])
+        placed = np.concatenate(parts)
         placed = placed + self.sigma * rng.normal(size=placed.shape)
-        classes = np.concatenate([np.full(len(part), c) for c, part in parts])
         known = self.knows == "units"
-        unasked = _unasked(own.honest.label, len(placed))
         squatters = Block(
             1 if self.worthless else 0,
             nearest(own.honest.features, rows, placed),
             features=placed,
-            label=unasked if self.worthless else classes.astype(own.honest.label.dtype),
+            label=_unasked(own.honest.label, len(placed)) if self.worthless else np.concatenate(labels),
             time=own.earliest(len(placed)),
             copy=True,
             owner=None if known else own.name,
@@ -115,9 +126,9 @@ class Squat(Attack):
             rows = own.rows_of(self.victim)
             return rows, own.honest.features[rows], own.honest.label[rows]
         if self.worthless:
-            return own.rows, own.state.leaked_features, own.state.leaked_label
+            return own.rows, own.state.leaked_features, own.leaked_label
         features = np.concatenate([own.honest.features[own.rows], own.state.leaked_features])
-        return own.rows, features, np.concatenate([own.honest.label[own.rows], own.state.leaked_label])
+        return own.rows, features, np.concatenate([own.honest.label[own.rows], own.leaked_label])
 
     def _placed(self, units: Features, count: int, rng: np.random.Generator) -> Features:
         first: Features = units[np.sort(rng.permutation(len(units))[:count])]
@@ -142,14 +153,3 @@ def mean_directions(units: Features, centres: Features) -> Features:
         empty = np.linalg.norm(sums, axis=1) == 0
         centre = directions(np.where(empty[:, None], centre, sums))
     return centre * np.linalg.norm(units, axis=1).mean()
-
-
-def nearest(features: Features, rows: Codes, points: Features) -> NDArray[np.int64]:
-    """Of some units, the one nearest to each point."""
-    return rows[squares(points, features[rows]).argmin(axis=1)]
-
-
-def squares(a: Features, b: Features) -> Features:
-    """Squared distances of all pairs."""
-    found: Features = (a**2).sum(axis=1)[:, None] - 2 * a @ b.T + (b**2).sum(axis=1)
-    return np.maximum(found, 0.0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import require_choice, require_count, require_in
 from datamarket_gym.core.registry import register
@@ -92,7 +94,9 @@ class SybilSplit(Attack):
 @register("attack", "label_noise")
 @dataclass(frozen=True)
 class LabelNoise(Attack):
-    """Keeps one identity and flips a share ``p`` of its labels to another class (poisoning)."""
+    """Keeps one identity and flips a share ``p`` of its labels to another class (poisoning), or another's number."""
+
+    needs_labels: ClassVar[bool] = True
 
     p: float = 0.3
 
@@ -120,6 +124,10 @@ class ProviderZeroAttack(Attack):
 
     def __post_init__(self) -> None:
         ATTACKS.create(self.attack)
+
+    def beyond(self, label: NDArray[Any]) -> str:
+        """As the named attack."""
+        return ATTACKS.create(self.attack).beyond(label)
 
     def blocks(self, own: Own) -> list[Block]:
         """The blocks of the named attack."""

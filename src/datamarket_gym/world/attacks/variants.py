@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, require_choice, require_count, require_in
 from datamarket_gym.core.registry import register
+from datamarket_gym.units.labels import are_numbers
 from datamarket_gym.world.attacks.attack import Attack, Block, Own
+from datamarket_gym.world.attacks.labels import groups, wrong
 
 
 @register("attack", "synthetic_laundering")
@@ -18,7 +21,8 @@ class SyntheticLaundering(Attack):
     """Adds class-conditional generated variants of its own units under a further identity.
 
     ``how="gaussian"`` draws from a Gaussian fitted to the attacker's units of a class;
-    ``how="mix"`` interpolates between two of its units of the same class. With ``first`` they came before
+    ``how="mix"`` interpolates between two of its units of the same class. Without labels all are of one; numbers are
+    cut into four parts by size, and are drawn, or mixed, as the features are. With ``first`` they came before
     everybody's units, which needs no forged clock: they are made of its own.
     """
 
@@ -35,23 +39,28 @@ class SyntheticLaundering(Attack):
         rng = own.rng("laundering")
         count = max(1, round(self.ratio * len(own.rows)))
         parents = rng.choice(own.rows, size=count)
-        label = own.honest.label[parents]
-        features = np.empty((count, own.honest.features.shape[1]))
-        for c in np.unique(label):
-            of_class = own.rows[own.honest.label[own.rows] == c]
-            mine, where = own.honest.features[of_class], np.flatnonzero(label == c)
+        numbers = are_numbers(own.honest.label)
+        columns = own.honest.features
+        if numbers:  # a number is made as one more feature
+            columns = np.column_stack([columns, own.honest.label])
+        code = np.full(len(own.honest), -1)
+        code[own.rows] = groups(own.honest.label[own.rows])
+        found = np.empty((count, columns.shape[1]))
+        for c in np.unique(code[parents]):
+            of_class = np.flatnonzero(code == c)
+            mine, where = columns[of_class], np.flatnonzero(code[parents] == c)
             if self.how == "gaussian":
                 spread = mine.std(axis=0)
-                features[where] = rng.normal(mine.mean(axis=0), spread, (len(where), len(spread)))
+                found[where] = rng.normal(mine.mean(axis=0), spread, (len(where), len(spread)))
             else:
-                partner = own.honest.features[rng.choice(of_class, size=len(where))]
+                partner = columns[rng.choice(of_class, size=len(where))]
                 share = rng.uniform(size=(len(where), 1))
-                original = own.honest.features[parents[where]]
-                features[where] = share * original + (1 - share) * partner
+                found[where] = share * columns[parents[where]] + (1 - share) * partner
         made = Block(
             1,
             parents,
-            features=features,
+            features=found[:, :-1] if numbers else found,
+            label=found[:, -1] if numbers else None,
             copy=True,
             owner=own.name,
             time=own.earliest(count) if self.first else None,
@@ -66,7 +75,7 @@ class StrategicCuration(Attack):
 
     The best ``keep`` share is submitted, with a share ``rest`` of the others: 0 is "only".
     A unit's reward is the number of leaked rows of its label, less those of other labels, among
-    whose five nearest own units it is.
+    whose five nearest own units it is; where labels are numbers, or there are none, of all leaked rows.
     """
 
     keep: float = 0.5
@@ -123,7 +132,7 @@ class Copycat(Attack):
 @register("attack", "junk_padding")
 @dataclass(frozen=True)
 class JunkPadding(Attack):
-    """Pads its submission with labelled noise to collect a share of chance accuracy; ``first``: before all units."""
+    """Pads its submission with noise, labelled by chance, to collect a share of chance; ``first``: before all units."""
 
     ratio: float = 1.0
     identities: int = 1
@@ -158,19 +167,28 @@ class JunkPadding(Attack):
 
 
 def leaked_rewards(own: Own, units: NDArray[np.int64], neighbours: int = 5) -> NDArray[np.int64]:
-    """How often each of the units is near a leaked row of its label, less of another."""
+    """How often each of the units is near a leaked row of its label, less of another.
+
+    Near any leaked row, where labels are no classes or there are none on either side.
+    """
     mine, label = own.honest.features[units], own.honest.label[units]
+    classes = own.labels_count and not are_numbers(label)
     rewards = np.zeros(len(units), dtype=np.int64)
     for row, wanted in zip(own.state.leaked_features, own.state.leaked_label, strict=True):
         near = np.argsort(((mine - row) ** 2).sum(axis=1), kind="stable")[:neighbours]
-        rewards[near] += np.where(label[near] == wanted, 1, -1)
+        rewards[near] += np.where(label[near] == wanted, 1, -1) if classes else 1
     return rewards
 
 
 @register("attack", "label_poisoning")
 @dataclass(frozen=True)
 class LabelPoisoning(Attack):
-    """Relabels a share ``p`` of its units as the class after their own: systematic, not random."""
+    """Relabels a share ``p`` of its units as the class after their own: systematic, not random.
+
+    Numbers become those half-way round among all of the market's, by size.
+    """
+
+    needs_labels: ClassVar[bool] = True
 
     p: float = 1.0
 
@@ -180,7 +198,6 @@ class LabelPoisoning(Attack):
     def blocks(self, own: Own) -> list[Block]:
         """The same units, the chosen ones with the next class's label."""
         label = own.honest.label[own.rows].copy()
-        classes = np.unique(own.honest.label)
         chosen = own.rng("poisoned units").permutation(len(label))[: round(self.p * len(label))]
-        label[chosen] = classes[(np.searchsorted(classes, label[chosen]) + 1) % len(classes)]
+        label[chosen] = wrong(label[chosen], own.honest.label)
         return [Block(0, own.rows, label=label)]

@@ -3,5 +3,15 @@
 from datamarket_gym.world.tasks import domains, partitions, regression
 from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
 from datamarket_gym.world.tasks.synthetic import Synthetic
+from datamarket_gym.world.tasks.without_labels import WithoutLabels
 
-__all__ = ["Dataset", "Synthetic", "Task", "TaskDraw", "domains", "partitions", "regression"]
+__all__ = [
+    "Dataset",
+    "Synthetic",
+    "Task",
+    "TaskDraw",
+    "WithoutLabels",
+    "domains",
+    "partitions",
+    "regression",
+]
