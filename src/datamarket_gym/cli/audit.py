@@ -27,9 +27,12 @@ from datamarket_gym.judge.redteam.clock import forgeries
 from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
+from datamarket_gym.payout.counted_labels import counted_labels
 from datamarket_gym.payout.intake.times import IntakeLog
+from datamarket_gym.payout.labels import DEFAULT as LABEL
+from datamarket_gym.payout.labels import require_label_columns
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.submitted import read_held, read_submitted
+from datamarket_gym.payout.submitted import Rows, read_held, read_submitted
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.units.io import require_two_tables
 from datamarket_gym.units.sql import as_files
@@ -71,7 +74,7 @@ def audit_and_show(
     """
     log = None if intake is None else IntakeLog.open(intake)
     with as_files(vars(tables)) as found:
-        state, oracle = _market(found, spec, utility, seed, log)
+        state, oracle, ignored = _market(found, spec, utility, seed, log)
     chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
     with shown_on_stderr() as progress, told_once():  # the report has it
         report = audit(
@@ -97,37 +100,47 @@ def audit_and_show(
     console.print(_harm(report), style=style, highlight=False, markup=False)
     for words in (*_forged(report), _evidence(report)):
         console.print(words, highlight=False, markup=False)
-    for warning in report.warnings:
+    told = f"Labels do not count: {'; '.join(ignored)}"
+    for warning in (*report.warnings, *([told] if ignored else [])):
         console.print(f"Warning: {warning}.", style="red", highlight=False, markup=False)
     console.print(f"\nthe report with all certificates is in {out}/", highlight=False)
 
 
 def _market(
     tables: dict[str, Path], spec: PayoutSpec, utility: Utility, seed: int, log: IntakeLog | None
-) -> tuple[MarketState, UtilityOracle]:
-    """The market that is audited, and what it is paid by; read as a payday reads its tables."""
-    require_two_tables(tables["submissions"], tables["validation"])
-    held, sample = read_held(tables["validation"], spec, {}), None
+) -> tuple[MarketState, UtilityOracle, tuple[str, ...]]:
+    """The market that is audited, what it is paid by, and labels that do not count; read as a payday reads tables."""
+    submissions, validation = tables["submissions"], tables["validation"]
+    require_two_tables(submissions, validation)
+    require_label_columns({"submissions": submissions, "validation rows": validation}, spec)
+    held, other = read_held(validation, spec, {}), None
     if "reference" in tables:
-        require_two_tables(tables["submissions"], tables["reference"], "reference")
+        require_two_tables(submissions, tables["reference"], "reference")
         other = read_held(tables["reference"], spec, {}, "reference")
-        sample = ReferenceRows(other.features, other.label, other.embedding)
-    submission = _submission(tables["submissions"], spec, log)
+    rows = read_submitted(submissions, spec, {}, log)
+    read = counted_labels(rows, held, other)
+    held, other = read.held, read.sample
+    sample = None if other is None else ReferenceRows(other.features, other.label, other.embedding)
+    submission = _submission(submissions, spec, read.rows)
     oracle = UtilityOracle(
         held.features, held.label, utility, embedding=held.embedding, reference=sample
     )
-    return market_state(submission, held.features, held.label, seed, log is not None), oracle
+    state = market_state(submission, held.features, held.label, seed, log is not None)
+    return state, oracle, read.ignored
 
 
-def _submission(path: Path, spec: PayoutSpec, log: IntakeLog | None) -> Submission:
+def _submission(path: Path, spec: PayoutSpec, rows: Rows) -> Submission:
     """The submitted units with all other columns, some of which attacks and mechanisms of one's own look at."""
-    rows = read_submitted(path, spec, {}, log)
     columns = spec.columns
     metadata: dict[str, Any] = {}
     named: dict[str, Any] = {}
     if not path.is_dir():
         table = Table.open(path)
-        used = {name for name in columns.model_dump().values() if isinstance(name, str)} | {"id", "time"}
+        used = {name for name in columns.model_dump().values() if isinstance(name, str)} | {
+            "id",
+            "time",
+            columns.label or LABEL,
+        }
         for matrix in (columns.features or "features", columns.embedding or "embedding"):
             used.update(table.matrix_columns(matrix) or matrix.split(","))
         text = [name for name in ("source", "batch", "licence") if name in set(table.names) - used]

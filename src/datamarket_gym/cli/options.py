@@ -46,6 +46,16 @@ MovedIntake = Annotated[
     ),
 ]
 _Text = str | None
+PaidFor = Annotated[
+    _Text,
+    typer.Option(
+        "--utility",
+        "--learner",
+        help="What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much more "
+        "alike than strangers counts; coverage(similarity=standardised): for tables), which needs no labels; or the "
+        "accuracy over chance of knn, ridge, logistic, ...; see: list learner.",
+    ),
+]
 Intake = Annotated[
     _Text,
     typer.Option(
@@ -56,7 +66,12 @@ Intake = Annotated[
 # Which columns of a table are what, and what lies beside it: the same for all commands that read units.
 Id = Annotated[_Text, typer.Option("--id", help="Column with unit ids.")]
 Identity = Annotated[_Text, typer.Option(help="Column with identities.")]
-Label = Annotated[_Text, typer.Option(help="Column with labels, in all tables.")]
+Label = Annotated[
+    _Text,
+    typer.Option(
+        help="Column with labels, in all tables; if left out the column label, and no labels where there is none."
+    ),
+]
 FeatureColumns = Annotated[
     _Text, typer.Option(help="List column, stem of numbered columns, or columns a,b,c; in all tables.")
 ]

@@ -90,7 +90,7 @@ def run_and_show(
         highlight=False,
         markup=False,
     )
-    console.print(f"Paid for {spec.worth.divided}.", highlight=False, markup=False)
+    console.print(f"Paid for {manifest['paid_for']['divided']}.", highlight=False, markup=False)
     if said := prior_words(manifest, accounts):
         console.print(said, highlight=False, markup=False)
     if reuse is not None:

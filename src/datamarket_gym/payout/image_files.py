@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.screen import listed
+from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.loose import Faults
 from datamarket_gym.world.data.corpus import IMAGES
 from datamarket_gym.world.encoders import ContentError
@@ -58,24 +63,60 @@ def note_images(faults: Faults, folder: Path, names: Sequence[str | None], encod
             faults.note([row], f"the image {name!r}: {error.why}")
 
 
-def image_tree(folder: Path, levels: int) -> tuple[list[tuple[str, ...]], Skipped]:
-    """Images as (relative path, folder names): ``identity/label/file`` or ``label/file``; and what was skipped."""
-    shape = "identity/label/image" if levels == 2 else "label/image"
+@dataclass(frozen=True, eq=False)
+class ImageTree:
+    """The images of a folder by their relative paths, whose they are and what: folders are identities, then labels.
+
+    ``identity`` is empty where the folder is nobody's (validation rows). ``labelled_shape`` is the layout with labels.
+    """
+
+    names: list[str]
+    identity: list[str]
+    label: NDArray[np.str_]
+    skipped: Skipped  # what was not read
+    labelled_shape: str
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there are folders of labels."""
+        return is_labelled(self.label)
+
+
+def image_tree(folder: Path, *, identities: bool) -> ImageTree:
+    """The images of a folder laid out as ``identity/label/image``, or ``label/image`` where it is nobody's.
+
+    Where no image lies in a folder of a label, and some lie one folder higher, there are no labels: ``identity/image``,
+    or images in the folder itself. Images at any other depth are skipped, and listed.
+    """
+    owners = ("identity",) if identities else ()
+    labelled = "/".join((*owners, "label", "image"))
+    files = [(path, path.relative_to(folder).parts) for path in sorted(_files(folder))]
+    depths = {len(parts) for path, parts in files if not _why_not(path, 0, labelled)}
+    levels = len(owners) + 1
+    if levels + 1 not in depths and len(owners) + 1 in depths:
+        levels = len(owners)
+    shape = labelled if levels > len(owners) else "/".join((*owners, "image"))
     found, skipped = [], []
-    for path in sorted(_files(folder)):
-        parts = path.relative_to(folder).parts
+    for path, parts in files:
         why = _why_not(path, len(parts) - 1 - levels, shape)
         if why:
             skipped.append(("/".join(parts), why))
         else:
-            found.append(("/".join(parts), *parts[:levels]))
+            found.append(parts)
     if not found:
         told = listed((f"{name} ({why})" for name, why in skipped), _FEW, "; ")
+        plain = "/".join((*owners, "image"))
         raise DataMarketError(
-            f"{str(folder)!r} holds no images laid out as {shape}"
+            f"{str(folder)!r} holds no images laid out as {labelled}, nor, without labels, as {plain}"
             + (f"; not read: {told}" if told else ", nor any other file; check the path")
         )
-    return found, skipped
+    return ImageTree(
+        ["/".join(parts) for parts in found],
+        [parts[0] for parts in found if identities],
+        np.array([parts[-2] for parts in found]) if levels > len(owners) else unlabelled(len(found)),
+        skipped,
+        labelled,
+    )
 
 
 def unnamed(folder: Path, named: Collection[str]) -> Skipped:

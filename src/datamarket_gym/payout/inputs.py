@@ -19,32 +19,38 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import LARGEST, Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.screen import listed
 from datamarket_gym.evidence.leak import HeldRows, Leaks
+from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.oracle import ReferenceRows, UtilityOracle
+from datamarket_gym.learners.targets import require_labels
+from datamarket_gym.payout.counted_labels import LabelledTables, counted_labels
+from datamarket_gym.payout.file_hashes import FileHashes, file_hash, names_hash
 from datamarket_gym.payout.image_files import Skipped, unnamed
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog, Received
 from datamarket_gym.payout.intervals import validation_groups
+from datamarket_gym.payout.labels import require_label_columns
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.prior.known import KnownUnits
-from datamarket_gym.payout.prior.units import PriorUnits, UnitKind, is_text
+from datamarket_gym.payout.prior.units import PriorUnits, UnitKind, kind_of_labels
 from datamarket_gym.payout.quarantine import BadRow
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import (
-    FileHashes,
     Held,
     Optional,
     Rows,
-    file_hash,
     first_too_large,
-    names_hash,
     read_held,
     read_submitted,
 )
 from datamarket_gym.pipeline.prior import Known
 from datamarket_gym.units.io import require_two_tables
+from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.submission import Submission, Text
+
+_FEW = 3  # earlier runs that are named
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +84,12 @@ class Inputs:
     encoder: str = ""  # that made them of texts or images; blank where they were submitted
     prior: PriorUnits | None = None  # what earlier runs have bought, where the run is priced given that
     received: Received | None = None  # where times are from the operator's intake log
+    ignored_labels: tuple[str, ...] = ()  # labels that are there and do not count, in words
+
+    @property
+    def labelled(self) -> bool:
+        """Whether labels count: all have them, the units, the validation rows and what was bought before."""
+        return self.submission.labelled
 
     @cached_property
     def owner(self) -> Codes:
@@ -129,7 +141,28 @@ class Inputs:
         units = self.submission
         embedding = None if units.embedding is None else units.embedding.shape[1]
         columns = self.columns if len(self.columns) > 1 else ()
-        return UnitKind(units.features.shape[1], embedding, is_text(units.label), columns, self.encoder)
+        return UnitKind(
+            units.features.shape[1], embedding, kind_of_labels(units.label), columns, self.encoder
+        )
+
+    def given(self, prior: PriorUnits, spec: PayoutSpec) -> Inputs:
+        """The inputs of a run that is priced given what was bought; without labels, where some of that has none.
+
+        Refused where what is paid for needs them.
+        """
+        if not self.labelled or prior.art.units.labelled:
+            return replace(self, prior=prior)
+        bought = f"what was bought before ({listed(prior.unlabelled, _FEW)})"
+        require_labels(f"the units of {bought}", prior.art.label, LEARNERS.create(spec.learner))
+        return replace(
+            self,
+            submission=replace(self.submission, label=unlabelled(len(self.ids))),
+            validation_label=unlabelled(len(self.validation_label)),
+            reference=self.reference
+            and replace(self.reference, label=unlabelled(len(self.reference.label))),
+            prior=prior,
+            ignored_labels=(f"the submissions and the validation rows have labels, {bought} has none",),
+        )
 
     def units_named(self, overrides: Iterable[Override]) -> list[str]:
         """The units of the run, and those of earlier runs that overrides name."""
@@ -181,6 +214,7 @@ def read_inputs(
     require_two_tables(submissions, validation)
     if reference is not None:
         require_two_tables(submissions, reference, "reference")
+    require_label_columns({"submissions": submissions, "validation rows": validation}, spec)
     rows = read_submitted(submissions, spec, files, log)
     held = read_held(validation, spec, files)
     sample = None if reference is None else read_held(reference, spec, files, "reference")
@@ -197,7 +231,7 @@ def read_inputs(
         files["quarantine"] = {"name": "", "bytes": 0, "sha256": names_hash(told, [])}
     if rows.received is not None:
         files[INTAKE] = {"name": "", "bytes": 0, "sha256": rows.received.sha256}
-    return _assembled(rows, held, sample, files, skipped)
+    return _assembled(counted_labels(rows, held, sample), files, skipped)
 
 
 def _unnamed(images: Sequence[dict[str, list[str]]]) -> Skipped:
@@ -229,9 +263,8 @@ def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
     return utility if inputs.prior is None else utility.given(inputs.prior.art)
 
 
-def _assembled(
-    rows: Rows, held: Held, sample: Held | None, files: FileHashes, skipped: dict[str, Skipped]
-) -> Inputs:
+def _assembled(tables: LabelledTables, files: FileHashes, skipped: dict[str, Skipped]) -> Inputs:
+    rows, held, sample = tables.rows, tables.held, tables.sample
     require_writable("id", rows.ids)
     require_writable("identity", rows.identity)
     _require_alike(rows, held, "validation")
@@ -271,6 +304,7 @@ def _assembled(
         columns=rows.columns,
         encoder=rows.encoder,
         received=rows.received,
+        ignored_labels=tables.ignored,
     )  # fmt: skip
 
 

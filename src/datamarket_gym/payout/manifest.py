@@ -126,7 +126,12 @@ def write_manifest(
             "inputs": results.inputs.files,
             "mechanism": results.named_mechanism.model_dump(mode="json"),
             "utility": _utility(results),
-            "paid_for": {"plain": spec.worth.plain, "score": spec.worth.score},
+            "paid_for": {
+                "plain": results.worth.plain,
+                "score": results.worth.score,
+                "divided": results.worth.divided,
+            },
+            "labelled": results.inputs.labelled,
             "interval": {"level": LEVEL, "groups": len(results.payments.scores.by_group)},
             "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],

@@ -317,7 +317,7 @@ def score_errors(results: Results) -> np.ndarray:
 
 
 def _write_canonical(results: Results, path: Path) -> None:
-    """What to train on, in content order, a few thousand rows at a time."""
+    """What to train on, in content order, a few thousand rows at a time; with labels where they count."""
     inputs, canonical = results.inputs, results.payments.canonical
     features, label, weight = canonical_training_set(canonical)
     number = results.payments.scores.number[canonical.cluster]
@@ -331,7 +331,7 @@ def _write_canonical(results: Results, path: Path) -> None:
         [
             ("unit", pa.string()),
             ("cluster", pa.int64()),
-            ("label", pa.array(label[:1]).type),
+            *([("label", pa.array(label[:1]).type)] if inputs.labelled else []),
             ("weight", pa.float64()),
             ("features", pa.list_(kind, features.shape[1])),
         ]
@@ -347,7 +347,7 @@ def _write_canonical(results: Results, path: Path) -> None:
             columns = [
                 pa.array([inputs.ids[i] for i in canonical.unit[some]]),
                 pa.array(number[some]),
-                pa.array(label[some]),
+                *([pa.array(label[some])] if inputs.labelled else []),
                 pa.array(weight[some]),
                 pa.FixedSizeListArray.from_arrays(flat, features.shape[1]),
             ]

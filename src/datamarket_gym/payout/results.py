@@ -19,7 +19,7 @@ from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.prior.known import KnownUnits
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold
-from datamarket_gym.payout.worth import SettledCoverage, settled_coverage
+from datamarket_gym.payout.worth import SettledCoverage, Worth, settled_coverage, worth_of
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments, floored
 from datamarket_gym.pipeline.share import grid_of
@@ -50,6 +50,11 @@ class Results:
     without_evidence: list[int]
     leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
     known: KnownUnits  # bought by earlier runs; likewise
+
+    @property
+    def worth(self) -> Worth:
+        """What is paid for, in words: of labels there is talk only where they count."""
+        return worth_of(self.spec.learner, labelled=self.inputs.labelled)
 
     @property
     def collapse(self) -> CollapsedMarket | None:
@@ -124,7 +129,9 @@ def in_cents(
         names,
         balances,
         held,
-        spec.worth.nothing if inputs.prior is None else _NOTHING_NEW,
+        worth_of(spec.learner, labelled=inputs.labelled).nothing
+        if inputs.prior is None
+        else _NOTHING_NEW,
     )
     payer = PayRule(
         shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64), np.array(held), lost

@@ -33,12 +33,13 @@ class Columns(Document):
     """Our roles and the names of the columns that hold them; None where the role is not used.
 
     ``features`` and ``embedding`` name a list column, the stem of numbered columns (``f`` for ``f_0``,
-    ``f_1``, ...) or several numeric columns separated by commas.
+    ``f_1``, ...) or several numeric columns separated by commas. Without a ``label`` the column ``label`` is taken if
+    there is one, and else there are no labels (`payout.labels`).
     """
 
     id: str | None = None
     identity: str = "identity"
-    label: str = "label"
+    label: str | None = None
     features: str | None = None
     embedding: str | None = None
     text: str | None = None
@@ -234,6 +235,12 @@ def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
             data = tomllib.loads(config.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataMarketError(f"{str(config)!r} is not a readable TOML file: {error}") from error
+        if "utility" in data:  # as the flag has two spellings
+            if "learner" in data:
+                raise DataMarketError(
+                    f"{str(config)!r} says both utility and learner, which are one setting; keep one"
+                )
+            data["learner"] = data.pop("utility")
     for name, value in flags.items():
         if value is None or value == []:
             continue

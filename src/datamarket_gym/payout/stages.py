@@ -124,7 +124,7 @@ class Payday:
             inputs = inputs.without_units({found.unit for found in settles.found})
         earlier = tuple(PriorRun.read(folder) for folder in places.prior)
         if earlier:
-            inputs = replace(inputs, prior=PriorUnits.read(earlier, inputs.kind))
+            inputs = inputs.given(PriorUnits.read(earlier, inputs.kind), spec)
         standing, left_out = fitting(
             taken.overrides, inputs.units_named(taken.overrides), inputs.identities
         )

@@ -18,40 +18,20 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import LARGEST, Features, Values
 from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.payout.book.arrived import What
+from datamarket_gym.payout.file_hashes import FileHashes, file_hash, names_hash
 from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree, note_images
 from datamarket_gym.payout.intake.content import what_of
 from datamarket_gym.payout.intake.times import IntakeLog, Received, require_received
+from datamarket_gym.payout.labels import has_none, label_name, predicts_numbers
 from datamarket_gym.payout.quarantine import BadRow, also_aside, kept_rows, note_columns
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
 from datamarket_gym.units.columns import Column
-from datamarket_gym.units.excel import sheet_of
-from datamarket_gym.units.formats import ending
+from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.loose import Faults, note_numbers
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.tables import Table, rows_read
 from datamarket_gym.world.encoders import ContentError, stored
 from datamarket_gym.world.encoders.store import StoredEncoder
-
-
-def file_hash(path: Path) -> dict[str, str | int]:
-    """Name, length and sha256 of a file, and which sheet of it is meant; a text file with a NUL byte is refused."""
-    digest, size = hashlib.sha256(), 0
-    whole, sheet = file_and_member(str(path))
-    try:
-        with whole.open("rb") as file:
-            while block := file.read(1 << 20):
-                if path.suffix in (".csv", ".jsonl") and b"\0" in block:
-                    at = size + block.index(b"\0")
-                    raise SubmissionError(
-                        f"{str(path)!r} has a NUL byte at position {at}; it is no text file"
-                    )
-                digest.update(block)
-                size += len(block)
-    except OSError as error:
-        raise SubmissionError(f"{str(path)!r} cannot be read: {error}") from error
-    found: dict[str, str | int] = {"name": path.name, "bytes": size, "sha256": digest.hexdigest()}
-    return found | ({"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {})
-
 
 _NO_FEATURES = (
     "the {} have no features; name a column (--features), a file (--features-file), a text column (--text), or an "
@@ -79,7 +59,6 @@ def content_encoder(spec: PayoutSpec, kind: str) -> StoredEncoder:
 
 
 Optional = list[str | None]
-FileHashes = dict[str, dict[str, str | int]]
 
 
 @dataclass
@@ -101,6 +80,7 @@ class Rows:
     bad: tuple[BadRow, ...] = ()  # rows that were set aside
     encoder: str = ""  # that made the features of texts or images, weights and all
     received: Received | None = None  # where times are from the intake log
+    blank: bool = False  # whether a column of labels is there in which nothing stands
 
 
 @dataclass
@@ -114,6 +94,7 @@ class Held:
     text: list[str] | None = None
     skipped: Skipped = field(default_factory=list)  # files of the folder that were not read
     images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
+    blank: bool = False  # as in `Rows`
 
 
 def read_submitted(
@@ -133,7 +114,9 @@ def read_submitted(
         return _submitted_images(path, spec, files, log)
     table, columns = Table.open(path), spec.columns
     files["submissions"] = file_hash(path)
-    names = {"identity": columns.identity, "label": columns.label}
+    names = {"identity": columns.identity}
+    if labels := label_name(table, columns.label):
+        names["label"] = labels
     for role in ("id", "time", "text", "image", "trusted_source"):
         given = getattr(columns, role)
         if given is not None:
@@ -150,6 +133,8 @@ def read_submitted(
     faults = Faults() if spec.quarantine else None
     single, dense = table.read([*text, *linked], other, matrices, faults)
     count = len(single[columns.identity].data)
+    if blank := "label" in names and has_none(single[names["label"]], spec):
+        del names["label"]
     for role, file in files_of.items():
         if file is not None:
             apart = f"{'submissions ' * (role == 'features')}{role}"
@@ -162,7 +147,7 @@ def read_submitted(
     received = None
     if log is not None:
         what, content = _content(spec, single, dense)
-        owners, label = single[columns.identity].named(), single[columns.label].values()
+        owners, label = single[columns.identity].named(), _labels(single, names, len(ids))
         received, unlogged = log.received(what, owners, label, content)
         if not spec.quarantine:
             require_received(unlogged, ids, owners, log)
@@ -170,6 +155,7 @@ def read_submitted(
         single, dense = _of(single, dense, kept)
         ids, received = [ids[i] for i in kept], received.of(kept)
     images: dict[str, list[str]] = {}
+    label = _labels(single, names, len(ids), numbers=predicts_numbers(spec))
     features, encoder = dense.get("features"), ""
     if features is None:
         folder = spec.files.images
@@ -178,7 +164,7 @@ def read_submitted(
     return Rows(
         ids,
         single[columns.identity].named(),
-        single[columns.label].values(),
+        label,
         features,
         dense.get("embedding"),
         single[names["time"]].times() if "time" in names else _time(received),
@@ -190,7 +176,18 @@ def read_submitted(
         bad=bad,
         encoder=encoder,
         received=received,
+        blank=blank,
     )
+
+
+def _labels(
+    single: dict[str, Column], names: dict[str, str], count: int, *, numbers: bool = False
+) -> NDArray[Any]:
+    """The labels, as they are written or as the numbers that they stand for; empty ones where there are none."""
+    if "label" not in names:
+        return unlabelled(count)
+    column = single[names["label"]]
+    return column.numbers() if numbers else column.values()
 
 
 def _of(
@@ -222,29 +219,28 @@ def _content(
 
 
 def _submitted_images(path: Path, spec: PayoutSpec, files: FileHashes, log: IntakeLog | None) -> Rows:
-    """The units of a folder laid out as identity/label/image."""
-    tree, skipped = image_tree(path, 2)
-    ids, owners, labels = (list(part) for part in zip(*tree, strict=True))
+    """The units of a folder laid out as identity/label/image, or identity/image."""
+    tree = image_tree(path, identities=True)
+    ids, owners, label = tree.names, tree.identity, tree.label
     rows, bad = np.arange(len(ids)), tuple[BadRow, ...]()
     if spec.quarantine:
         faults = Faults()
         note_images(faults, path, ids, content_encoder(spec, "image").encoder)
         rows, bad = kept_rows(faults, ids, owners, repr(str(path)))
-        ids, owners, labels = ([part[i] for i in rows] for part in (ids, owners, labels))
+        (ids, owners), label = ([part[i] for i in rows] for part in (ids, owners)), label[rows]
     received = None
     if log is not None:
-        label = np.array(labels)
         received, unlogged = log.received("image", owners, label, image_bytes(path, ids))
         if not spec.quarantine:
             require_received(unlogged, ids, owners, log)
         kept, bad = also_aside(bad, unlogged, rows, ids, owners, repr(str(path)))
-        ids, owners, labels = ([part[i] for i in kept] for part in (ids, owners, labels))
+        (ids, owners), label = ([part[i] for i in kept] for part in (ids, owners)), label[kept]
         received = received.of(kept)
-    seen = _images(path, ids, ids, spec, files, "submissions", skipped)
+    seen = _images(path, ids, ids, spec, files, "submissions", tree.skipped)
     encoder = content_encoder(spec, "image").encoder.identity
     return Rows(
-        ids, owners, np.array(labels), seen, None, _time(received), {}, None,
-        skipped=skipped, bad=bad, received=received, encoder=encoder,
+        ids, owners, label, seen, None, _time(received), {}, None,
+        skipped=tree.skipped, bad=bad, received=received, encoder=encoder,
     )  # fmt: skip
 
 
@@ -260,6 +256,9 @@ def _quarantined(
     note_columns(
         faults, {role: single[name] for role, name in names.items() if role != "trusted_source"}
     )
+    if "label" in names and predicts_numbers(spec):
+        for row, wrong in single[names["label"]].no_numbers().items():
+            faults.note([row], f"{names['label']}: {wrong}")
     for role, matrix in dense.items():
         note_numbers(faults, role, matrix)
     if "features" not in dense and spec.columns.image is not None and spec.files.images is not None:
@@ -273,34 +272,38 @@ def _quarantined(
 def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "validation") -> Held:
     """The validation rows, or the reference rows, likewise; none of them is ever set aside."""
     if path.is_dir():
-        tree, skipped = image_tree(path, 1)
-        names, labels = (list(part) for part in zip(*tree, strict=True))
-        seen = _images(path, names, names, spec, files, whose, skipped)
-        return Held(seen, np.array(labels), None, skipped=skipped)
+        tree = image_tree(path, identities=False)
+        seen = _images(path, tree.names, tree.names, spec, files, whose, tree.skipped)
+        return Held(seen, tree.label, None, skipped=tree.skipped)
     table, columns = Table.open(path), spec.columns
     files[whose] = file_hash(path)
     features_file = getattr(spec.files, f"{whose}_features")
-    table.require("label", columns.label)
+    labels = label_name(table, columns.label)
+    names = {} if labels is None else {"label": labels}
     content = [c for c in (columns.text, columns.image) if c is not None]
     for name in content:
         table.require("content", name)
     matrices = {} if features_file else _matrices(table, spec, ("features",))
     if embedded := table.matrix_columns(spec.columns.embedding or "embedding"):
         matrices["embedding"] = embedded
-    single, dense = table.read(content, [columns.label], matrices)
-    label = single[columns.label].values()
+    other = [*names.values(), *table.counting(content, names, matrices)]
+    single, dense = table.read(content, other, matrices)
+    count = rows_read(single, dense)
+    if blank := bool(names) and has_none(single[names["label"]], spec):
+        names = {}
+    label = _labels(single, names, count, numbers=predicts_numbers(spec))
     if features_file:
-        dense["features"] = _apart(features_file, len(label), files, f"{whose} features")
+        dense["features"] = _apart(features_file, count, files, f"{whose} features")
     images: dict[str, list[str]] = {}
     features = dense.get("features")
     if features is None:
         folder = getattr(spec.files, f"{whose}_images") or spec.files.images
-        features = _features(spec, single, range(len(label)), files, whose, folder, images)
+        features = _features(spec, single, range(count), files, whose, folder, images)
     for role, matrix in (("features", features), ("embedding", dense.get("embedding"))):
         _require_size(repr(str(path)), role, matrix)
     columns_read = tuple(matrices.get("features", ()))
     text = None if columns.text is None else single[columns.text].strings()
-    return Held(features, label, dense.get("embedding"), columns_read, text, images=images)
+    return Held(features, label, dense.get("embedding"), columns_read, text, images=images, blank=blank)
 
 
 def _require_size(where: str, role: str, matrix: Features | None) -> None:
@@ -380,12 +383,6 @@ def _images(
         "sha256": names_hash(lines, skipped or []),
     }
     return embed(content, content_encoder(spec, "image"), ids, what)
-
-
-def names_hash(lines: Sequence[str], skipped: Skipped) -> str:
-    """A hash of lines, and of the names of files that were not read."""
-    told = [*lines, *(f"skipped {name}: {why}" for name, why in skipped)]
-    return hashlib.sha256("\n".join(told).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _apart(written: str, rows: int, files: FileHashes, role: str, *, finite: bool = True) -> Features:

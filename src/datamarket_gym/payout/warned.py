@@ -41,6 +41,7 @@ def warnings_of(results: Results) -> list[StandingWarning]:
         received_from_others,
         lost_labels,
         _unseen,
+        _ignored,
         _joined,
         _loses_half,
         _collapse,
@@ -94,6 +95,21 @@ def _unseen(results: Results) -> StandingWarning | None:
         "submitters write the labels otherwise, correct them and pay again; where such units are wanted, ask for "
         "them; else drop the rows.",
         [f"“{visible(str(labels[i]))}”: {counted(int(rows[i]), 'row')}" for i in missing],
+    )
+
+
+def _ignored(results: Results) -> StandingWarning | None:
+    """Labels that are there and do not count, since others have none."""
+    ignored = results.inputs.ignored_labels
+    if not ignored:
+        return None
+    return StandingWarning.of(
+        "labels_ignored",
+        "Labels do not count in this run",
+        "A label can be compared with nothing but a label. Where units, validation rows or what was bought before have "
+        "none, those of the others are left out, and every unit may cover every row. If labels are wanted, fill them "
+        "in, or name the column that holds them (--label), in both tables, and pay again; if not, nothing is wrong.",
+        ignored,
     )
 
 
@@ -329,7 +345,8 @@ def _skipped(results: Results) -> StandingWarning | None:
         "skipped_files",
         f"{counted(len(items), 'file')} in the folders {'was' if len(items) == 1 else 'were'} not read",
         "Their endings are none of an image that is read, they do not lie where images must (identity/label/image, for "
-        "validation and reference rows label/image), or no row of the table names them. Whoever submitted them is not "
-        "paid for them: convert, move or name them and pay again, or make sure that they are no submissions.",
+        "validation and reference rows label/image; without the folder of the label where no image lies in one), or no "
+        "row of the table names them. Whoever submitted them is not paid for them: convert, move or name them and pay "
+        "again, or make sure that they are no submissions.",
         items,
     )

@@ -27,6 +27,7 @@ NAMES = (
     "received_from_others",
     "lost_labels",
     "unseen_labels",
+    "labels_ignored",
     "loses_half",
     "joined_identities",
     "collapse",

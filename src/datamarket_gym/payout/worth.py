@@ -51,12 +51,25 @@ _COVERED_UNLABELLED = replace(
 )
 
 
-def worth_of(learner: str) -> Worth:
-    """The words for a learner, as `PayoutSpec.learner` writes it."""
+_EXPLAINED = Worth(
+    total="variance explained",
+    divided="how well a model that learns from their units predicts the numbers of the validation rows: by so much of "
+    "their variance it is nearer to them than their mean is",
+    plain="how much nearer a model that learns from their units comes to numbers that are kept secret than their mean "
+    "does",
+    score=" of the variance explained",
+    nothing="the data predict the numbers no better than their mean does",
+    signed=True,
+    by_distance=True,
+)
+
+
+def worth_of(learner: str, *, labelled: bool = True) -> Worth:
+    """The words for a learner, as `PayoutSpec.learner` writes it, in a run where labels count or do not."""
     made = LEARNERS.create(learner)
-    if not isinstance(made, Coverage):
-        return _ACCURACY
-    return _COVERED if made.labels else _COVERED_UNLABELLED
+    if isinstance(made, Coverage):
+        return _COVERED if made.labels and labelled else _COVERED_UNLABELLED
+    return _EXPLAINED if made.target == "number" else _ACCURACY
 
 
 @dataclass(frozen=True)

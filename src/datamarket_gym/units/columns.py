@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.arrays import LARGEST, Features, Values
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.times import DATES, looks_like, not_among
 
@@ -82,6 +82,31 @@ class Column:
             at = bisect_left(upto, True, key=lambda n: not _is_time(untyped(self.data[:n])))
             raise SubmissionError(f"{self.where}: {self._no_time(at)}")
         return Column(self.where, self.name, found)._array()
+
+    def numbers(self) -> Values:
+        """Labels that are numbers, of a column of such or written out; what is no number is named by its row."""
+        for row, wrong in self.no_numbers().items():
+            raise SubmissionError(
+                f"{self.where}: column {self.name!r}, row {self._row(row)}: {wrong}; mend it or drop the row"
+            )
+        return np.array([float(cell) for cell in self.data.to_pylist()], dtype=np.float64)
+
+    def no_numbers(self) -> dict[int, str]:
+        """The rows that hold no finite number, each with what is wrong; dates are refused, all of them."""
+        self._single_type()
+        if pa.types.is_temporal(self.data.type):
+            raise SubmissionError(
+                f"{self.where}: column {self.name!r} holds {self.data.type}, and dates are no numbers; write what is "
+                "to be predicted as numbers, such as days since a day that you choose"
+            )
+        wrong = dict.fromkeys(np.flatnonzero(self.missing()).tolist(), "no number")
+        for row, cell in enumerate(self.data.to_pylist()):
+            if row not in wrong and not _is_number(cell):
+                comma = (
+                    "; write decimals with a point" if _is_number(str(cell).replace(",", ".")) else ""
+                )
+                wrong[row] = f"{str(cell)[:40]!r} is no number{comma}"
+        return wrong
 
     def missing(self) -> NDArray[np.bool_]:
         """Which cells hold nothing: no value, no finite number, blank text, or a mark that software writes for it."""
@@ -223,6 +248,14 @@ def untyped(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if is_text(found.schema[0].type) or any(map(_too_long, cells.to_pylist())):
         return column
     return found[0].take(pc.index_in(column, cells))
+
+
+def _is_number(cell: Any) -> bool:
+    """Whether a cell is a number that distances can be measured by, or is one written out."""
+    try:
+        return "_" not in str(cell) and abs(float(cell)) <= LARGEST
+    except ValueError:
+        return False
 
 
 def _too_long(cell: str) -> bool:

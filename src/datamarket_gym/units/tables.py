@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -113,6 +113,10 @@ class Table:
         parts = [part.strip() for part in name.split(",")] if "," in name else [name]
         return [self.require(role, part) for part in parts]
 
+    def counting(self, *wanted: Collection[str]) -> list[str]:
+        """A column to count the rows by, where nothing else of the table is wanted."""
+        return [] if any(wanted) else list(self.names[:1])
+
     def read(
         self,
         text: Sequence[str] = (),
@@ -180,6 +184,11 @@ class Table:
                 )
             if not times[name]:
                 self.require(name, name)
+
+
+def rows_read(single: Mapping[str, Column], dense: Mapping[str, Features]) -> int:
+    """How many rows were read, of a table of which something was."""
+    return len([*(column.data for column in single.values()), *dense.values()][0])
 
 
 def _decoded(array: Any) -> Any:

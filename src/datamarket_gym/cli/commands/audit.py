@@ -17,7 +17,10 @@ def command(
         str, typer.Argument(help="Table of units, or a folder identity/label/image, as for `pay`.")
     ],
     validation: Annotated[
-        str, typer.Option(help="Validation rows (features and label), on which value is measured.")
+        str,
+        typer.Option(
+            help="Validation rows (features, and labels if there are any), on which value is measured."
+        ),
     ],
     reference: Annotated[
         str | None,
@@ -28,12 +31,7 @@ def command(
     mechanism: Annotated[
         str, typer.Option(help="The mechanism that would pay, such as quotient_shapley/cosine@0.95.")
     ] = "recommended",
-    learner: Annotated[
-        str | None,
-        typer.Option(
-            help="What value is: coverage (if left out), or the accuracy of a learner such as knn."
-        ),
-    ] = None,
+    utility: options.PaidFor = None,
     empty: Annotated[
         str | None,
         typer.Option(
@@ -106,7 +104,7 @@ def command(
         validation_features_file=validation_features_file, reference_features_file=reference_features_file,
     )  # fmt: skip
     # Nothing is paid here; but the settings of a payday say an amount.
-    asked = {"amount": "1", "learner": learner, "checks": checks, "power": power}
+    asked = {"amount": "1", "learner": utility, "checks": checks, "power": power}
     spec = payout_spec(config, asked | columns)
     audit_and_show(
         AuditedTables(submission, validation, reference),

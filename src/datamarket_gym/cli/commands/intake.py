@@ -244,7 +244,7 @@ def _handed(
     columns = Columns(
         id=id_,
         identity=identity_column,
-        label=label or "label",
+        label=label,
         features=features,
         text=text,
         image=image,

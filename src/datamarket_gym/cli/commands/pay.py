@@ -17,24 +17,22 @@ def command(
         str,
         typer.Argument(
             help="Table of units (.parquet, .csv, .arrow, .jsonl, .xlsx#Sheet, 'duckdb:market.db#SELECT ...', "
-            "'postgresql://user@host/db#SELECT ...'), or a folder identity/label/image. See docs/tables.md."
+            "'postgresql://user@host/db#SELECT ...'), or a folder identity/label/image; without "
+            "labels, identity/image. See docs/tables.md."
         ),
     ],
     validation: Annotated[
-        str, typer.Option(help="Table of validation rows with labels, or a folder label/image.")
+        str,
+        typer.Option(
+            help="Table of validation rows, with labels where the units have them, or a folder label/image (without "
+            "labels a folder of images)."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the run; a killed run in it is resumed.")],
     amount: Annotated[_Text, typer.Option(help="Amount to divide, such as 10000.00.")] = None,
     currency: Annotated[_Text, typer.Option(help="Its currency; EUR if left out.")] = None,
     config: options.Config = None,
-    learner: Annotated[
-        _Text,
-        typer.Option(
-            help="What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much "
-            "more alike than strangers counts; coverage(similarity=standardised): for tables), or the accuracy over "
-            "chance of knn, ridge, logistic, ...; see: list learner."
-        ),
-    ] = None,
+    utility: options.PaidFor = None,
     checks: Annotated[
         int | None,
         typer.Option(
@@ -62,7 +60,7 @@ def command(
     reference: Annotated[
         _Text,
         typer.Option(
-            help="Other honest units with labels, laid out as the validation rows, on which that cost is measured "
+            help="Other honest units, laid out as the validation rows, on which that cost is measured "
             "in their stead: for fewer than 500 validation rows. Nobody is paid for them, nothing is scored on them."
         ),
     ] = None,
@@ -196,7 +194,7 @@ def command(
     from datamarket_gym.cli.payout import run_and_show
 
     flags = {
-        "amount": amount, "currency": currency, "period": period, "learner": learner, "checks": checks, "power": power,
+        "amount": amount, "currency": currency, "period": period, "learner": utility, "checks": checks, "power": power,
         "negative": negative, "theta": theta, "audit": audit, "leak_check": leak_check, "opens": opens,
         "closes": closes, "strict": strict, "quarantine": quarantine, "beacon": beacon,
         "columns.trusted_source": trusted_source,

@@ -1,6 +1,7 @@
 """A batch as it is handed in: a table in any format that ``pay`` reads, or a folder identity/label/image.
 
-Columns are named as for ``pay``. No encoder is asked: texts, files of images and features are taken as they are.
+Labels may be missing, as for ``pay``; columns are named as there. No encoder is asked: texts, files of images and
+features are taken as they are.
 """
 
 from __future__ import annotations
@@ -8,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError, UnknownNameError
 from datamarket_gym.payout.book.arrived import What
 from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree
 from datamarket_gym.payout.intake.content import unit_digests, what_of
+from datamarket_gym.payout.labels import is_blank, label_name
 from datamarket_gym.payout.names import require_writable, visible
 from datamarket_gym.payout.spec import Columns, Files
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.labels import unlabelled
+from datamarket_gym.units.tables import Table, rows_read
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,12 @@ class UnitBatch:
 def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     """Read a batch; what cannot be read is refused by its row."""
     if path.is_dir():
-        tree, skipped = image_tree(path, 2)
-        ids, owners, labels = (list(part) for part in zip(*tree, strict=True))
-        found = unit_digests("image", np.array(labels), image_bytes(path, ids))
-        return UnitBatch(repr(str(path)), "image", ids, owners, found, skipped)
+        tree = image_tree(path, identities=True)
+        found = unit_digests("image", tree.label, image_bytes(path, tree.names))
+        return UnitBatch(repr(str(path)), "image", tree.names, tree.identity, found, tree.skipped)
     what, table = what_of(columns), Table.open(path)
-    table.require("label", columns.label)
+    label_column = label_name(table, columns.label)
+    labels = [] if label_column is None else [label_column]
     held_in = {"text": columns.text, "image": columns.image}.get(what)
     content = [] if held_in is None else [table.require(what, held_in)]
     id_ = columns.id or ("id" if "id" in table.names else None)
@@ -79,8 +80,12 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     matrices = {}
     if what == "features" and files.features is None:
         matrices["features"] = table.require_matrix("features", columns.features or "features")
-    single, dense = table.read([*ids, *owners, *content], [columns.label], matrices)
-    label = single[columns.label].values()
+    text = [*ids, *owners, *content]
+    single, dense = table.read(text, [*labels, *table.counting(text, labels, matrices)], matrices)
+    count = rows_read(single, dense)
+    if labels and is_blank(single[labels[0]], columns.label):
+        labels = []
+    label = single[labels[0]].values() if labels else unlabelled(count)
     payload: Features | list[str] | list[bytes]
     if what == "text":
         payload = single[content[0]].strings()
@@ -89,11 +94,11 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
             raise SubmissionError(f"{table.where}: name the folder of the images, too (--images)")
         payload = image_bytes(Path(files.images), single[content[0]].named())
     else:
-        payload = dense["features"] if matrices else _array(str(files.features), len(label))
+        payload = dense["features"] if matrices else _array(str(files.features), count)
     return UnitBatch(
         table.where,
         what,
-        single[ids[0]].named() if ids else [f"row {i}" for i in range(len(label))],
+        single[ids[0]].named() if ids else [f"row {i}" for i in range(count)],
         single[owners[0]].named() if owners else None,
         unit_digests(what, label, payload),
         [],

@@ -3,8 +3,8 @@
     digest = sha256(tag + length of the label, 8 bytes + label + payload)
 
 The tag says what the payload is. A text is its UTF-8, an image the bytes of its file, features are float32, little
-endian, with 0 for -0: a number that went through CSV and one that stayed in Parquet are the same. The label is text. No
-encoder is needed to take a digest, so what a unit is does not depend on one.
+endian, with 0 for -0: a number that went through CSV and one that stayed in Parquet are the same. The label is text,
+empty where there is none. No encoder is needed to take a digest, so what a unit is does not depend on one.
 """
 
 from __future__ import annotations
@@ -51,9 +51,21 @@ def unit_digests(
 
 
 def _labels(label: NDArray[Any]) -> Iterable[bytes]:
-    """Labels as text, the same whichever file they come from; moments to the nanosecond."""
+    """Labels as text, the same whichever file they come from; moments to the nanosecond, 2.0 as 2.
+
+    Whether 2 stands among whole numbers or beside 2.5 is the file's, and not the unit's.
+    """
+    if label.dtype.kind == "f":
+        return (
+            _number(number, text).encode()
+            for number, text in zip(label, label.astype(np.str_), strict=True)
+        )
     plain = label.astype("datetime64[ns]") if label.dtype.kind == "M" else label
     return (text.encode() for text in plain.astype(np.str_).tolist())
+
+
+def _number(number: np.floating[Any], text: str) -> str:
+    return str(int(number)) if number == np.rint(number) and abs(number) < 2**53 else text
 
 
 def _contents(what: What, payload: Any) -> Iterable[bytes]:

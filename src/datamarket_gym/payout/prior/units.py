@@ -19,24 +19,29 @@ from datamarket_gym.payout.prior.bought import BoughtFile
 from datamarket_gym.payout.prior.known import KnownUnits, OldUnit
 from datamarket_gym.payout.prior.runs import PriorError, PriorRun
 from datamarket_gym.pipeline.prior import Known
+from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.prior import PriorArt
 from datamarket_gym.units.submission import Submission
 
 
 @dataclass(frozen=True)
 class UnitKind:
-    """What units must have in common to be compared: the length of their vectors, labels, columns, the encoder."""
+    """What units must have in common to be compared: the length of their vectors, labels, columns, the encoder.
+
+    ``labels`` are ``text``, ``numbers`` or ``none``. Where some units have none, nobody's labels count, and those of
+    the others may be what they are.
+    """
 
     features: int
     embedding: int | None
-    text_labels: bool
+    labels: str
     columns: tuple[str, ...]
     encoder: str
 
 
 @dataclass(frozen=True, eq=False)
 class PriorUnits:
-    """Earlier runs, the oldest first, and their units in one table."""
+    """Earlier runs, the oldest first, and their units in one table; without labels where some units have none."""
 
     runs: tuple[PriorRun, ...]
     art: PriorArt
@@ -44,13 +49,17 @@ class PriorUnits:
     unit: list[str]
     owner: list[str]
     root: Codes  # the row of what each was bought as
+    unlabelled: list[str]  # what the runs are called whose units have no labels
 
     @classmethod
     def read(cls, runs: Sequence[PriorRun], kind: UnitKind) -> PriorUnits:
         """What some runs have bought, for new units of a kind; others are refused by name."""
         files = [BoughtFile(each.bought) for each in runs]
-        for each, file in zip(runs, files, strict=True):
-            _require_kind(each, kind_of(file), kind)
+        kinds = [kind_of(file) for file in files]
+        without = [e.called for e, theirs in zip(runs, kinds, strict=True) if theirs.labels == _NONE]
+        for each, theirs in zip(runs, kinds, strict=True):
+            _require_kind(each, theirs, kind)
+        labelled = kind.labels != _NONE and not without
         sizes = [len(file.array("owner")) for file in files]
         start = np.cumsum([0, *sizes[:-1]])
         n = sum(sizes)
@@ -75,11 +84,11 @@ class PriorUnits:
             numbers,
             everybody,
             cast(Features, features),
-            np.concatenate(label),
+            np.concatenate(label) if labelled else unlabelled(n),
             cast(Features | None, embedding),
         )
         art = PriorArt(units, np.concatenate(stands), _highest([file.highest() for file in files]))
-        return cls(tuple(runs), art, start, unit, owner, np.concatenate(root))
+        return cls(tuple(runs), art, start, unit, owner, np.concatenate(root), without)
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -140,15 +149,20 @@ def kind_of(file: BoughtFile) -> UnitKind:
     return UnitKind(
         features[1],
         None if embedding is None else embedding[1],
-        is_text(file.array("labels")),
+        kind_of_labels(file.array("labels")),
         tuple(file.names("columns")),
         str(file.array("encoder").item()),
     )
 
 
-def is_text(label: NDArray[Any]) -> bool:
-    """Whether labels are words, not numbers."""
-    return label.dtype.kind in "US"
+_NONE = "none"
+
+
+def kind_of_labels(label: NDArray[Any]) -> str:
+    """Whether labels are words or numbers, or there are none."""
+    if not is_labelled(label):
+        return _NONE
+    return "text" if label.dtype.kind in "US" else "numbers"
 
 
 def _require_kind(prior: PriorRun, theirs: UnitKind, ours: UnitKind) -> None:
@@ -167,11 +181,9 @@ def _require_kind(prior: PriorRun, theirs: UnitKind, ours: UnitKind) -> None:
             raise PriorError(
                 f"units of {said} have {_width(what, old)}, those of this run {_width(what, new)}; embed both alike"
             )
-    if theirs.text_labels != ours.text_labels:
-        words = {True: "text", False: "numbers"}
+    if _NONE not in (theirs.labels, ours.labels) and theirs.labels != ours.labels:
         raise PriorError(
-            f"labels of {said} are {words[theirs.text_labels]}, those of this run {words[ours.text_labels]}; write "
-            "them alike"
+            f"labels of {said} are {theirs.labels}, those of this run {ours.labels}; write them alike"
         )
     if theirs.columns and ours.columns and theirs.columns != ours.columns:
         first = zip(theirs.columns, ours.columns, strict=True)
