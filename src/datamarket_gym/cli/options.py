@@ -53,7 +53,7 @@ PaidFor = Annotated[
         "--learner",
         help="What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much more "
         "alike than strangers counts; coverage(similarity=standardised): for tables), which needs no labels; or the "
-        "accuracy over chance of knn, ridge, logistic, ...; see: list learner.",
+        "accuracy over chance of knn, ridge, logistic, ...; see: list learner. --learner is the same option.",
     ),
 ]
 Intake = Annotated[
