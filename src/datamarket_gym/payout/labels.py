@@ -23,7 +23,7 @@ from datamarket_gym.units.tables import Table
 
 def is_blank(column: Column, asked: str | None) -> bool:
     """Whether nothing stands in a column of labels: there are none then, which is refused if they were asked for."""
-    if not column.missing().all():
+    if column.is_filled():
         return False
     if asked:
         raise SubmissionError(
