@@ -9,13 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from payout_files import cents, outputs, rows, run, spec, table, units, validation, warned
+from prior_files import stacked
 from typer.testing import CliRunner
 
+from datamarket_gym import read_submission
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
+from datamarket_gym.units.io import read_validation
+from datamarket_gym.world.data import load_embeddings
 from excel_files import write_book
 from table_files import LISTS, SPREAD
 from table_files import write as write_as
@@ -274,15 +278,43 @@ def test_renamed_reordered_and_split_units_are_paid_the_same(seed, tmp_path_fact
     assert score["whole"] == score["split"]
 
 
-def test_exact_copies_change_nobodys_pay(tmp_path):
-    mine, held = bare(units(24, copies=0)), bare(validation(20))
-    again = {name: [*column, *column[:8]] for name, column in mine.items() if name != "features"}
-    again["id"] = [*mine["id"], *(f"copy {i}" for i in range(8))]
-    again["identity"] = [*mine["identity"], *["seller 0"] * 8]
-    again["time"] = np.concatenate([mine["time"], 100.0 + np.arange(8)])
-    again["features"] = np.vstack([mine["features"], mine["features"][:8]])
-    assert cents(run(tmp_path / "a", mine, held)) == cents(run(tmp_path / "b", again, held))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1000))
+def test_rows_in_another_order_leave_the_same_bytes(seed, tmp_path_factory):
+    rng, place = np.random.default_rng(seed), tmp_path_factory.mktemp("order")
+    mine, held = bare(units(24, seed=seed)), bare(validation(20, seed=seed))
+    moved = rows(mine, rng.permutation(len(mine["id"])))
+    first, other = run(place / "a", mine, held), run(place / "b", moved, rows(held, rng.permutation(20)))
+    for name in ("payments.csv", "payments.parquet", "canonical.parquet"):
+        assert outputs(first)[name] == outputs(other)[name]
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1000), whose=st.sampled_from(["seller 0", "seller 3", "a new name"]))
+def test_exact_copies_change_nobodys_pay(seed, whose, tmp_path_factory):
+    place = tmp_path_factory.mktemp("copies")
+    mine, held = bare(units(24, copies=0, seed=seed)), bare(validation(20, seed=seed))
+    copied = np.random.default_rng(seed).choice(24, 8, replace=False)
+    again = rows(mine, copied) | {"id": [f"copy {i}" for i in range(8)], "identity": [whose] * 8}
+    first = run(place / "a", mine, held)
+    other = run(place / "b", stacked(mine, again | {"time": 100.0 + np.arange(8)}), held)
+    assert cents(first) | {whose: cents(first).get(whose, 0)} == cents(other)
+    earned = [
+        {row["identity"]: row["score"] for row in pq.read_table(each / "payments.parquet").to_pylist()}
+        for each in (first, other)
+    ]
+    assert earned[0] == {name: earned[1][name] for name in earned[0]}
 
 
 def test_a_run_without_labels_is_worked_out_again_to_the_byte(plain):
     assert [check for check in verify(plain, True) if not check.good] == []
+
+
+def test_python_reads_a_column_in_which_nothing_stands_as_none(tmp_path):
+    save = tmp_path / "units.parquet"
+    pq.write_table(table(bare(units(8), [None] * 14)), save)
+    assert read_submission(save).labelled is False
+    with pytest.raises(SubmissionError, match="column 'label' is empty in row 0"):
+        read_submission(save, {"label": "label"})
+    assert read_validation(save)[1].tolist() == [""] * 14
+    assert load_embeddings(save).label is None

@@ -84,7 +84,7 @@ def _from_table(path: Path, columns: Mapping[str, str]) -> Embeddings:
     train = np.array(single["split"].optional()) == "train" if "split" in single else None
     return Embeddings(
         dense["embedding"],
-        None if label is None else single[label].values(),
+        single[label].values() if label and single[label].is_filled() else None,
         train,
         np.array(single[identity].named()) if identity in single else None,
     )
