@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -320,15 +319,16 @@ def test_settings_of_checks_come_from_flags_and_files(tmp_path):
 
 def test_help_names_the_new_settings():
     shown = typed("pay", "--help")
-    for flag in ("--learner", "--checks", "--power"):
+    for flag in ("--utility", "--checks", "--power"):
         assert flag in shown
 
 
-def test_the_page_s_settings_can_be_read_and_its_bracket_is_right():
+def test_the_page_s_settings_can_be_read_and_its_bracket_is_right(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "payout.md").read_text(encoding="utf-8")
     (settings,) = [
         block for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "amount" in block
     ]
-    found = checked_spec(tomllib.loads(settings))
+    (tmp_path / "payout.toml").write_text(settings)
+    found = payout_spec(tmp_path / "payout.toml", {})
     assert (found.learner, found.spot_checks) == ("coverage", Checks())
     assert f"3 checks at 0.8 is {deterrence_gap(found.spot_checks):.3f}, at y = 1" in words(page)

@@ -83,7 +83,9 @@ def test_every_file_that_is_not_read_is_listed_with_what_to_do(folders):
 @pytest.mark.parametrize("ending", [".PNG", ".Jpg", ".webp", ".TIFF"])
 def test_capitals_and_every_format_that_can_be_read_are_read(ending, tmp_path):
     picture(tmp_path / "anna" / "cat" / f"x{ending}")
-    assert image_tree(tmp_path, 2) == ([(f"anna/cat/x{ending}", "anna", "cat")], [])
+    found = image_tree(tmp_path, identities=True)
+    assert (found.names, found.identity, found.skipped) == ([f"anna/cat/x{ending}"], ["anna"], [])
+    assert found.label.tolist() == ["cat"]
     assert not set(IMAGES) & set(UNREAD)
 
 
@@ -94,7 +96,7 @@ def test_a_folder_of_photographs_in_another_format_says_so(tmp_path):
     with pytest.raises(
         DataMarketError, match=r"anna/cat/0\.heic \(\.heic is not read: save it.* and 2 more"
     ):
-        image_tree(tmp_path / "units", 2)
+        image_tree(tmp_path / "units", identities=True)
 
 
 def test_a_link_out_of_the_folder_is_refused(folders):

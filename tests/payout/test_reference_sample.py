@@ -262,7 +262,6 @@ def test_an_audit_that_is_taken_up_again_knows_the_reference(tmp_path):
     [
         (lambda held: {"label": held["label"][:99], "features": held["features"][:99]}, "99 different reference rows"),
         (lambda held: {**held, "features": held["features"][:, 1:]}, "39 in the reference rows"),
-        (lambda held: {"features": held["features"]}, "label"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_reference_is_said(change, words, tmp_path):
@@ -282,3 +281,12 @@ def test_submissions_are_no_reference_for_themselves(places, tmp_path):
         SubmissionError, match=r"reference features have shape \(3, 2\) and labels \(2,\)"
     ):
         ReferenceRows(np.zeros((3, 2)), np.zeros(2))
+
+
+def test_a_reference_needs_no_labels(tmp_path):
+    """It is measured without classes then; with labels in both other tables these count as they did."""
+    there = with_reference(tmp_path, reference={"features": REFERENCE["features"]})
+    inputs = read_inputs(there.submissions, there.validation, spec(), reference=there.reference)
+    assert inputs.labelled
+    assert inputs.reference.label.tolist() == [""] * len(REFERENCE["features"])
+    assert chosen(there).price is not None

@@ -29,7 +29,6 @@ from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
 from datamarket_gym.payout.counted_labels import counted_labels
 from datamarket_gym.payout.intake.times import IntakeLog
-from datamarket_gym.payout.labels import DEFAULT as LABEL
 from datamarket_gym.payout.labels import require_label_columns
 from datamarket_gym.payout.scored import read_scored, scores_file
 from datamarket_gym.payout.spec import PayoutSpec
@@ -145,7 +144,7 @@ def _submission(path: Path, spec: PayoutSpec, rows: Rows) -> Submission:
         used = {name for name in columns.model_dump().values() if isinstance(name, str)} | {
             "id",
             "time",
-            columns.label or LABEL,
+            table.label_column(columns.label) or "",
         }
         for matrix in (columns.features or "features", columns.embedding or "embedding"):
             used.update(table.matrix_columns(matrix) or matrix.split(","))

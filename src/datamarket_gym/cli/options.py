@@ -54,7 +54,7 @@ PaidFor = Annotated[
         help="What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much more "
         "alike than strangers counts; coverage(similarity=standardised): for tables), which needs no labels; or the "
         "accuracy over chance of knn, ridge, logistic, ...; scores of another tool (--scores); a function of your own "
-        "(--load); see: list learner.",
+        "(--load); see: list learner. --learner is the same option.",
     ),
 ]
 Scores = Annotated[

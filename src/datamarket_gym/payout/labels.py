@@ -1,8 +1,9 @@
 """Labels of a run's tables: where they are, as what they are read, and whether they count.
 
 A table has labels if it has the column that is named, or, where none is named, a column ``label`` in which anything
-stands. Labels count where the units and the validation rows have them, and all that was bought before: a label can be
-compared with nothing but a label. Where one of them has none, no label counts, and the run says so.
+stands (`Table.label_column`). Labels count where the units and the validation rows have them, and all that was bought
+before: a label can be compared with nothing but a label. Where one of them has none, no label counts, and the run says
+so.
 """
 
 from __future__ import annotations
@@ -19,22 +20,12 @@ from datamarket_gym.units.columns import Column
 from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.tables import Table
 
-DEFAULT = "label"
-"""The column that is looked for where none is named."""
-
-
-def label_name(table: Table, asked: str | None) -> str | None:
-    """The column of labels; None where none was asked for and there is none."""
-    if asked is not None:
-        return table.require("label", asked)
-    return DEFAULT if DEFAULT in table.names else None
-
 
 def is_blank(column: Column, asked: str | None) -> bool:
     """Whether nothing stands in a column of labels: there are none then, which is refused if they were asked for."""
-    if not column.missing().all():
+    if column.is_filled():
         return False
-    if asked is not None:
+    if asked:
         raise SubmissionError(
             f"{column.where}: column {column.name!r} is empty in every row; fill it in, or leave --label out"
         )
@@ -68,7 +59,7 @@ def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
             tree = image_tree(path, identities=whose == "submissions")
             missing = f"holds no folders of labels ({tree.labelled_shape})" if not tree.labelled else ""
         else:
-            missing = f"has no column {DEFAULT!r}"
-            missing = "" if label_name(Table.open(path), spec.columns.label) else missing
+            found = Table.open(path).label_column(spec.columns.label)
+            missing = "has no column 'label'" if found is None else ""
         if missing:
             require_labels(f"the {whose} ({str(path)!r} {missing})", unlabelled(1), learner)

@@ -79,8 +79,7 @@ def run_id(
     parts = [
         FORMAT,
         made_by,
-        # A run that asks for no checks is the run that it was before there were any.
-        spec.model_dump(mode="json", exclude=_unsaid(spec)),
+        _settings(spec),
         {role: [f["sha256"], f["bytes"], *_sheet(f)] for role, f in files.items()},
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
@@ -88,6 +87,14 @@ def run_id(
         *([{"prior": [[each["run"], each["bought"]] for each in prior]}] if prior else []),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _settings(spec: PayoutSpec) -> dict[str, Any]:
+    """What was asked for; a run that asks for nothing new is the run that it was before there was anything new."""
+    said = spec.model_dump(mode="json", exclude=_unsaid(spec))
+    if spec.columns.label is None:
+        said["columns"]["label"] = "label"  # whether it is there the file says
+    return said
 
 
 def _sheet(file: dict[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ from datamarket_gym.payout.file_hashes import FileHashes, file_hash, names_hash
 from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree, note_images
 from datamarket_gym.payout.intake.content import what_of
 from datamarket_gym.payout.intake.times import IntakeLog, Received, require_received
-from datamarket_gym.payout.labels import has_none, label_name, predicts_numbers
+from datamarket_gym.payout.labels import has_none, predicts_numbers
 from datamarket_gym.payout.quarantine import BadRow, also_aside, kept_rows, note_columns
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
@@ -115,7 +115,7 @@ def read_submitted(
     table, columns = Table.open(path), spec.columns
     files["submissions"] = file_hash(path)
     names = {"identity": columns.identity}
-    if labels := label_name(table, columns.label):
+    if labels := table.label_column(columns.label):
         names["label"] = labels
     for role in ("id", "time", "text", "image", "trusted_source"):
         given = getattr(columns, role)
@@ -278,7 +278,7 @@ def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "val
     table, columns = Table.open(path), spec.columns
     files[whose] = file_hash(path)
     features_file = getattr(spec.files, f"{whose}_features")
-    labels = label_name(table, columns.label)
+    labels = table.label_column(columns.label)
     names = {} if labels is None else {"label": labels}
     content = [c for c in (columns.text, columns.image) if c is not None]
     for name in content:

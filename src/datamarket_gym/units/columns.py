@@ -118,6 +118,12 @@ class Column:
             none |= ~np.asarray(pc.fill_null(pc.is_finite(self.data), False))
         return none
 
+    def is_filled(self) -> bool:
+        """Whether anything stands in the column, be it no finite number."""
+        kind = self.data.type
+        infinite = pa.types.is_floating(kind) and bool(pc.any(pc.is_inf(self.data)).as_py())
+        return infinite or not self.missing().all()
+
     def untimely(self) -> dict[int, str]:
         """The rows that hold no time, each with what is wrong, as far as that can be said of each alone."""
         wrong = dict.fromkeys(np.flatnonzero(self.missing()).tolist(), "no time")

@@ -42,7 +42,8 @@ def read_validation(path: str | Path) -> tuple[Features, NDArray[Any]]:
     features, label = table.require_matrix("features", "features"), table.label_column()
     single, dense = table.read(other=[label] if label else [], matrices={"features": features})
     rows = dense["features"]
-    return rows, single[label].values() if label else unlabelled(len(rows))
+    filled = label is not None and single[label].is_filled()
+    return rows, single[str(label)].values() if filled else unlabelled(len(rows))
 
 
 def require_two_tables(submissions: Path, held: Path, whose: str = "validation") -> None:
@@ -91,7 +92,8 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
     theirs = dict(columns or {})
     roles: dict[str, str] = {}
     matrices: dict[str, list[str]] = {}
-    if (label := table.label_column(theirs.pop("label", None))) is not None:
+    named = theirs.pop("label", None)
+    if (label := table.label_column(named)) is not None:
         roles["label"] = label
     for role in (*REQUIRED, *OPTIONAL):
         if role == "label":
@@ -117,7 +119,7 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
     taken.update({role: single[name].named() for role, name in text.items()})
     if "time" in roles:
         taken["time"] = single[roles["time"]].times()
-    if "label" in roles:
+    if "label" in roles and (named or single[roles["label"]].is_filled()):
         taken["label"] = single[roles["label"]].values()
     metadata = {name: single[name].objects() for name in rest}
     return Submission(**taken, metadata=metadata)

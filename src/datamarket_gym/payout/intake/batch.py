@@ -14,7 +14,7 @@ from datamarket_gym.core.errors import SubmissionError, UnknownNameError
 from datamarket_gym.payout.book.arrived import What
 from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree
 from datamarket_gym.payout.intake.content import unit_digests, what_of
-from datamarket_gym.payout.labels import is_blank, label_name
+from datamarket_gym.payout.labels import is_blank
 from datamarket_gym.payout.names import require_writable, visible
 from datamarket_gym.payout.spec import Columns, Files
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
@@ -70,7 +70,7 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
         found = unit_digests("image", tree.label, image_bytes(path, tree.names))
         return UnitBatch(repr(str(path)), "image", tree.names, tree.identity, found, tree.skipped)
     what, table = what_of(columns), Table.open(path)
-    label_column = label_name(table, columns.label)
+    label_column = table.label_column(columns.label)
     labels = [] if label_column is None else [label_column]
     held_in = {"text": columns.text, "image": columns.image}.get(what)
     content = [] if held_in is None else [table.require(what, held_in)]

@@ -49,7 +49,7 @@ class PriorUnits:
     unit: list[str]
     owner: list[str]
     root: Codes  # the row of what each was bought as
-    unlabelled: list[str]  # what the runs are called whose units have no labels
+    unlabelled: Sequence[str] = ()  # what the runs are called whose units have no labels
 
     @classmethod
     def read(cls, runs: Sequence[PriorRun], kind: UnitKind) -> PriorUnits:

@@ -76,7 +76,7 @@ def payout_page(
         clock=time_words(results.inputs, spec),
         logged=results.inputs.received is not None,
         notes=_notes(results),
-        policy=f"Divided among {len(results.names):,} identities by {spec.worth.divided}{_beyond(results)}. "
+        policy=f"Divided among {len(results.names):,} identities by {results.worth.divided}{_beyond(results)}. "
         f"The payments add up to the amount exactly. {_signs(results)}",
         checks=check_words(results),
         interval=_interval(results),

@@ -77,16 +77,14 @@ def _from_table(path: Path, columns: Mapping[str, str]) -> Embeddings:
         raise SubmissionError(
             f"{table.where} has no column 'embedding' (or 'features'); it has {', '.join(table.names)}"
         )
-    if "label" in columns:
-        table.require("label", columns["label"])
-    label, identity = columns.get("label", "label"), columns.get("identity", "identity")
+    label, identity = table.label_column(columns.get("label")), columns.get("identity", "identity")
     text = [name for name in (identity, "split") if name in table.names]
-    other = [name for name in (label,) if name in table.names]
+    other = [] if label is None else [label]
     single, dense = table.read(text, other, {"embedding": found})
     train = np.array(single["split"].optional()) == "train" if "split" in single else None
     return Embeddings(
         dense["embedding"],
-        single[label].values() if label in single else None,
+        single[label].values() if label and single[label].is_filled() else None,
         train,
         np.array(single[identity].named()) if identity in single else None,
     )

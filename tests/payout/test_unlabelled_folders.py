@@ -1,0 +1,90 @@
+"""Folders of images without labels: identity/image beside identity/label/image, told apart by where images lie."""
+
+import json
+
+import pytest
+from payout_files import cents, spec, warned
+from test_image_folders import HOW, picture, skipped
+
+from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.payout.image_files import image_tree
+from datamarket_gym.payout.intake.batch import read_batch
+from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.spec import Columns, Files
+from datamarket_gym.payout.stages import Places
+
+pytest.importorskip("PIL")
+
+
+def lay(folder, *, labels):
+    """The same pictures of two people and of the buyer, with folders of labels or without."""
+    for k in range(4):
+        for what in ("cat", "dog"):
+            for seed, who in enumerate(("anna", "bert")):
+                place = (what, f"{k}.png") if labels else (f"{what}-{k}.png",)
+                picture(folder.joinpath("units", who, *place), seed)
+            picture(folder.joinpath("held", *((what,) if labels else ()), f"{what}-{k}.png"), 2)
+    return folder
+
+
+def test_a_folder_without_folders_of_labels_is_paid(tmp_path):
+    lay(tmp_path, labels=False)
+    picture(tmp_path / "units" / "nobody.png")
+    picture(tmp_path / "held" / "a" / "b" / "deep.png")
+    manifest = pay(Places(tmp_path / "units", tmp_path / "held"), spec(**HOW), tmp_path / "run")
+    assert manifest["labelled"] is False
+    assert manifest["units"] == 16
+    assert sum(cents(tmp_path / "run").values()) == 1000
+    assert "labels_ignored" not in warned(tmp_path / "run")
+    assert skipped(tmp_path / "run") == [
+        "submissions: nobody.png: lies too high: move it to identity/image",
+        "validation: a/b/deep.png: lies too deep: move it to image",
+    ]
+
+
+def test_one_image_in_a_folder_of_a_label_makes_all_the_others_lie_too_high(tmp_path):
+    """As before there were folders without labels: nobody's layout is changed by what others hand in unsaid."""
+    lay(tmp_path, labels=False)
+    picture(tmp_path / "units" / "carl" / "cat" / "0.png")
+    found = image_tree(tmp_path / "units", identities=True)
+    assert (found.names, found.identity, found.label.tolist()) == (["carl/cat/0.png"], ["carl"], ["cat"])
+    assert len(found.skipped) == 16
+    assert found.skipped[0] == ("anna/cat-0.png", "lies too high: move it to identity/label/image")
+
+
+def test_labels_of_one_folder_do_not_count(tmp_path):
+    lay(tmp_path / "a", labels=True)
+    lay(tmp_path / "b", labels=False)
+    pay(Places(tmp_path / "a" / "units", tmp_path / "b" / "held"), spec(**HOW), tmp_path / "one")
+    assert "labels_ignored" in warned(tmp_path / "one")
+    assert json.loads((tmp_path / "one" / "manifest.json").read_text())["labelled"] is False
+
+
+def test_where_labels_are_needed_the_layout_is_named(tmp_path):
+    lay(tmp_path, labels=False)
+    with pytest.raises(
+        SubmissionError, match=r"no folders of labels \(identity/label/image\).*coverage"
+    ):
+        pay(Places(tmp_path / "units", tmp_path / "held"), spec(learner="knn", **HOW), tmp_path / "run")
+
+
+def test_a_folder_of_neither_layout_names_both(tmp_path):
+    (tmp_path / "units" / "anna").mkdir(parents=True)
+    (tmp_path / "units" / "anna" / "x.heic").write_bytes(b"x")
+    with pytest.raises(
+        DataMarketError, match=r"as identity/label/image, nor, without labels, as identity/image"
+    ):
+        image_tree(tmp_path / "units", identities=True)
+
+
+def test_a_batch_of_one_submitter_has_the_digests_of_the_whole_folder(tmp_path):
+    lay(tmp_path, labels=False)
+    whole = read_batch(tmp_path / "units", Columns(), Files())
+    for who in ("anna", "bert"):
+        alone = tmp_path / f"of {who}" / who
+        alone.parent.mkdir()
+        (tmp_path / "units" / who).rename(alone)
+        part = read_batch(alone.parent, Columns(), Files())
+        assert part.digests == [
+            d for d, i in zip(whole.digests, whole.identity, strict=True) if i == who
+        ]
