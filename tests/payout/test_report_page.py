@@ -285,7 +285,9 @@ def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
         "find": "",
         "letter": "- " + "u" * 64 + "\nline" * 80,
     }
-    page = ChecksPage("2 checks", "0" * 64, "b" * 200, ["the original"], [payee], unfolded=True)
+    page = ChecksPage(
+        "2 checks", "0" * 64, "b" * 200, ["the original"], [payee], unfolded=True, labelled=True
+    )
     style = style_sheet("checks.css")
     text = filled("checks.html.j2", page, style, [template_text("checks.js")], embedded({"key": "k"}))
     (tmp_path / "checks.html").write_text(text, encoding="utf-8")

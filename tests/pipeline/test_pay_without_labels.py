@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym import ProviderMarket, Submission, Utility, UtilityOracle, create, mechanism
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.errors import CollapsedMarketWarning, LeakedRowsWarning, SubmissionError
 from datamarket_gym.judge.metrics import provider_totals
 from datamarket_gym.judge.redteam import market_state
 
@@ -114,3 +114,13 @@ def test_where_labels_are_needed_the_error_names_what_needs_none():
         mechanism("recommended").pay(
             labelled(HONEST, None), UtilityOracle(HELD, HELD_LABEL, Utility("knn"))
         )
+
+
+def test_submitted_validation_rows_are_set_aside_and_collapse_is_told_without_labels():
+    stuffed = create("attack", "leak_stuffing").apply(0, MARKET.state).submission
+    oracle = UtilityOracle(HELD, None, Utility("coverage@0.9"))
+    with pytest.warns(LeakedRowsWarning):
+        paid = mechanism("recommended").pay(labelled(stuffed, None), oracle)
+    assert len(paid.leaks) == len(MARKET.state.leaked_features)
+    with pytest.warns(CollapsedMarketWarning, match="play as one"):
+        mechanism("recommended/cosine@0.1").pay(labelled(HONEST, None), oracle)
