@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # The real data sets, where they lie beside the project.
 export DATAMARKET_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: demo test slow mutants lint lock clean synthetic figures real-data holdout predict-theta content checks periods
+.PHONY: demo test slow mutants lint lock clean synthetic figures real-data holdout predict-theta content checks periods utilities
 
 ## demo: a small market, honest and attacked, paid two ways
 demo: $(READY)
@@ -46,6 +46,7 @@ NEEDS_predict-theta := cifar10 stl10 agnews imdb
 NEEDS_content := cifar10 stl10 agnews imdb
 NEEDS_checks := cifar10 stl10 agnews imdb
 NEEDS_periods := cifar10 stl10 agnews imdb
+NEEDS_utilities := cifar10 stl10 agnews imdb
 
 ## real-data: CIFAR-10 and AG News (needs the data, see docs/real-domains.md)
 ## holdout: STL-10, held out, and IMDB, the calibration domain
@@ -53,7 +54,8 @@ NEEDS_periods := cifar10 stl10 agnews imdb
 ## content: attacks on texts and images, embedded again (needs torch; minutes per domain)
 ## checks: S11, spot checks on five domains (long: hours on one core)
 ## periods: S12, two periods with prior art and without, on five domains (about 40 minutes on one core)
-real-data holdout predict-theta content checks periods: $(READY)
+## utilities: S13, utilities with labels, without, and imported scores, on five domains (long: hours on one core)
+real-data holdout predict-theta content checks periods utilities: $(READY)
 	set -e; for domain in $(NEEDS_$@); do $(BIN)/datamarket embed $$domain --if-missing; done
 	$(BIN)/datamarket suite $@
 

@@ -38,6 +38,7 @@ AVERAGED = (
     "honest_cost", "l1_to_logistic", "caught", "measured",
     "share_gain", "value_added", "worth_of_a_copy", "victims_loss", "expected_victim_loss", "bystanders_loss",
     "known_share", "honest_known",
+    "changed", "accuracy", "lead", "unit_agreement", "share_agreement", "share_l1", "reliability",
 )  # fmt: skip
 MEASURES = (
     "gain", *AVERAGED, "honest_payment", "attacked_payment", "honest_payment_fresh",

@@ -134,6 +134,8 @@ MECHANISMS = {
     "components": "components",
     "units": "units play",
     "equal_units_alone": "equal units alone",
+    "recommended_sampled": "recommended, sampled",
+    "lineage@0.9": "recommended, threshold 0.9",
 }
 
 EVIDENCE = {
