@@ -21,7 +21,6 @@ from datamarket_gym.core import registry, scripts
 from datamarket_gym.core.errors import DataMarketError, LearnerError, ParameterError, SubmissionError
 from datamarket_gym.core.executors import Processes, in_order
 from datamarket_gym.judge.metrics import provider_totals
-from datamarket_gym.learners import FunctionUtility
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.units import PriorArt
 
@@ -290,6 +289,8 @@ def test_it_travels_to_other_processes(tmp_path):
         value = oracle("from_a_file")
         again = pickle.loads(pickle.dumps(value.learner))
         assert type(again) is type(value.learner)
+        loud = type(again)(progress=print)
+        assert pickle.loads(pickle.dumps(loud)).progress is None  # workers do not report
         assert (
             registry.summary(registry.lookup("learner", "from_a_file"))
             == "How much room the units take up."
@@ -322,8 +323,3 @@ def test_a_long_run_says_how_many_sets_were_answered(batched):
     assert told == np.cumsum(answered).tolist()
     assert told[-1] > 50
     assert value.digest == oracle("slow").digest  # progress changes no value
-
-
-def test_workers_do_not_report():
-    learner = FunctionUtility(progress=print)
-    assert pickle.loads(pickle.dumps(learner)).progress is None

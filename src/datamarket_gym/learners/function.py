@@ -12,6 +12,7 @@ validation rows too, so that names and the order of submission decide no bit.
 from __future__ import annotations
 
 import traceback
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -65,13 +66,17 @@ class FunctionUtility(Learner):
 
     progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
     name: ClassVar[str]
-    function: ClassVar[Callable[..., Any]]
     batched: ClassVar[bool]
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> FunctionScorer:
         """Order the rows once."""
         check_rows(rows, validation)
         return FunctionScorer(self, rows, validation)
+
+    @staticmethod
+    @abstractmethod
+    def function(*given: Any) -> Any:
+        """The function itself."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "progress": None}  # workers do not report
