@@ -88,6 +88,21 @@ def test_sums_and_rows_give_the_same(monkeypatch):
     np.testing.assert_array_equal(answers[1], answers[2])
 
 
+@pytest.mark.parametrize(
+    ("n_players", "per", "d"), [(6, 4, 4), (6, 12, 5), (9, 3, 7), (40, 1, 6), (5, 30, 24)]
+)
+def test_the_batch_changes_no_bit(n_players, per, d):
+    rows, validation = market(n_players + d, n_players=n_players, per=per, d=d)
+    coalitions = np.random.default_rng(0).random((60, n_players)) < 0.5
+    coalitions[~coalitions.any(axis=1), 0] = True
+    scorer = RidgeRegression().scorer(rows, validation)
+    together = scorer.utility(coalitions)
+    alone = [RidgeRegression().scorer(rows, validation).utility(one[None])[0] for one in coalitions]
+    assert together.tolist() == alone
+    assert scorer.utility(coalitions[::-1])[::-1].tolist() == alone
+    assert (together > 0.1).any()
+
+
 def test_a_model_that_is_worse_than_the_mean_is_worth_nothing():
     rows, validation = market(4, noise=0.1)
     turned = replace(rows, number=-rows.number, label=rows.label)

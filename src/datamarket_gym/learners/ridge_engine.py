@@ -99,12 +99,16 @@ class PlayerSums:
 
     def varies(self, coalitions: CoalitionMatrix) -> CoalitionMatrix:
         """Which features take more than one value in each coalition, shape (B, d)."""
-        lowest = np.full((len(coalitions), self.lowest.shape[1]), np.inf)
-        highest = -lowest
-        for p in range(coalitions.shape[1]):
-            there = coalitions[:, p]
-            lowest[there] = np.minimum(lowest[there], self.lowest[p])
-            highest[there] = np.maximum(highest[there], self.highest[p])
+        if len(coalitions) < coalitions.shape[1]:
+            lowest = np.stack([self.lowest[one].min(axis=0) for one in coalitions])
+            highest = np.stack([self.highest[one].max(axis=0) for one in coalitions])
+        else:
+            lowest = np.full((len(coalitions), self.lowest.shape[1]), np.inf)
+            highest = -lowest
+            for p in range(coalitions.shape[1]):
+                there = coalitions[:, p]
+                lowest[there] = np.minimum(lowest[there], self.lowest[p])
+                highest[there] = np.maximum(highest[there], self.highest[p])
         varies: CoalitionMatrix = lowest < highest
         return varies
 

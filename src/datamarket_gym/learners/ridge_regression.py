@@ -46,6 +46,8 @@ class RidgeRegressionScorer(RidgeEngine):
         explained = Explained.of(validation)
         super().__init__(alpha, rows, explained.units(rows.target)[:, None], validation)
         self._truth = explained.units(validation.target)
+        # BLAS adds up batches of other sizes in another order, which here no count of hits would hide.
+        self._batch = 1
 
     def judged(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
         """U of each coalition's model, at least 0."""
