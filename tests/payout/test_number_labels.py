@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from payout_files import run, spec, table, units, validation
+from payout_files import approve, run, spec, table, units, validation
+from prior_files import july
 from test_unlabelled_tables import bare
 
 from datamarket_gym.core.errors import SubmissionError
@@ -114,6 +115,23 @@ def test_a_payday_by_variance_explained(tmp_path):
     assert [row.wrong for row in read_quarantine(aside / "quarantine.csv")] == [
         "label: 'none at all' is no number"
     ]
+
+
+def test_given_what_was_bought_the_report_speaks_of_variance(tmp_path):
+    book = tmp_path / "book.sqlite"
+    few = numbered(units(9, copies=0))
+    june = run(tmp_path / "june", few, numbered(validation()), book=book, learner=NUMBERS)
+    approve(june)
+    made = july(
+        tmp_path,
+        numbered(units(90, seed=4, copies=0)),
+        [june],
+        held=numbered(validation()),
+        learner=NUMBERS,
+    )
+    page = " ".join((made / "report.html").read_text(encoding="utf-8").split())
+    assert "explains" in page
+    assert "is right on" not in page
 
 
 def test_an_intake_log_knows_a_number_whatever_stands_beside_it():
