@@ -203,21 +203,26 @@ class Market:
         return AMOUNT * sum(amounts.get(unit, 0.0) for unit in units) / sum(amounts.values())
 
     def type(self, *words: str) -> None:
-        """Run a command as one types it, in the folder of the market.
+        """Run a command as one types it, in the folder of the market."""
+        run_in(self.folder, *words)
 
-        In this process: to start a new one for each would take longer than most of them.
-        """
-        show(f"$ {typed(words)}")
-        shown, before, sys.argv = io.StringIO(), sys.argv, ["datamarket", *words]
-        try:
-            with contextlib.chdir(self.folder), contextlib.redirect_stdout(shown):
-                datamarket()
-        except SystemExit as ended:
-            if ended.code:
-                raise
-        finally:
-            sys.argv = before
-        show(*(line.rstrip() for line in shown.getvalue().strip("\n").splitlines()), "")
+
+def run_in(folder: Path, *words: str) -> None:
+    """Run a command as one types it, in a folder, and show both it and what it answers.
+
+    In this process: to start a new one for each would take longer than most of them.
+    """
+    show(f"$ {typed(words)}")
+    shown, before, sys.argv = io.StringIO(), sys.argv, ["datamarket", *words]
+    try:
+        with contextlib.chdir(folder), contextlib.redirect_stdout(shown):
+            datamarket()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    finally:
+        sys.argv = before
+    show(*(line.rstrip() for line in shown.getvalue().strip("\n").splitlines()), "")
 
 
 def scene(name: str) -> None:

@@ -16,20 +16,20 @@ ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "three_months.py"
 PAGE = ROOT / "docs" / "three-months.md"
 ARTICLES = 100
-TABLES = ("taken",)
+TABLES = ("taken", "money")
 """Scenes that are tables; the others are what a terminal shows."""
 LEFT_OUT = "[...]"
 _BLOCK = re.compile(r"(<!-- ([\w-]+) -->\n)(.*?)(<!-- /\2 -->)", re.DOTALL)
 _TEXT = re.compile(r"(  )?(?!ok  )[^\s$┏┃┡│└]")  # no table, no command
 
 
-def play(folder: Path, number: int = ARTICLES) -> dict[str, str]:
+def play(folder: Path, number: int = ARTICLES, example: Path = EXAMPLE) -> dict[str, str]:
     """Play the story in a folder that is not there yet; what each scene printed."""
     words = [
         sys.executable,
         "-W",
         "ignore",
-        str(EXAMPLE),
+        str(example),
         "--out",
         str(folder),
         "--articles",

@@ -238,7 +238,7 @@ def test_the_json_is_the_record(folder, names):
         "learner", "divided", "measured", "score", "score_error", "units", "leaked", "given", "bought", "unusable",
         "counted", "shared", "repeated", "for_others", "indirect", "counted_for", "counted_for_in_all", "clusters",
         "owned", "ties", "ties_in_all", "matched", "matched_in_all", "together", "linked", "claims", "by_lot",
-        "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received",
+        "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received", "needs",
     ]  # fmt: skip
 
 

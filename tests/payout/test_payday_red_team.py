@@ -11,6 +11,7 @@ from datamarket_gym.judge.redteam.findings import Loss
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.needs import write_needs
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.cheats import red_team_section
 from datamarket_gym.payout.report.glossary import plain_attack
@@ -99,6 +100,7 @@ def test_a_victim_of_evidence_is_named_above_the_table(folder, results, tmp_path
         "(4% if nothing were tied)" in said["words"]
     )
     (tmp_path / "audit.json").write_text(ruined.model_dump_json())
+    write_needs(results, tmp_path)
     write_report(results, [], "0" * 64, tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert '<span class="bad">87%</span> of <bdi>seller 2</bdi>' in page

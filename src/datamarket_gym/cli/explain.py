@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
+from datamarket_gym.cli.needs import print_needs
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.money import Currency
@@ -32,9 +33,13 @@ def show_explanation(
     reference: Path | None,
     prior: Sequence[Path] = (),
     intake: str | None = None,
+    needs: bool = False,
 ) -> None:
-    """Explain a payment and print it; ``what_if`` scores the market anew without the evidence in its clusters."""
-    found = explain(run, identity, MOST_TIES if as_json else _SHOWN)
+    """Explain a payment and print it; ``what_if`` scores the market anew without the evidence in its clusters.
+
+    ``needs``: with the validation rows that its units cover, and what these say.
+    """
+    found = explain(run, identity, MOST_TIES if as_json else _SHOWN, with_rows=needs)
     if what_if:
         from datamarket_gym.core.progress import shown_on_stderr
         from datamarket_gym.payout.what_if import without_its_evidence
@@ -44,13 +49,25 @@ def show_explanation(
                 run, identity, submissions, validation, progress, reference, prior, intake
             )
         found = replace(found, without_its_evidence=paid)
+    words = None
+    if needs and found.needs is not None:
+        from datamarket_gym.payout.need_words import need_words
+
+        words = need_words(run, validation)
     if as_json:
-        Console().print_json(json.dumps(asdict(found)))
+        told = {} if words is None else {"need_words": _told(found, words)}
+        Console().print_json(json.dumps(asdict(found) | told))
     else:
-        _print(found, Console())
+        _print(found, Console(), words)
 
 
-def _print(found: Explanation, console: Console) -> None:
+def _told(found: Explanation, words: Sequence[str]) -> dict[int, str]:
+    """What the validation rows say that an explanation names."""
+    units = [] if found.needs is None else found.needs.units
+    return {row: words[row] for row in sorted({need.row for unit in units for need in unit.needs})}
+
+
+def _print(found: Explanation, console: Console, words: Sequence[str] | None) -> None:
     """What is paid, what was sent, what matched what, and what else had a say; a paragraph each."""
 
     def say(words: str) -> None:
@@ -70,6 +87,8 @@ def _print(found: Explanation, console: Console) -> None:
             f"{found.counted:,} of its units count for it, {found.repeated:,} repeat its own, and {found.for_others:,} "
             "count for others who came earlier."
         )
+    if found.needs is not None:
+        print_needs(found.needs, words, console)
     if found.received:
         batches = listed(
             (f"{counted(each.units, 'unit')} {each.words}" for each in found.received), _SHOWN, "; "

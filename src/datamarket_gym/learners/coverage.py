@@ -173,10 +173,10 @@ class CoverageScorer(Scorer):
                 (order[rows.label[order] == code], np.flatnonzero(validation.label == code))
                 for code in np.unique(validation.label)
             ]
-        self._floor = np.zeros(n)
+        self.floor = np.zeros(n)
         self._given = background is not None
         if background is not None:
-            self._floor = learner.covered(background, validation)
+            self.floor = learner.covered(background, validation)
         self._classes = []
         for mine, row in parts:
             if background is not None:
@@ -185,9 +185,14 @@ class CoverageScorer(Scorer):
             known, column = np.unique(place[mine], return_inverse=True)
             self._classes.append(_Class(units[known], column, rows.player[mine], row, towards[row]))
 
+    @property
+    def n_players(self) -> int:
+        """How many players there are."""
+        return len(self._rows_of)
+
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """U of each coalition."""
-        total = np.full(len(coalitions), self._sum(self._floor))
+        total = np.full(len(coalitions), self._sum(self.floor))
         if not self._given:
             check_coalitions(coalitions, self._rows_of)
             if len(self._rows_of) == 1:
@@ -198,9 +203,9 @@ class CoverageScorer(Scorer):
         def best(z: int, player: Codes, g: Values) -> Values:
             inside = coalitions[:, player[::-1]]  # who covers most comes first
             first = inside.argmax(axis=1)
-            return np.where(inside[each, first], g[::-1][first] - self._floor[z], 0.0)
+            return np.where(inside[each, first], g[::-1][first] - self.floor[z], 0.0)
 
-        for _, found in self._answers(best):
+        for _, found in self.answers(best):
             total += found
         mean: Values = total / self._n_validation
         return mean
@@ -226,16 +231,15 @@ class CoverageScorer(Scorer):
         decides = deciding(law)
 
         def values(z: int, player: Codes, g: Values) -> tuple[Codes, Values]:
-            # Sequential from the least on: players of equal g get equal values to the last bit.
-            return player, np.cumsum(np.diff(g, prepend=self._floor[z]) * decides[: len(g)][::-1])
+            return player, row_values(g, float(self.floor[z]), decides)
 
         total = np.zeros((int(group.max()) + 1, n))
-        for z, (player, found) in self._answers(values):
+        for z, (player, found) in self.answers(values):
             total[group[z], player] += found
         mean: Values = total / np.bincount(group)[:, None]
         return mean if self._given else mean - law[0] * empty_value
 
-    def _answers(self, work: Callable[[int, Codes, Values], T]) -> Iterator[tuple[int, T]]:
+    def answers(self, work: Callable[[int, Codes, Values], T]) -> Iterator[tuple[int, T]]:
         """What ``work`` says of each covered validation row, given who covers it and how much, from the least on."""
 
         def block(at: tuple[_Class, int, int]) -> list[tuple[int, T]]:
@@ -262,7 +266,7 @@ class CoverageScorer(Scorer):
         above = np.flatnonzero(similarity > self._c)
         g = np.minimum((similarity[above] - self._c) / (1.0 - self._c), 1.0)
         if self._given:
-            higher = g > self._floor[z]
+            higher = g > self.floor[z]
             above, g = above[higher], g[higher]
         player = part.player[above]
         order = np.argsort(g)
@@ -272,6 +276,13 @@ class CoverageScorer(Scorer):
         last = len(player) - 1 - np.unique(player[::-1], return_index=True)[1]  # of each its largest
         last.sort()
         return player[last], g[last]
+
+
+def row_values(g: Values, floor: float, decides: Values) -> Values:
+    """phi of the players of one validation row, from the least g on; ``decides`` are h_1, h_2, ..."""
+    # Sequential from the least on: players of equal g get equal values to the last bit.
+    values: Values = np.cumsum(np.diff(g, prepend=floor) * decides[: len(g)][::-1])
+    return values
 
 
 def deciding(law: Values) -> Values:

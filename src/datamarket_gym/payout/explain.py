@@ -9,11 +9,13 @@ from datamarket_gym.payout.statements.record import MOST_TIES, Explanation, expl
 from datamarket_gym.payout.statements.tables import RunTables
 
 
-def explain(folder: Path, identity: str, most_ties: int = MOST_TIES) -> Explanation:
-    """Explain one payee's payment of a finished run."""
+def explain(
+    folder: Path, identity: str, most_ties: int = MOST_TIES, with_rows: bool = False
+) -> Explanation:
+    """Explain one payee's payment of a finished run; ``with_rows``: and which validation rows its units cover."""
     tables = RunTables.read(folder)
     require_payee(tables, identity)
-    return explained(tables, identity, most_ties)
+    return explained(tables, identity, most_ties, with_rows)
 
 
 def require_payee(tables: RunTables, name: str) -> None:

@@ -36,6 +36,18 @@ def file_hash(path: Path) -> dict[str, str | int]:
     return found | ({"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {})
 
 
+def images_hash(
+    folder: Path, names: Sequence[str], content: Sequence[bytes], skipped: Skipped
+) -> dict[str, str | int]:
+    """Name of a folder, length and hash of its images: of their bytes and names, and the names of what was skipped."""
+    lines = sorted(f"{hashlib.sha256(c).hexdigest()} {n}" for c, n in zip(content, names, strict=True))
+    return {
+        "name": folder.name,
+        "bytes": sum(map(len, content)),
+        "sha256": names_hash(lines, skipped),
+    }
+
+
 def names_hash(lines: Sequence[str], skipped: Skipped) -> str:
     """A hash of lines, and of the names of files that were not read."""
     told = [*lines, *(f"skipped {name}: {why}" for name, why in skipped)]

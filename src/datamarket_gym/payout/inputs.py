@@ -265,11 +265,17 @@ def _unnamed(images: Sequence[dict[str, list[str]]]) -> Skipped:
     ]
 
 
+def validation_order(inputs: Inputs, spec: PayoutSpec) -> Codes:
+    """The rows of the validation file in the order in which the utility has them."""
+    features, label = inputs.validation_features, inputs.validation_label
+    group = validation_groups(features, label, spec.seed)
+    return np.lexsort((unit_keys(features, label), group))
+
+
 def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
     """The utility on the validation rows, which are put in order of their groups and content; given what was bought."""
     features, label = inputs.validation_features, inputs.validation_label
-    group = validation_groups(features, label, spec.seed)
-    order = np.lexsort((unit_keys(features, label), group))
+    order = validation_order(inputs, spec)
     embedding = inputs.validation_embedding
     utility = UtilityOracle(
         features[order],

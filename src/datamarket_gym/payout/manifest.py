@@ -42,12 +42,15 @@ KNOWN = "prior.parquet"
 """What earlier runs had bought, where a run was priced given some."""
 NEAREST = "records/nearest.npz"
 """The nearest earlier unit of each: what a run of the same units and some more need not work out again."""
+NEEDS = "needs.npz"
+"""Which validation rows which units cover, where that is what is paid for; else it holds none."""
 OUTPUTS = (
     "audit.json",
     "canonical.parquet",
     "clusters.parquet",
     "evidence.parquet",
     "leaks.parquet",
+    NEEDS,
     "payments.csv",
     "payments.parquet",
     "quarantine.csv",

@@ -39,6 +39,7 @@ from datamarket_gym.payout.manifest import (
     write_manifest,
 )
 from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.needs import write_needs
 from datamarket_gym.payout.outputs import write_tables
 from datamarket_gym.payout.prior.keeping import write_bought
 from datamarket_gym.payout.prior.runs import ROLE as PRIOR
@@ -116,6 +117,7 @@ def work_out(
             progress.stage("writing tables")
             write_tables(results, out)
             write_bought(results, payday.unpaid, out)
+            write_needs(results, out)
             warned = warnings_of(results)
             write_warnings(warned, out)
             if payday.spec.audit:

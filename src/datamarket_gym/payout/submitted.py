@@ -6,7 +6,6 @@ is kept with its name, length and hash.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import LARGEST, Features, Values
 from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.payout.book.arrived import What
-from datamarket_gym.payout.file_hashes import FileHashes, file_hash, names_hash
+from datamarket_gym.payout.file_hashes import FileHashes, file_hash, images_hash
 from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree, note_images
 from datamarket_gym.payout.intake.content import what_of
 from datamarket_gym.payout.intake.times import IntakeLog, Received, require_received
@@ -376,12 +375,7 @@ def _images(
 ) -> Features:
     """The images as vectors; the folder's hash covers their bytes and names, and the names of what was skipped."""
     content = image_bytes(folder, names, "row" if what in ("unit", "image") else what)
-    lines = sorted(f"{hashlib.sha256(c).hexdigest()} {n}" for c, n in zip(content, names, strict=True))
-    files[role] = {
-        "name": folder.name,
-        "bytes": sum(map(len, content)),
-        "sha256": names_hash(lines, skipped or []),
-    }
+    files[role] = images_hash(folder, names, content, skipped or [])
     return embed(content, content_encoder(spec, "image"), ids, what)
 
 

@@ -12,13 +12,23 @@ from datamarket_gym.cli import options
 
 def command(
     run: options.RunFolder,
-    identity: Annotated[str, typer.Option("--identity", "--payee", help="Whose payment to explain.")],
+    identity: Annotated[
+        str | None, typer.Option("--identity", "--payee", help="Whose payment to explain.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     what_if: Annotated[
         bool,
         typer.Option(
             "--what-if",
             help="Also score the market again without the evidence in its clusters; needs the run's inputs, and time.",
+        ),
+    ] = False,
+    needs: Annotated[
+        bool,
+        typer.Option(
+            "--needs",
+            help="Also say which validation rows its units cover, in their own words; without a payee, which rows are "
+            "covered least. They are secret: for the operator alone.",
         ),
     ] = False,
     submissions: Annotated[
@@ -32,7 +42,22 @@ def command(
 ) -> None:
     """Why did I get this? What a payee's units were matched with, by which evidence, and who is paid for them."""
     from datamarket_gym.cli.explain import show_explanation
+    from datamarket_gym.cli.needs import show_least_covered
 
-    show_explanation(
-        run, identity, as_json, what_if, submissions, validation, reference, prior or [], intake
-    )
+    if identity is not None:
+        show_explanation(
+            run,
+            identity,
+            as_json,
+            what_if,
+            submissions,
+            validation,
+            reference,
+            prior or [],
+            intake,
+            needs,
+        )
+    elif needs and not what_if:
+        show_least_covered(run, validation, as_json)
+    else:
+        raise typer.BadParameter("say whose payment to explain: --payee NAME (or --needs alone)")

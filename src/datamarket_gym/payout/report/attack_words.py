@@ -31,8 +31,8 @@ ATTACKS = {
         "Hands its own images in again, altered, under further names.",
     ),
     "junk_padding": (
-        "labelled noise",
-        "Adds noise that bears labels, in the hope of pay by chance.",
+        "added noise",
+        "Adds noise that is made to look like units, in the hope of pay by chance.",
     ),
     "label_noise": ("wrong labels by chance", "Gives some of its units a wrong label, by chance."),
     "label_poisoning": (

@@ -70,13 +70,16 @@ def _ticks(name: str, x: list[float | None], y: list[int], color: str, size: int
     }  # fmt: skip
 
 
-def threshold_chart(threshold: DrawnThreshold) -> dict[str, Any]:
-    """Both similarity distributions, the honest price, the thresholds that may be used and the chosen theta."""
+def threshold_chart(threshold: DrawnThreshold, honest: str) -> dict[str, Any]:
+    """Both similarity distributions, the honest price, the thresholds that may be used and the chosen theta.
+
+    ``honest`` are the units whose similarities are shown, in words.
+    """
     price, floor = threshold.price, threshold.floor
     assert price is not None
     centres = [round((a + b) / 2, 4) for a, b in zip(threshold.bins, threshold.bins[1:], strict=False)]
     data = [
-        _hills("honest units of one class", centres, threshold.honest, "--main"),
+        _hills(honest, centres, threshold.honest, "--main"),
         _hills("noisy copies", centres, threshold.copies, "--alt"),
         {
             "type": "scatter", "mode": "lines", "name": f"honest price, {LIMIT:.0%} = 1",

@@ -59,7 +59,7 @@ def all_terms() -> dict[str, GlossaryTerm]:
     for name, (title, gloss) in words.CONDITIONS.items():
         add(f"condition-{name}", title, gloss, name if "_" in name else "", name)
     spoken = {"shapley": "shapley values?", "knn": r"k-NN|5-NN|knn(?:@\d+)?", "cosine": "cosine(?: similarity)?",
-              "recommended": r"recommended(?:/v\d+)?"}  # fmt: skip
+              "recommended": r"recommended(?:/v\d+)?", "scores": "scores(?=: scores, summed)"}  # fmt: skip
     for name, (title, gloss) in words.COMPONENTS.items():
         add(f"component-{name}", title, gloss, spoken.get(name, name if name != "auto" else ""), name)
     for kind in _KINDS:

@@ -46,6 +46,7 @@ class PayoutPage:
     interval: str
     payments: list[Row]
     shown: str
+    needs: Row | None
     clusters: list[Row]
     clusters_left_out: int
     leaks: list[Row]

@@ -13,12 +13,16 @@ from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.threshold.crowding import ALLOWED
 from datamarket_gym.evidence.threshold.price import LIMIT
+from datamarket_gym.learners.base import LEARNERS
+from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.payout.asked import check_words
 from datamarket_gym.payout.clock import time_words
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
+from datamarket_gym.payout.manifest import NEEDS
 from datamarket_gym.payout.money import thousands
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.needs import Needs
 from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.bought import bought_section
@@ -30,9 +34,11 @@ from datamarket_gym.payout.report.charts import (
 )
 from datamarket_gym.payout.report.cheats import red_team_section
 from datamarket_gym.payout.report.html import PayoutPage, Row, render
+from datamarket_gym.payout.report.needs import needs_chart, needs_section
 from datamarket_gym.payout.results import Results, has_balances
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.warnings import StandingWarning
+from datamarket_gym.units.labels import are_numbers
 
 _MOST_ROWS, _MOST_LEAKS, _MOST_LINKS = 5000, 500, 500
 _POLICY = {
@@ -61,8 +67,11 @@ def payout_page(
     shown, left_out = clusters_to_show(results)
     amount = f"{spec.currency} {spec.money.shown(spec.minor)}"
     charts: dict[str, Any] = {"chart-payments": payment_chart(results)}
+    needs = Needs.read(folder / NEEDS)
+    if len(needs):
+        charts["chart-needs"] = needs_chart(needs)
     if threshold.price is not None:
-        charts["chart-threshold"] = threshold_chart(threshold)
+        charts["chart-threshold"] = threshold_chart(threshold, _honest(results))
     if audit is not None and (drawn := red_team_chart(audit)) is not None:
         charts["chart-red-team"] = drawn
     return PayoutPage(
@@ -82,6 +91,7 @@ def payout_page(
         interval=_interval(results),
         payments=_payments(results),
         shown=_shown(results),
+        needs=needs_section(needs, results),
         clusters=shown,
         clusters_left_out=left_out,
         leaks=leaked_units(results)[:_MOST_LEAKS],
@@ -243,6 +253,28 @@ def _overrides(results: Results) -> list[Row]:
     ]  # fmt: skip
 
 
+def _honest(results: Results) -> str:
+    """Which honest units the check of the threshold compares."""
+    return "honest units of one class" if _has_classes(results) else "honest units"
+
+
+def _has_classes(results: Results) -> bool:
+    """Whether the rows that thresholds are measured on have labels that are classes, and several of them."""
+    inputs, label = results.inputs, results.inputs.validation_label
+    if results.threshold.measured_on == "reference" and inputs.reference is not None:
+        label = inputs.reference.label
+    return len(np.unique(label)) > 1 and not are_numbers(label)
+
+
+def _counted(results: Results) -> str:
+    """What the pay is that a threshold would move (`evidence.threshold.price`), where it is not what is paid for."""
+    learner = LEARNERS.create(results.spec.learner)
+    if _has_classes(results):
+        accuracy = learner.paid_from == "chance"
+        return "" if accuracy else " (counted in pay by 5-NN accuracy, whatever is paid for)"
+    return "" if isinstance(learner, Coverage) else " (counted in pay by coverage, whatever is paid for)"
+
+
 def _check(results: Results) -> Row | None:
     threshold = results.threshold
     price = threshold.price
@@ -250,15 +282,14 @@ def _check(results: Results) -> Row | None:
         return None
     return {
         "rows": f"{price.rows:,}",
+        "honest": _honest(results),
         "limit": f"{LIMIT:.0%}",
         "lowest": "none" if price.theta is None else f"{price.theta:g}",
         "price": "" if price.theta is None else f"{price.at(price.theta):.2%}",
         "crowding": None if threshold.crowding is None else f"{threshold.crowding:.2f}",
         "crowd": f"{ALLOWED:.0%}",
         "measured_on": threshold.measured_on,
-        "counted": ""
-        if results.spec.worth.signed
-        else " (counted in pay by 5-NN accuracy, whatever is paid for)",
+        "counted": _counted(results),
         "used": "no threshold" if threshold.theta is None else f"theta {threshold.theta:g}",
     }
 

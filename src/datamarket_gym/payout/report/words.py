@@ -97,8 +97,8 @@ COMPONENTS = {
     "loo": ("leave-one-out", "What all units together lose when this one goes."),
     "coverage": (
         "coverage",
-        "How much of the validation rows units cover: a row counts as far as some unit of its label is more like it "
-        "than strangers are.",
+        "How much of the validation rows units cover: a row counts as far as some unit that may cover it is more like "
+        "it than strangers are.",
     ),
     "knn": (
         "nearest neighbours",
@@ -106,6 +106,18 @@ COMPONENTS = {
     ),
     "logistic": ("logistic regression", "A usual linear model for labels."),
     "ridge": ("least squares", "A linear model for labels with a penalty on large weights."),
+    "knn_regression": (
+        "nearest neighbours, for numbers",
+        "A model that predicts the number of a row by the mean of those of the units nearest to it.",
+    ),
+    "ridge_regression": (
+        "least squares, for numbers",
+        "A linear model for numbers with a penalty on large weights.",
+    ),
+    "scores": (
+        "scores from elsewhere",
+        "How much each unit contributes to a model, as another tool has computed it; the scores of units are added up.",
+    ),
     "sklearn": (
         "scikit-learn model",
         "A model of the library scikit-learn that the operator chose.",
@@ -213,6 +225,16 @@ GENERAL = {
         "The more units there are, the more alike the nearest strangers. Below this threshold too many would be taken "
         "for copies.",
     ),
+    "needs": (
+        "needs of the buyer",
+        "buyer's needs",
+        "What the buyer holds up as wanted: the validation rows, which are kept secret.",
+    ),
+    "well": (
+        "covered well",
+        "covered well",
+        "Some unit comes at least half-way from as alike as strangers are to the same.",
+    ),
     "strangers": (
         "strangers",
         "strangers",
@@ -288,6 +310,12 @@ GENERAL = {
         "accuracy over chance",
         "accuracy over chance",
         "How often a model answers right, less what guessing would.",
+    ),
+    "variance": (
+        "variance explained",
+        "variance explained",
+        "How much nearer predictions come to the numbers of the validation rows than their mean does: at 100% they are "
+        "right, at 0% no better than the mean.",
     ),
     "manifest": (
         "manifest",

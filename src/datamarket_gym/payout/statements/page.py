@@ -44,6 +44,8 @@ class StatementPage:
     together: str
     money: list[tuple[str, str]]
     divided: str
+    covered: str
+    best: list[tuple[str, str]]
     interval: str
     without: str
     checks: str
@@ -92,6 +94,8 @@ def statement_page(
         ],
         divided=f"{text(amount)} were divided among {counted(payees, 'payee')} by {found.divided}."
         + words.beyond(found),
+        covered=words.covered(found),
+        best=words.best_units(found),
         interval=words.interval(found, text(found.low), text(found.high)),
         without=""
         if found.checks.outcome in ("failed", "not checked")  # not paid either way

@@ -15,6 +15,7 @@ from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.payout.lots import under
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import run_called
+from datamarket_gym.payout.statements.covering import NeedsCovered, needs_covered
 from datamarket_gym.payout.statements.tables import RunTables, TableRow
 
 MOST_TIES, MOST_NAMES, EXAMPLES = 1000, 20, 3
@@ -130,10 +131,16 @@ class Explanation:
     without_any_evidence: int
     without_its_evidence: int | None = None  # scored anew, where it was asked for
     received: list[Receipts] = field(default_factory=list)  # where times are from the intake log
+    needs: NeedsCovered | None = None  # where coverage is what is paid for
 
 
-def explained(tables: RunTables, name: str, most_ties: int = MOST_TIES) -> Explanation:
-    """The record of one payee; ``most_ties`` of its ties are listed, and all are counted."""
+def explained(
+    tables: RunTables, name: str, most_ties: int = MOST_TIES, with_rows: bool = False
+) -> Explanation:
+    """The record of one payee; ``most_ties`` of its ties are listed, and all are counted.
+
+    Which validation rows its units cover is told where it is asked for (``with_rows``), else only how many.
+    """
     code, manifest = tables.number[name], tables.manifest
     row, units = tables.payments[code], tables.units
     money = Currency(manifest["currency"])
@@ -201,6 +208,7 @@ def explained(tables: RunTables, name: str, most_ties: int = MOST_TIES) -> Expla
         checks=_checks(tables, name, payee),
         without_any_evidence=money.signed(row["without_evidence"]),
         received=_received(tables, mine),
+        needs=needs_covered(tables, name, mine[counts], with_rows),
     )
 
 

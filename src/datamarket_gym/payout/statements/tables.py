@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import RunError
-from datamarket_gym.payout.manifest import KNOWN, read_manifest, require_as_written
+from datamarket_gym.payout.manifest import KNOWN, NEEDS, read_manifest, require_as_written
+from datamarket_gym.payout.needs import Needs
 from datamarket_gym.payout.quarantine import FILE as QUARANTINE
 from datamarket_gym.payout.quarantine import BadRow, read_quarantine
 
@@ -97,6 +98,7 @@ class RunTables:
     links: list[TableRow]  # between identities: ties, and claims that tie nobody
     bad: list[BadRow]  # rows that could not be used
     known: list[TableRow]  # units that earlier runs have bought
+    needs: Needs | None = None  # who covers which validation rows, where that is what is paid for
 
     @classmethod
     def read(cls, folder: Path) -> RunTables:
@@ -124,6 +126,7 @@ class RunTables:
             evidence.filter(pc.invert(of_units)).to_pylist(),
             read_quarantine(require_as_written(folder, manifest["outputs"], QUARANTINE)),
             _checked(folder, KNOWN, manifest).to_pylist() if given else [],
+            _needs(folder, manifest["outputs"]),
         )
 
     @cached_property
@@ -135,6 +138,11 @@ class RunTables:
     def number(self) -> dict[str, int]:
         """The place of each payee among them."""
         return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def by_name(self) -> dict[str, int]:
+        """The place of each payee in the order of names."""
+        return {name: i for i, name in enumerate(sorted(self.names))}
 
     @cached_property
     def together(self) -> dict[str, list[str]]:
@@ -260,6 +268,14 @@ class RunTables:
             for name in claim["identities"]:
                 found.setdefault(name, []).append(i)
         return found
+
+
+def _needs(folder: Path, outputs: dict[str, Any]) -> Needs | None:
+    """Who covers which validation rows; None where something else is paid for, or a version before made the run."""
+    if NEEDS not in outputs:
+        return None
+    found = Needs.read(require_as_written(folder, outputs, NEEDS))
+    return found if len(found) else None
 
 
 def _checked(folder: Path, name: str, manifest: dict[str, Any]) -> pa.Table:

@@ -1,8 +1,9 @@
 """What a statement says, in plain words: sentences about a payee's units, money and checks.
 
 A statement goes to the payee, so that it says less than the record: of units that equal validation rows only how many
-there are, and of likeness no number, since either would tell a copier how far to go; nothing of claims, which changed
-nobody's pay; and of others their names and units only where units matched, or pseudonyms in their stead.
+there are, and of likeness no number, since either would tell a copier how far to go; of validation rows that units
+cover how many, and nothing by which one could be told from another; nothing of claims, which changed nobody's pay; and
+of others their names and units only where units matched, or pseudonyms in their stead.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements.record import Explanation, MatchedPayee, OwnTie
 
-_NAMES, MOST_UNITS = 5, 10  # in a list
+_NAMES, _BEST, MOST_UNITS = 5, 3, 10  # in a list
 _REASONS = {
     "exact_hash": "the same, number for number",
     "lineage": "nearly the same",
@@ -192,6 +193,28 @@ def merged_besides(found: Explanation, others: Others) -> list[str]:
             f"first, drawn under {found.drawn_under}."
         )
     return told
+
+
+def covered(found: Explanation) -> str:
+    """How many of the examples of what is wanted the payee's units cover; which ones stays secret."""
+    needs = found.needs
+    if needs is None or not needs.rows:
+        return ""
+    nearest = f"; to {needs.nearest:,} nobody comes closer" if needs.nearest else ""
+    return (
+        f"Your units cover {needs.rows:,} of the {counted(needs.of, 'example')} of what is wanted, {needs.well:,} of "
+        f"them closely{nearest}."
+    )
+
+
+def best_units(found: Explanation) -> list[tuple[str, str]]:
+    """The units that bring the payee most, and how many examples each covers."""
+    if found.needs is None or found.checks.outcome in ("failed", "not checked"):
+        return []
+    return [
+        (visible(unit.unit), f"covers {counted(unit.rows, 'example')}, {unit.well:,} of them closely")
+        for unit in found.needs.units[:_BEST]
+    ]
 
 
 def interval(found: Explanation, low: str, high: str) -> str:
