@@ -1,4 +1,4 @@
-"""The news archive of three_months.py: its articles, its folder, and how commands are typed in it.
+"""The news archive of three_months.py: its articles, its folder, and how commands are typed in it (or elsewhere).
 
 The articles are AG News, embedded by MiniLM; agnews.csv.gz and agnews_minilm.npz are looked for in the folder that
 DATAMARKET_DATA names. Nothing of them is kept in the project. No encoder runs: texts that were changed get the
@@ -203,21 +203,30 @@ class Market:
         return AMOUNT * sum(amounts.get(unit, 0.0) for unit in units) / sum(amounts.values())
 
     def type(self, *words: str) -> None:
-        """Run a command as one types it, in the folder of the market.
+        """Run a command as one types it, in the folder of the market."""
+        type_in(self.folder, *words)
 
-        In this process: to start a new one for each would take longer than most of them.
-        """
-        show(f"$ {typed(words)}")
-        shown, before, sys.argv = io.StringIO(), sys.argv, ["datamarket", *words]
-        try:
-            with contextlib.chdir(self.folder), contextlib.redirect_stdout(shown):
-                datamarket()
-        except SystemExit as ended:
-            if ended.code:
-                raise
-        finally:
-            sys.argv = before
-        show(*(line.rstrip() for line in shown.getvalue().strip("\n").splitlines()), "")
+
+def type_in(folder: Path, *words: str) -> None:
+    """Run a command as one types it in a folder, and print both."""
+    show(f"$ {typed(['datamarket', *words])}", *answer(folder, *words), "")
+
+
+def answer(folder: Path, *words: str) -> list[str]:
+    """What a command prints, run in a folder.
+
+    In this process: to start a new one for each would take longer than most of them.
+    """
+    shown, before, sys.argv = io.StringIO(), sys.argv, ["datamarket", *words]
+    try:
+        with contextlib.chdir(folder), contextlib.redirect_stdout(shown):
+            datamarket()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    finally:
+        sys.argv = before
+    return [line.rstrip() for line in shown.getvalue().strip("\n").splitlines()]
 
 
 def scene(name: str) -> None:
@@ -234,7 +243,7 @@ def show(*lines: str) -> None:
 def typed(words: Sequence[str]) -> str:
     """A command as one types it, folded before an option where it is long."""
     lines = [""]
-    for part in shlex.join(["datamarket", *words]).replace(" --", "\n--").split("\n"):
+    for part in shlex.join(words).replace(" --", "\n--").split("\n"):
         if len(lines[-1]) + len(part) > 94:
             lines.append("   ")
         lines[-1] += f" {part}"

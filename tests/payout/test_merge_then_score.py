@@ -5,7 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import cents, rows, run, warned
 
-WIDE = np.r_[np.ones(23), 500.0]  # a column of a table, not of an encoder: evidence compares standardised ones
+WIDE = np.r_[
+    np.ones(23), 500.0
+]  # a column of a table, not of an encoder: evidence compares standardised ones
 HONEST = list(range(60))
 
 
@@ -67,7 +69,9 @@ def test_copies_that_a_tool_has_trained_on_change_what_others_are_paid(tmp_path)
     everything, held = month(1.0)
     found = {}
     for name, submitted in (("honest", rows(everything, HONEST)), ("attacked", everything)):
-        training = merged(run(tmp_path / name / "draft", submitted, held, theta="none"))  # exact copies alone
+        training = merged(
+            run(tmp_path / name / "draft", submitted, held, theta="none")
+        )  # exact copies alone
         scores = tool(training, held, tmp_path / f"{name}.csv")
         found[name] = run(tmp_path / name / "paid", submitted, held, theta="auto", **scores)
     assert paid(found["attacked"]).keys() == paid(found["honest"]).keys()  # the thief has nothing
