@@ -1,4 +1,4 @@
-"""The news archive of three_months.py: its articles, its folder, and how commands are typed in it.
+"""The news archive of three_months.py: its articles, its folder, and how commands are typed in it (or elsewhere).
 
 The articles are AG News, embedded by MiniLM; agnews.csv.gz and agnews_minilm.npz are looked for in the folder that
 DATAMARKET_DATA names. Nothing of them is kept in the project. No encoder runs: texts that were changed get the
@@ -204,15 +204,19 @@ class Market:
 
     def type(self, *words: str) -> None:
         """Run a command as one types it, in the folder of the market."""
-        run_in(self.folder, *words)
+        type_in(self.folder, *words)
 
 
-def run_in(folder: Path, *words: str) -> None:
-    """Run a command as one types it, in a folder, and show both it and what it answers.
+def type_in(folder: Path, *words: str) -> None:
+    """Run a command as one types it in a folder, and print both."""
+    show(f"$ {typed(['datamarket', *words])}", *answer(folder, *words), "")
+
+
+def answer(folder: Path, *words: str) -> list[str]:
+    """What a command prints, run in a folder.
 
     In this process: to start a new one for each would take longer than most of them.
     """
-    show(f"$ {typed(words)}")
     shown, before, sys.argv = io.StringIO(), sys.argv, ["datamarket", *words]
     try:
         with contextlib.chdir(folder), contextlib.redirect_stdout(shown):
@@ -222,7 +226,7 @@ def run_in(folder: Path, *words: str) -> None:
             raise
     finally:
         sys.argv = before
-    show(*(line.rstrip() for line in shown.getvalue().strip("\n").splitlines()), "")
+    return [line.rstrip() for line in shown.getvalue().strip("\n").splitlines()]
 
 
 def scene(name: str) -> None:
@@ -239,7 +243,7 @@ def show(*lines: str) -> None:
 def typed(words: Sequence[str]) -> str:
     """A command as one types it, folded before an option where it is long."""
     lines = [""]
-    for part in shlex.join(["datamarket", *words]).replace(" --", "\n--").split("\n"):
+    for part in shlex.join(words).replace(" --", "\n--").split("\n"):
         if len(lines[-1]) + len(part) > 94:
             lines.append("   ")
         lines[-1] += f" {part}"

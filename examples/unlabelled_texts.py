@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datamarket_gym.world.data import data_file, load_corpus
-from news_archive import SECTIONS, Articles, reworded, run_in, scene, show
+from news_archive import SECTIONS, Articles, reworded, scene, show, type_in
 
 AMOUNT = 6_000
 AUTHORS = 18
@@ -64,7 +64,7 @@ def main() -> None:
     handed = write_tables(folder, each)
 
     def typed(*words: str) -> None:
-        run_in(folder, *words)
+        type_in(folder, *words)
 
     def pay(needs: str, out: str) -> None:
         typed(

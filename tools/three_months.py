@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -23,18 +24,14 @@ _BLOCK = re.compile(r"(<!-- ([\w-]+) -->\n)(.*?)(<!-- /\2 -->)", re.DOTALL)
 _TEXT = re.compile(r"(  )?(?!ok  )[^\s$┏┃┡│└]")  # no table, no command
 
 
-def play(folder: Path, number: int = ARTICLES, example: Path = EXAMPLE) -> dict[str, str]:
+def play(folder: Path, number: int = ARTICLES) -> dict[str, str]:
     """Play the story in a folder that is not there yet; what each scene printed."""
-    words = [
-        sys.executable,
-        "-W",
-        "ignore",
-        str(example),
-        "--out",
-        str(folder),
-        "--articles",
-        str(number),
-    ]
+    return scenes_of(EXAMPLE, folder, "--articles", str(number))
+
+
+def scenes_of(example: Path, folder: Path, *options: str) -> dict[str, str]:
+    """Play an example in a folder that is not there yet; what each scene printed."""
+    words = [sys.executable, "-W", "ignore", str(example), "--out", str(folder), *options]
     done = subprocess.run(words, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
         raise SystemExit(f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -43,14 +40,14 @@ def play(folder: Path, number: int = ARTICLES, example: Path = EXAMPLE) -> dict[
     return {name: text.strip("\n") for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def filled(page: str, scenes: dict[str, str]) -> str:
+def filled(page: str, scenes: dict[str, str], tables: Sequence[str] = TABLES) -> str:
     """The page with its scenes as they were played; what is said a second time is left out."""
     before: set[str | tuple[str, str]] = set()
 
     def scene(match: re.Match[str]) -> str:
         opening, name, _, closing = match.groups()
         said = scenes[name]
-        if name in TABLES:
+        if name in tables:
             return f"{opening}{said}\n{closing}"
         return f"{opening}```\n{_once(said, before)}\n```\n{closing}"
 

@@ -19,7 +19,7 @@ LAST = 4
 
 def play(folder: Path, number: int = ARTICLES) -> dict[str, str]:
     """Play the example in a folder that is not there yet; what each scene printed."""
-    return three_months.play(folder, number, EXAMPLE)
+    return three_months.scenes_of(EXAMPLE, folder, "--articles", str(number))
 
 
 def cut(name: str, said: str) -> str:

@@ -9,17 +9,21 @@ from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning
 
 
 def unscored_units(results: Results) -> StandingWarning | None:
-    """Units that the file of scores has not, and none of equal content."""
-    scored = results.inputs.scored
-    if scored is None or not scored.unscored:
+    """Units that stand for themselves or others, of which the file of scores has none of equal content."""
+    scored, inputs = results.inputs.scored, results.inputs
+    if scored is None:
+        return None
+    standing = {inputs.ids[i] for i in results.payments.canonical.unit}  # the others earn nothing anyway
+    unscored = [unit for unit in scored.unscored if unit in standing]
+    if not unscored:
         return None
     return StandingWarning.of(
         "unscored_units",
-        f"{counted(len(scored.unscored), 'unit has', 'units have')} no scores",
+        f"{counted(len(unscored), 'unit has', 'units have')} no scores",
         "The file of scores does not name them, nor any unit of equal content: they count as 0 and earn nothing. Where "
         "they came in after the scores were computed, compute these again and pay again.",
-        [f"“{visible(unit)}”" for unit in scored.unscored[:MOST_ITEMS]],
-        len(scored.unscored),
+        [f"“{visible(unit)}”" for unit in unscored[:MOST_ITEMS]],
+        len(unscored),
     )
 
 
