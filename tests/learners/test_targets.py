@@ -144,3 +144,17 @@ def test_datasets_and_reference_rows_need_no_labels():
     assert not is_labelled(Dataset("d", ROWS, None, HELD, None).label)
     assert Dataset("d", ROWS, ROWS[:, 0], HELD, HELD[:, 0]).label.dtype.kind == "f"
     assert not is_labelled(ReferenceRows(HELD).label)
+
+
+def test_numbers_with_fractions_are_no_classes_under_coverage():
+    with pytest.raises(SubmissionError, match=r"row 1: 0\.5.*knn_regression.*coverage\(labels=False\)"):
+        UtilityOracle(HELD, np.arange(20) / 2, Utility("coverage"))
+    numbers = UtilityOracle(HELD, np.arange(20) / 2, Utility("coverage(labels=False)"))
+    assert mechanism("recommended").pay(_units(np.arange(12) / 3), numbers).as_dict() == _paid(
+        None, None
+    )
+    whole = UtilityOracle(HELD, np.arange(20) % 2 * 1.0, Utility("coverage"))
+    odd = np.where(
+        np.arange(12) == 3, 0.5, np.arange(12) % 2
+    )  # a submitter's fraction stops nobody's payday
+    assert sum(mechanism("recommended").pay(_units(odd), whole).as_dict().values()) > 0

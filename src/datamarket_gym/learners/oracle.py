@@ -22,7 +22,7 @@ from datamarket_gym.core.registry import name_of, written
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
 from datamarket_gym.learners.base import LEARNERS, Learner, Scorer, TrainingRows, ValidationRows
-from datamarket_gym.learners.targets import Coding, require_labels, require_same_kind
+from datamarket_gym.learners.targets import Coding, require_classes, require_labels, require_same_kind
 from datamarket_gym.units.labels import is_labelled, label_column
 from datamarket_gym.units.prior import PriorArt
 
@@ -110,6 +110,7 @@ class UtilityOracle:
         self.reference = reference
         _require_rows("validation", self.features, self.label, self.embedding)
         require_labels("the validation rows", self.label, self.learner)
+        require_classes(self.label, self.learner)
         self.classes = np.unique(self.label)
         self._file = None if memo is None else Path(memo).absolute()
         self._remember()

@@ -16,6 +16,7 @@ from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import components, name_of
 from datamarket_gym.learners.base import Learner
+from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.units.labels import as_numbers, is_labelled, unlabelled
 
 if TYPE_CHECKING:
@@ -70,6 +71,20 @@ def require_labels(whose: str, label: NDArray[Any], learner: Learner) -> None:
         )
     if learner.target == "number":
         as_numbers(label, f"label of {whose}")
+
+
+def require_classes(label: NDArray[Any], learner: Learner) -> None:
+    """Refuse validation labels with fractions where labels must be equal to agree: hardly any two would be."""
+    if not (isinstance(learner, Coverage) and learner.labels and label.dtype.kind == "f"):
+        return
+    whole = label == np.round(label)
+    if not whole.all():
+        row = int((~whole).argmax())
+        raise SubmissionError(
+            f"the validation labels are numbers (row {row}: {label[row].item()!r}), and under {name_of(learner)} "
+            "labels agree only where they are equal; pay by a utility of numbers "
+            f"({', '.join(learners_for('number'))}), or without labels: coverage(labels=False)"
+        )
 
 
 _NEEDED = {"class": "classes to tell apart", "number": "numbers to predict"}
