@@ -189,10 +189,15 @@ def _when(rows: Sequence[Row], valued: Sequence[Row]) -> list[str]:
         f"{worst('knn', 'wrong labels')}) and values what a model misses ({lead('knn', 'remove_best')} points), but "
         f"generated units gain {worst('knn', 'laundering')}, which [checks](checks.md) deter, and leaving units out "
         f"{worst('knn', 'best units alone')}, which they do not.",
-        "- **Choosing what to train on, among few providers whom you know**: ridge or logistic regression; the best "
-        f"they keep alone train a better model than random ones do ({lead('ridge', 'keep_best')} and "
-        f"{lead('logistic', 'keep_best')} points). Not for strangers: names play, and splits and exact copies gain "
-        f"{worst('logistic', 'splits, exact copies')}.",
+        "- **A model of your own, and few providers whom you know**: ridge or logistic regression by name, which say "
+        f"what that model loses without each ({lead('ridge', 'remove_best')} and {lead('logistic', 'remove_best')} "
+        "points where the best units are removed). Not for strangers: names play, and splits and exact copies gain "
+        f"{worst('ridge', 'splits, exact copies')} and {worst('logistic', 'splits, exact copies')}.",
+        "- **Choosing what to train on**: with `coverage` (0.5) the best units alone train a better model than random "
+        f"ones do ({lead('coverage@0.5', 'keep_best')} points; {lead('coverage@0.9', 'keep_best')} with 0.9). No other "
+        f"utility does here on average: ridge {lead('ridge', 'keep_best')}, logistic {lead('logistic', 'keep_best')}, "
+        f"5-NN {lead('knn', 'keep_best')}; without labels {lead(bare, 'keep_best')}. What a model misses most and what "
+        "suffices to train one are two questions.",
         f"- **Scores from elsewhere**: to find what a model leans on ({lead('scores', 'remove_best')} points where the "
         f"best are removed), not what to keep ({lead('scores', 'keep_best')} where the best alone are). Compute them "
         "after the quotient and over training, not at its end; splits and exact copies then gain nothing, generated "

@@ -84,15 +84,7 @@ def gains(rows: Sequence[Row]) -> Any:
             width_ratios=[len(each) for each in columns],
         )  # fmt: skip
         for axis, part, utilities, (_, _, title) in zip(axes[0], panel, columns, PANELS, strict=True):
-            table = np.full((len(attacks), len(utilities)), np.nan)
-            for (down, attack), (across, utility) in product(enumerate(attacks), enumerate(utilities)):
-                cell = pick(part, "gain", attack=attack, learner=utility)
-                if not cell:
-                    axis.text(across, down, "-", ha="center", va="center", fontsize=7, color="#777777")
-                    continue
-                table[down, across] = max(row["value"] for row in cell)
-                _number(axis, across, down, table[down, across], _BRIGHT, bold=_BAR)
-            axis.imshow(np.clip(table, 0.0, _BRIGHT), cmap=MAP, vmin=0.0, vmax=_BRIGHT, aspect="auto")
+            _gains(axis, [[pick(part, "gain", attack=a, learner=u) for u in utilities] for a in attacks])
             _named(axis, [UTILITIES[u] for u in utilities], title)
         axes[0, 0].set_yticks(range(len(attacks)), [attack_words(a) for a in attacks], fontsize=8)
         real = [words("task", task) for task in distinct(shown, "task") if task != SYNTHETIC]
@@ -104,6 +96,41 @@ def gains(rows: Sequence[Row]) -> Any:
         say(
             figure,
             "ridge and logistic regression have no closed form: names play; -: the attack needs labels",
+        )
+        figure.bars = f"standard errors over seeds up to {_largest(shown):.2f}"
+    return figure
+
+
+@drawer("s13-regression")
+def numbers(rows: Sequence[Row]) -> Any:
+    """Every attack where labels are numbers: a column for each market and utility, a panel for each mechanism."""
+    shown = [row for row in pick(rows, "gain") if row["attack"] != "honest"]
+    attacks, mechanisms = distinct(shown, "attack"), distinct(shown, "mechanism")
+    markets = list(dict.fromkeys((row["task"], row["learner"]) for row in shown))
+    names = [
+        f"{words('task', task.partition('(')[0])}, {words('learner', learner)}"
+        for task, learner in markets
+    ]
+    with plotting() as plt:
+        figure, axes = plt.subplots(
+            1, len(mechanisms), sharey=True, squeeze=False,
+            figsize=(4.2 + 0.75 * len(markets) * len(mechanisms), 2.8 + 0.27 * len(attacks)),
+        )  # fmt: skip
+        for axis, mechanism in zip(axes[0], mechanisms, strict=True):
+            part = pick(shown, "gain", mechanism=mechanism)
+            cells = [
+                [pick(part, "gain", attack=a, task=task, learner=u) for task, u in markets]
+                for a in attacks
+            ]
+            _gains(axis, cells)
+            _named(axis, names, words("mechanism", mechanism))
+        axes[0, 0].set_yticks(range(len(attacks)), [attack_words(a) for a in attacks], fontsize=8)
+        say(
+            figure, f"gain: pay over honest pay; 1 is honesty; bold: above {_BAR}; the brighter the more"
+        )
+        say(
+            figure,
+            "ridge regression has no closed form: its markets are smaller, and units' values sampled",
         )
         figure.bars = f"standard errors over seeds up to {_largest(shown):.2f}"
     return figure
@@ -183,6 +210,19 @@ def removal(rows: Sequence[Row]) -> Any:
             "validation rows; other quantiles of coverage are in the tables",
         )
     return figure
+
+
+def _gains(axis: Any, cells: Sequence[Sequence[Sequence[Row]]]) -> None:
+    """A table of gains, of several in a cell the largest; a dash where there is none."""
+    table = np.full((len(cells), len(cells[0])), np.nan)
+    for down, across in product(range(len(cells)), range(len(cells[0]))):
+        cell = cells[down][across]
+        if not cell:
+            axis.text(across, down, "-", ha="center", va="center", fontsize=7, color="#777777")
+            continue
+        table[down, across] = max(row["value"] for row in cell)
+        _number(axis, across, down, table[down, across], _BRIGHT, bold=_BAR)
+    axis.imshow(np.clip(table, 0.0, _BRIGHT), cmap=MAP, vmin=0.0, vmax=_BRIGHT, aspect="auto")
 
 
 def _number(
