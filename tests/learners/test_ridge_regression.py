@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from coalition_lists import all_coalitions
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -30,10 +30,6 @@ def market(seed, *, n_players=6, per=12, d=5, weighted=False, wild=0.0, noise=0.
     weight = rng.uniform(0.2, 3.0, size=n) if weighted else None
     rows = TrainingRows(features[:n], codes[:n], player, n_players, len(number), weight, classes=number)
     return rows, ValidationRows(features[n:], codes[n:], number)
-
-
-def all_coalitions(n_players):
-    return np.array(list(itertools.product([False, True], repeat=n_players)))[1:]
 
 
 def loop(rows, validation, coalitions, alpha):
