@@ -80,7 +80,7 @@ def scale(units: int, rows: int, width: int) -> list[str]:
             ValidationRows(held, (wanted > 0).astype(np.int64)),
         ),
         "knn_regression": (
-            TrainingRows(x, codes, np.arange(units), units, len(number), number=number),
+            TrainingRows(x, codes, np.arange(units), units, len(number), classes=number),
             ValidationRows(held, asked, number),
         ),
     }

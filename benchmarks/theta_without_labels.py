@@ -16,13 +16,14 @@ import argparse
 
 import numpy as np
 
-from datamarket_gym import Payments, ProviderMarket, Utility, create, mechanism
+from datamarket_gym import ProviderMarket, Utility, create, mechanism
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.evidence.threshold import predict_theta
 from datamarket_gym.evidence.threshold.choice import LabelledVectors, choose_threshold
 from datamarket_gym.evidence.threshold.floors import variants_for
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.world.data.embeddings import Embeddings
+from honest_price import moved
 
 DOMAINS = ("agnews", "imdb", "stl10", "cifar10")
 ROWS = (200, 500, 2000)
@@ -52,12 +53,6 @@ def thresholds(domain: str) -> None:
         cells = [f"{a if isinstance(a, str) else f'{a:.2f}'} / {b if isinstance(b, str) else f'{b:.2f}'}"
                  for a, b in zip(*found, strict=True)]  # fmt: skip
         print(f"| {domain} | {count:,} | {' | '.join(cells)} | {ceiling:.3f} |", flush=True)
-
-
-def moved(before: Payments, after: Payments) -> float:
-    """Half the L1 distance between shares of the pot."""
-    shares = [p.totals / p.totals.sum() for p in (before, after)]
-    return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
 def market(domain: str, seeds: int, labels: bool) -> None:

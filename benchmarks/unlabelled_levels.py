@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,6 @@ from datamarket_gym import (
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.files import write_text
 from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.units.labels import unlabelled
 
 DOMAINS = ("agnews", "stl10")
 LEVELS = ("from_zero", "coverage@0", "coverage@0.5", "coverage@0.9", "coverage@0.99")
@@ -66,13 +65,7 @@ class Pair:
     def drawn(cls, domain: str, seed: int) -> Pair:
         """The market of a domain."""
         found = ProviderMarket.from_task(domain, seed)
-        data = found.dataset
-        without = replace(
-            data,
-            label=unlabelled(len(data.label)),
-            validation_label=unlabelled(len(data.validation_label)),
-        )
-        return cls(ProviderMarket(without, found.provider_partition, "coverage", seed=seed), found)
+        return cls(found.without_labels(), found)
 
     def profile(self, name: str) -> SubmittedProfile:
         """What is submitted: the attack, or everybody's own units."""

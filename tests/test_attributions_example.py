@@ -5,27 +5,18 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from datamarket_gym.world.data import find
+from repository import ROOT, tool_named
 
-ROOT = Path(__file__).parents[1]
+writer = tool_named("attributions_page")
 EXAMPLES = ROOT / "examples"
 PAGE = (ROOT / "docs" / "attributions.md").read_text(encoding="utf-8")
 TOOLS = "ATTRIBUTION_TOOLS"  # names the Python that has torch, captum, dattri and traker
-
-
-def _tool():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import attributions_page
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
-    return attributions_page
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +34,7 @@ def market(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scenes(market):
-    return _tool().play("drawn", market)
+    return writer.play("drawn", market)
 
 
 def gains(table):
@@ -58,7 +49,7 @@ def payments(run):
 
 
 def test_the_page_shows_what_kept_scores_of_three_tools_are_paid(scenes):
-    shown = _tool().shown(PAGE)
+    shown = writer.shown(PAGE)
     assert shown["drawn-gains"] == f"{scenes['drawn-gains']}\n", "run: python tools/attributions_page.py"
     assert {tool for _, tool in gains(scenes["drawn-gains"])} == {"captum", "dattri", "trak"}
 
@@ -148,7 +139,7 @@ def test_a_tool_scores_as_was_kept_and_neither_names_nor_order_change_a_bit(
 
 
 def test_the_tools_compute_what_they_claim(tools, market, scenes):
-    said = _tool().checked(tools, market)  # stops where they do not
+    said = writer.checked(tools, market)  # stops where they do not
     assert len(said.splitlines()) == 8
 
 
@@ -176,5 +167,5 @@ def test_weights_that_the_script_would_not_heed_are_refused(tools, market, scene
 def test_the_page_is_what_news_print(tools, tmp_path):
     if find("agnews_minilm.npz") is None:
         pytest.skip("no agnews_minilm.npz in the data folders (DATAMARKET_DATA)")
-    page = _tool().written(PAGE, _tool().play("news", tmp_path / "news", tools))
+    page = writer.written(PAGE, writer.play("news", tmp_path / "news", tools))
     assert page == PAGE, "run: python tools/attributions_page.py --tools PYTHON"

@@ -1,12 +1,10 @@
 """The mutation run: which changes it makes, and which it leaves alone."""
 
 import ast
-import sys
-from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).parents[1] / "tools"
+from repository import ROOT, tool_named
 
 TEXT = '''"""At most 3 of them."""
 from dataclasses import dataclass
@@ -32,13 +30,7 @@ def share(part: float | None, whole: float) -> float:
 
 @pytest.fixture(scope="module")
 def tools():
-    sys.path.insert(0, str(TOOLS))
-    try:
-        import mutants
-        import mutations
-    finally:
-        sys.path.remove(str(TOOLS))
-    return mutants, mutations
+    return tool_named("mutants"), tool_named("mutations")
 
 
 def test_every_small_change_of_meaning_and_nothing_else(tools):
@@ -78,7 +70,7 @@ def test_changes_over_several_lines_and_after_letters_of_several_bytes(tools):
 
 def test_every_area_has_modules_and_tests(tools):
     mutants = tools[0]
-    root = TOOLS.parent
+    root = ROOT
     for area, (modules, tests) in mutants.AREAS.items():
         assert mutants.matching(root / mutants.PACKAGE, modules), f"{area} has no modules"
         assert mutants.matching(root / "tests", tests), f"{area} has no tests"
@@ -88,7 +80,7 @@ def test_judgements_are_of_lines_that_are_there(tools):
     """A module that was renamed loses its judgements without a word."""
     mutants = tools[0]
     texts = {}
-    for path in mutants.matching(TOOLS.parent / mutants.PACKAGE, "*"):
+    for path in mutants.matching(ROOT / mutants.PACKAGE, "*"):
         lines = {
             " ".join(line.split("#")[0].split())
             for line in path.read_text(encoding="utf-8").splitlines()

@@ -1,8 +1,6 @@
 """The README's code runs as printed, and its generated blocks are up to date."""
 
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +10,9 @@ from datamarket_gym.lab.results import read_all
 from datamarket_gym.units import write_submission
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
+from repository import ROOT, tool_named
 
-ROOT = Path(__file__).parent.parent
+tool = tool_named("readme")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -45,18 +44,8 @@ def test_contributing_example_runs():
         registry._components["attack"].pop("half_hearted", None)
 
 
-def _tool():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import readme
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
-    return readme
-
-
 @pytest.mark.parametrize("name", ["demo", "checks"])
 def test_generated_blocks_are_up_to_date(name):
-    tool = _tool()
     assert tool.block(README, name) == tool.BLOCKS[name](), "run: python tools/readme.py"
 
 
@@ -88,7 +77,7 @@ def test_an_attack_is_stopped_deterred_or_neither_by_its_worst_variant_domain_an
         for checks, value in zip((0, 3), both, strict=True)
     ]
     rows += [_row("turn@0.6", "imdb", 3, 1.01, knowledge=0.5), _row("outlier", "imdb", 1, 9.0)]
-    found = {one.name: one for one in _tool().of_learner(rows, "coverage")}
+    found = {one.name: one for one in tool.of_learner(rows, "coverage")}
     assert {name: one.verdict for name, one in found.items()} == {
         "split into … names": "Stopped",
         r"squatting before one victim\*": "Deterred",

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -82,12 +82,14 @@ def lasting(text: str) -> str:
     return re.sub(r"(?<= )\d{4}-\d\d-\d\d(?=   | \(days|$)", "DAY", text, flags=re.MULTILINE)
 
 
-def main() -> None:
-    """Write the page anew."""
+def write(
+    page: Path, play: Callable[[Path], dict[str, str]], filled: Callable[[str, dict[str, str]], str]
+) -> None:
+    """Write a page anew."""
     with tempfile.TemporaryDirectory() as folder:
         scenes = play(Path(folder) / "market")
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), scenes), encoding="utf-8")
+    page.write_text(filled(page.read_text(encoding="utf-8"), scenes), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    write(PAGE, play, filled)

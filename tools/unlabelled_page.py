@@ -4,7 +4,6 @@ As tools/three_months.py does with its story; of a long answer the middle is lef
 takes two minutes and needs AG News (see docs/real-domains.md).
 """
 
-import tempfile
 from pathlib import Path
 
 import three_months
@@ -36,12 +35,5 @@ def filled(page: str, scenes: dict[str, str]) -> str:
     return three_months.filled(page, {name: cut(name, said) for name, said in scenes.items()})
 
 
-def main() -> None:
-    """Write the page anew."""
-    with tempfile.TemporaryDirectory() as folder:
-        scenes = play(Path(folder) / "market")
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), scenes), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    three_months.write(PAGE, play, filled)

@@ -1,30 +1,17 @@
 """docs/prior-measured.md: its numbers are those of the published results, and it says plainly what does not hold."""
 
-import sys
-from pathlib import Path
-
 from datamarket_gym.lab.promises import kept
 from datamarket_gym.lab.results import read_all
+from repository import ROOT, tool_named
 
-ROOT = Path(__file__).parents[2]
-
-
-def _tool():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import prior_page
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
-    return prior_page
+tool = tool_named("prior_page")
 
 
 def test_the_generated_block_is_up_to_date():
-    tool = _tool()
     assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), "run: python tools/prior_page.py"
 
 
 def test_every_promise_stands_there_with_whether_it_holds_and_where_not():
-    tool = _tool()
     (one,) = [one for one in read_all(ROOT / "docs" / "results") if one.spec.name == "s12"]
     lines = tool.block(tool.PAGE.read_text(encoding="utf-8")).splitlines()
     for promise in one.spec.promises:
@@ -49,7 +36,7 @@ def test_a_column_shows_the_noise_that_is_worst_for_it_and_the_value_added_there
         row("synthetic", "copies", 3.0, prior="without", noise=0.6),
         row("stl10(partition=iid)", "copies", 1.01),
     ]  # fmt: skip
-    lines = _tool().Found(rows).copies("coverage", "newcomers")
+    lines = tool.Found(rows).copies("coverage", "newcomers")
     assert lines[2].startswith("| synthetic market | 3.00 | - | 1.50 at 1 | 0.40 | - |")
     assert lines[3].startswith("| STL-10 | - | - | 1.01 at 1 | - |")
 
@@ -62,11 +49,11 @@ def test_where_the_bars_hold_is_said_of_the_mean_and_of_the_worst_seed():
         for metric, value in zip(("gain", "gain_worst_seed"), found, strict=True)
     ]
     rows += [row("agnews", "midpoints", 9.0), row("agnews", "copies", 9.0, prior="without")]
-    found = _tool().Found(rows)
+    found = tool.Found(rows)
     assert found.where_bars_hold() == (
         "**Both bars hold in the mean and in every seed: AG News.** **Both hold in the mean, and not in every seed: "
         "CIFAR-10.** **Not both hold in the mean: synthetic market.**"
     )
     assert found.bars_by_domain()[4] == "| CIFAR-10 | 1.010 | **1.060** | - | - |"
     rows.append(row("agnews", "copies", 0.021, metric="victim_loss_worst_seed"))
-    assert "not in every seed: AG News, CIFAR-10." in _tool().Found(rows).where_bars_hold()
+    assert "not in every seed: AG News, CIFAR-10." in tool.Found(rows).where_bars_hold()

@@ -15,7 +15,6 @@ from datamarket_gym.lab.cells import attacks_of, compute, market_of
 from datamarket_gym.lab.kinds import valuation
 from datamarket_gym.lab.kinds.checks import in_spreads
 from datamarket_gym.lab.kinds.valuation import HOW, fresh_rows, left
-from datamarket_gym.lab.market_utilities import without_labels
 from datamarket_gym.lab.spec import TaskEntry
 from datamarket_gym.lab.summary import matches
 from datamarket_gym.world.market import ProviderMarket
@@ -78,7 +77,7 @@ def test_an_attacker_who_sees_classes_launders_something_else(gains):
 
 def test_a_market_without_labels_has_none_anywhere():
     market = market_of(SMALL, 3)
-    bare = without_labels(market)
+    bare = market.without_labels()
     assert market.honest.submission.labelled
     assert not bare.honest.submission.labelled
     assert not bare.utility_oracle().labelled

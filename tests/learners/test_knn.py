@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 import pytest
+from coalition_lists import all_coalitions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,10 +72,6 @@ def reference(rows, validation, coalition, k, vote):
         else:
             total += votes[truth] / votes.sum()
     return total / len(validation.label)
-
-
-def all_coalitions(n_players):
-    return np.array(list(itertools.product([False, True], repeat=n_players)))[1:]
 
 
 def enumerate_semivalue(rows, validation, k, vote, law, empty_value):

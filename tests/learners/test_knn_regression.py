@@ -36,7 +36,7 @@ def coded(features, y, player, n_players, held, held_y, weight=None):
     """Rows with numbers as labels, coded as the oracle codes them."""
     number = np.unique(np.concatenate([y, held_y]))
     codes, held_codes = (np.searchsorted(number, part) for part in (y, held_y))
-    rows = TrainingRows(features, codes, player, n_players, len(number), weight, number=number)
+    rows = TrainingRows(features, codes, player, n_players, len(number), weight, classes=number)
     return rows, ValidationRows(held, held_codes, number)
 
 
@@ -367,8 +367,7 @@ def test_coalitions_of_enough_rows_equal_scikit_learn():
 
 def test_one_wild_label_costs_no_more_than_the_farthest_that_is_asked_for():
     rows, validation = drawn(2, n=50)
-    number = rows.number.copy()
-    number[-1], edge = 1e12, validation.target.max()
+    edge = validation.target.max()
     wild = np.where(rows.label == rows.label.max(), 1e12, rows.target)
     clipped = np.minimum(wild, edge)
     answers = []
@@ -403,11 +402,11 @@ def test_no_formula_is_claimed_where_none_is_known(monkeypatch):
 
 def test_bad_input_is_named():
     rows, validation = drawn(0)
-    flat = ValidationRows(validation.features, np.full(20, 7), validation.number)
+    flat = ValidationRows(validation.features, np.full(20, 7), validation.classes)
     with pytest.raises(SubmissionError, match=r"all validation labels are .*no variance"):
         KnnRegression().scorer(rows, flat)
     with pytest.raises(LearnerError, match="no numbers"):
-        KnnRegression().scorer(replace(rows, number=None), validation)
+        KnnRegression().scorer(replace(rows, classes=None), validation)
     with pytest.raises(LearnerError, match=r"\[\]"):
         KnnRegression().scorer(rows, validation).utility(np.zeros((1, 40), dtype=bool))
     with pytest.raises(ParameterError, match="k = 0"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
+from coalition_lists import all_coalitions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import RidgeClassifier
@@ -39,10 +38,6 @@ def market(seed, *, n_players=6, per=12, d=5, classes=3, weighted=False, lopside
     truth = rng.integers(classes, size=80)
     validation = ValidationRows(rng.normal(size=(80, d)) + 0.7 * np.eye(classes, d)[truth], truth)
     return rows, validation
-
-
-def all_coalitions(n_players):
-    return np.array(list(itertools.product([False, True], repeat=n_players)))[1:]
 
 
 def loop(rows, validation, coalitions, alpha):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from coalition_lists import all_coalitions
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -28,12 +28,8 @@ def market(seed, *, n_players=6, per=12, d=5, weighted=False, wild=0.0, noise=0.
     number, codes = np.unique(y, return_inverse=True)
     player = rng.permutation(np.repeat(np.arange(n_players), per))
     weight = rng.uniform(0.2, 3.0, size=n) if weighted else None
-    rows = TrainingRows(features[:n], codes[:n], player, n_players, len(number), weight, number=number)
+    rows = TrainingRows(features[:n], codes[:n], player, n_players, len(number), weight, classes=number)
     return rows, ValidationRows(features[n:], codes[n:], number)
-
-
-def all_coalitions(n_players):
-    return np.array(list(itertools.product([False, True], repeat=n_players)))[1:]
 
 
 def loop(rows, validation, coalitions, alpha):
@@ -105,8 +101,8 @@ def test_the_batch_changes_no_bit(n_players, per, d):
 
 def test_a_model_that_is_worse_than_the_mean_is_worth_nothing():
     rows, validation = market(4, noise=0.1)
-    turned = replace(rows, number=-rows.number, label=rows.label)
-    held = replace(validation, number=validation.number - 2 * validation.target.mean())  # same range
+    turned = replace(rows, classes=-rows.classes)
+    held = replace(validation, classes=validation.classes - 2 * validation.target.mean())  # same range
     found = RidgeRegression().scorer(turned, held).utility(all_coalitions(rows.n_players))
     assert (found == 0.0).all()
 
@@ -115,10 +111,10 @@ def test_labels_in_other_units_are_worth_the_same():
     rows, validation = market(5)
     coalitions = all_coalitions(rows.n_players)
     found = RidgeRegression().scorer(rows, validation).utility(coalitions)
-    in_other = rows.number * 1e-3 - 8.0
+    in_other = rows.classes * 1e-3 - 8.0
     again = (
         RidgeRegression()
-        .scorer(replace(rows, number=in_other), replace(validation, number=in_other))
+        .scorer(replace(rows, classes=in_other), replace(validation, classes=in_other))
         .utility(coalitions)
     )
     np.testing.assert_allclose(again, found, rtol=0, atol=1e-10)
@@ -131,7 +127,7 @@ def test_bad_input_is_named():
     with pytest.raises(SubmissionError, match="no variance"):
         RidgeRegression().scorer(rows, flat)
     with pytest.raises(LearnerError, match="no numbers"):
-        RidgeRegression().scorer(replace(rows, number=None), validation)
+        RidgeRegression().scorer(replace(rows, classes=None), validation)
     with pytest.raises(LearnerError, match="no training row"):
         RidgeRegression().scorer(rows, validation).utility(np.zeros((1, 6), dtype=bool))
     with pytest.raises(ParameterError, match="alpha"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
+from coalition_lists import all_coalitions
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -38,10 +37,6 @@ def market(seed=0, *, n_players=4, per=8, weighted=False):
     )
     truth = rng.integers(3, size=50)
     return rows, ValidationRows(rng.normal(size=(50, 4)) + np.eye(3, 4)[truth], truth)
-
-
-def all_coalitions(n_players):
-    return np.array(list(itertools.product([False, True], repeat=n_players)))[1:]
 
 
 class Sulking(ClassifierMixin, BaseEstimator):

@@ -50,6 +50,12 @@ def validation(n=40, seed=1):
     }
 
 
+def bare(columns, label=None):
+    """The columns without their labels, or with others."""
+    left = {name: column for name, column in columns.items() if name != "label"}
+    return left if label is None else left | {"label": label}
+
+
 def table(columns):
     out = {}
     for name, column in columns.items():

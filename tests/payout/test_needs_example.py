@@ -1,37 +1,22 @@
 """examples/unlabelled_texts.py pays for what is needed, and neither copies nor padding; its page is what it printed."""
 
 import re
-import sys
 import tempfile
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from datamarket_gym.world.data import find
+from repository import ROOT, require_data, tool_named
 
-ROOT = Path(__file__).parents[2]
+tool, months = tool_named("unlabelled_page"), tool_named("three_months")
 PAGE = (ROOT / "docs" / "unlabelled-texts.md").read_text(encoding="utf-8")
-FILES = ("agnews.csv.gz", "agnews_minilm.npz")
 SMALL = 24  # articles of an author
-
-
-def _tool():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import unlabelled_page
-
-        import three_months
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
-    return three_months, unlabelled_page
 
 
 @pytest.fixture(scope="module")
 def data():
-    missing = [name for name in FILES if find(name) is None]
-    if missing:
-        pytest.skip(f"no {' and no '.join(missing)} in the data folders (DATAMARKET_DATA)")
+    require_data("agnews.csv.gz", "agnews_minilm.npz")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +26,7 @@ def market(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scenes(data, market):
-    return _tool()[1].play(market, SMALL)
+    return tool.play(market, SMALL)
 
 
 def earned(table):
@@ -83,14 +68,13 @@ def commands(text):
 
 
 def test_the_page_shows_the_commands_that_are_typed(scenes):
-    shown = _tool()[0].shown(PAGE)
+    shown = months.shown(PAGE)
     assert set(shown) == set(scenes)
     for name, block in shown.items():
         assert commands(block) == commands(scenes[name]), "run: python tools/unlabelled_page.py"
 
 
 def test_of_a_long_scene_the_middle_is_left_out():
-    months, tool = _tool()
     long = "\n".join(map(str, range(40)))
     kept = tool.cut("draft", long).split("\n")
     assert (len(kept), kept[0], kept[-1]) == (tool.LONGEST["draft"] + 1, "0", "39")
@@ -100,7 +84,6 @@ def test_of_a_long_scene_the_middle_is_left_out():
 
 @pytest.mark.slow
 def test_the_page_is_what_the_example_prints(data):
-    months, tool = _tool()
     with tempfile.TemporaryDirectory() as folder:  # a short name, as lines are folded by their length
         played = tool.filled(PAGE, tool.play(Path(folder) / "market"))
     assert months.lasting(played) == months.lasting(PAGE), "run: python tools/unlabelled_page.py"

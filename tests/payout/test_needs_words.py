@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from payout_files import run, units, validation
+from payout_files import bare, run, units, validation
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
@@ -15,10 +15,6 @@ from datamarket_gym.payout.needs import Needs
 from datamarket_gym.payout.statements.files import write_statements
 
 ROWS = 150
-
-
-def without_labels(columns):
-    return {name: column for name, column in columns.items() if name != "label"}
 
 
 def with_numbers(columns):
@@ -39,7 +35,7 @@ def scores(columns, rows, path):
 def folders(tmp_path_factory):
     """A run of each kind."""
     place, settings = tmp_path_factory.mktemp("words"), {"theta": "auto", "checks": 3}
-    plain = without_labels(units()), without_labels(validation(ROWS))
+    plain = bare(units()), bare(validation(ROWS))
     numbers = with_numbers(units()), with_numbers(validation(ROWS))
     tools = scores(*plain, place / "scores.parquet")
     return {

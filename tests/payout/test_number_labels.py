@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from payout_files import approve, run, spec, table, units, validation
+from payout_files import approve, bare, run, spec, table, units, validation
 from prior_files import july
-from test_unlabelled_tables import bare
 
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.inputs import read_inputs

@@ -2,35 +2,22 @@
 
 import csv
 import re
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from datamarket_gym.payout import open_book
-from datamarket_gym.world.data import find
+from repository import ROOT, require_data, tool_named
 
-ROOT = Path(__file__).parents[2]
+tool = tool_named("three_months")
 PAGE = (ROOT / "docs" / "three-months.md").read_text(encoding="utf-8")
-FILES = ("agnews.csv.gz", "agnews_minilm.npz")
 SMALL = 30  # articles of a seller
-
-
-def _tool():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import three_months
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
-    return three_months
 
 
 @pytest.fixture(scope="module")
 def data():
-    missing = [name for name in FILES if find(name) is None]
-    if missing:
-        pytest.skip(f"no {' and no '.join(missing)} in the data folders (DATAMARKET_DATA)")
+    require_data("agnews.csv.gz", "agnews_minilm.npz")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +27,7 @@ def market(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scenes(data, market):
-    return _tool().play(market, SMALL)
+    return tool.play(market, SMALL)
 
 
 def taken(table):
@@ -93,14 +80,13 @@ def commands(text):
 
 
 def test_the_page_shows_the_commands_that_are_typed(scenes):
-    shown = _tool().shown(PAGE)
+    shown = tool.shown(PAGE)
     assert len(shown) > 10
     for name, block in shown.items():
         assert commands(block) == commands(scenes[name]), "run: python tools/three_months.py"
 
 
 def test_what_is_said_again_is_left_out_and_tables_and_commands_are_not():
-    tool = _tool()
     long = "A sentence that is longer than sixty letters, so that it is known again."
     first = f"$ datamarket one\n{long}\nits end.\n│ a │\n│ b │"
     page = (
@@ -117,7 +103,6 @@ def test_what_is_said_again_is_left_out_and_tables_and_commands_are_not():
 
 @pytest.mark.slow
 def test_the_page_is_what_the_story_prints(data):
-    tool = _tool()
     with tempfile.TemporaryDirectory() as folder:  # a short name, as lines are folded by their length
         played = tool.filled(PAGE, tool.play(Path(folder) / "market"))
     assert tool.lasting(played) == tool.lasting(PAGE), "run: python tools/three_months.py"

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from logged_files import EVERYBODY, of
-from payout_files import cents, outputs, rows, table, units, validation, warned
+from payout_files import bare, cents, outputs, rows, table, units, validation, warned
 from prior_files import fresh, stacked
 from test_checks_cli import outcomes, typed
-from test_unlabelled_tables import bare, told
+from test_unlabelled_tables import told
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app

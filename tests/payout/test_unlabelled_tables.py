@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from payout_files import cents, outputs, rows, run, spec, table, units, validation, warned
+from payout_files import bare, cents, outputs, rows, run, spec, table, units, validation, warned
 from prior_files import stacked
 from typer.testing import CliRunner
 
@@ -23,12 +23,6 @@ from datamarket_gym.world.data import load_embeddings
 from excel_files import write_book
 from table_files import LISTS, SPREAD
 from table_files import write as write_as
-
-
-def bare(columns, label=None):
-    """The columns without their labels, or with others."""
-    left = {name: column for name, column in columns.items() if name != "label"}
-    return left if label is None else left | {"label": label}
 
 
 def typed(*words):

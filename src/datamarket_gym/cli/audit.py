@@ -27,9 +27,8 @@ from datamarket_gym.judge.redteam.clock import forgeries
 from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
-from datamarket_gym.payout.counted_labels import counted_labels
 from datamarket_gym.payout.intake.times import IntakeLog
-from datamarket_gym.payout.labels import require_label_columns
+from datamarket_gym.payout.labels import counted_labels, require_label_columns
 from datamarket_gym.payout.scored import read_scored, scores_file
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import Rows, read_held, read_submitted

@@ -41,9 +41,9 @@ def example_rows(target: Target = "class") -> tuple[TrainingRows, ValidationRows
     rng = np.random.default_rng(0)
     label = np.tile(np.arange(3), 8)
     features = rng.normal(size=(24, 4)) + label[:, None]
-    number = np.array([-1.0, 0.5, 4.0]) if target == "number" else None
-    rows = TrainingRows(features, label, np.arange(24) // 4, 6, 3, number=number)
-    return rows, ValidationRows(rng.normal(size=(30, 4)) + 1.0, rng.integers(0, 3, size=30), number)
+    numbers = np.array([-1.0, 0.5, 4.0]) if target == "number" else None
+    rows = TrainingRows(features, label, np.arange(24) // 4, 6, 3, classes=numbers)
+    return rows, ValidationRows(rng.normal(size=(30, 4)) + 1.0, rng.integers(0, 3, size=30), numbers)
 
 
 def check_learner(learner: Learner) -> None:

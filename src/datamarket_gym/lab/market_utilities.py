@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
-from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.world.market import ProviderMarket
 
@@ -107,7 +106,7 @@ def utilities_in(
     spec: ExperimentSpec, scores: list[ScoresEntry], market: ProviderMarket, engine: dict[str, Any]
 ) -> Iterator[MarketUtility]:
     """The experiment's utilities in a market, and of imported scores each kind."""
-    bare = without_labels(market)
+    bare = market.without_labels()
     for entry in spec.utilities:
         if entry.learner == SCORES:
             for asked in scores:
@@ -122,14 +121,3 @@ def needs_no_labels(entry: UtilityEntry) -> bool:
     """Whether a utility is coverage to which labels do not count."""
     learner = LEARNERS.create(entry.learner)
     return isinstance(learner, Coverage) and not learner.labels
-
-
-def without_labels(market: ProviderMarket) -> ProviderMarket:
-    """The same market before anybody labelled anything."""
-    data = market.dataset
-    bare = replace(
-        data, label=unlabelled(len(data.label)), validation_label=unlabelled(len(data.validation_label))
-    )
-    return ProviderMarket(
-        bare, market.provider_partition, "coverage", seed=market.seed, times=market.times
-    )

@@ -48,6 +48,5 @@ def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRow
         rows.n_players + 1,
         rows.n_classes,
         np.concatenate([rows.weights, background.weights]) if weighted else None,
-        number=rows.number,
         classes=rows.classes,
     )

@@ -28,8 +28,29 @@ Target = Literal["class", "number", "none"]
 """What labels are to a learner: classes (two of them, and every validation label submitted), numbers, or optional."""
 
 
+class CodedLabels:
+    """Labels as codes: each row's place among the labels that there are."""
+
+    label: Codes
+    classes: NDArray[Any] | None
+
+    @property
+    def submitted_label(self) -> NDArray[Any]:
+        """The labels as they were submitted; the codes, where nobody says what they stand for."""
+        return self.label if self.classes is None else self.classes[self.label]
+
+    @property
+    def target(self) -> Values:
+        """The label of each row as a number."""
+        if self.classes is None or self.classes.dtype != np.float64:
+            raise LearnerError(
+                "these labels are classes, no numbers; declare target = 'number' in the learner"
+            )
+        return self.submitted_label
+
+
 @dataclass(frozen=True)
-class TrainingRows:
+class TrainingRows(CodedLabels):
     """The rows all players bring: row i belongs to player ``player[i]`` and has weight ``weight[i]``."""
 
     features: Features  # (n, d)
@@ -41,53 +62,21 @@ class TrainingRows:
     highest: Values | None = (
         None  # of a background: what `Learner.highest` said of it; the rows may then be some of it
     )
-    number: Values | None = (
-        None  # (n_classes,), rising: what each code stands for, where labels are numbers
-    )
-    classes: NDArray[Any] | None = None  # (n_classes,), the label that each code stands for
+    classes: NDArray[Any] | None = None  # (n_classes,), rising: the label that each code stands for
 
     @property
     def weights(self) -> Values:
         """The weights, ones where none were given."""
         return np.ones(len(self.label)) if self.weight is None else self.weight
 
-    @property
-    def target(self) -> Values:
-        """The label of each row as a number."""
-        return _numbers(self.number, self.label)
-
-    @property
-    def submitted_label(self) -> NDArray[Any]:
-        """The labels as they were submitted; the codes, where nobody says what they stand for."""
-        return self.label if self.classes is None else self.classes[self.label]
-
 
 @dataclass(frozen=True)
-class ValidationRows:
+class ValidationRows(CodedLabels):
     """The fixed validation split on which utility is measured; label codes as in `TrainingRows`."""
 
     features: Features  # (n_val, d)
     label: Codes  # (n_val,); a class that no training row has keeps a code of its own
-    number: Values | None = None  # as in `TrainingRows`
-    classes: NDArray[Any] | None = None  # likewise
-
-    @property
-    def target(self) -> Values:
-        """The label of each row as a number."""
-        return _numbers(self.number, self.label)
-
-    @property
-    def submitted_label(self) -> NDArray[Any]:
-        """As of `TrainingRows`."""
-        return self.label if self.classes is None else self.classes[self.label]
-
-
-def _numbers(number: Values | None, code: Codes) -> Values:
-    if number is None:
-        raise LearnerError(
-            "these labels are classes, no numbers; declare target = 'number' in the learner"
-        )
-    return number[code]
+    classes: NDArray[Any] | None = None  # as in `TrainingRows`
 
 
 class Scorer(ABC):

@@ -123,15 +123,11 @@ class FunctionScorer(Scorer):
         self._learner, self._rows_of, self._answered = learner, rows_per_player(rows), 0
         order = content_order(rows, distinct_features(rows.features)[1])
         self._player = rows.player[order]
-        number = learner.target == "number"
-        self._train = _seen(
-            rows.features[order],
-            (rows.target if number else rows.submitted_label)[order],
-            rows.weights[order],
-        )
-        label = validation.target if number else validation.submitted_label
+        label = rows.submitted_label[order]
+        self._train = _seen(rows.features[order], label, rows.weights[order])
         held = np.lexsort((validation.label, distinct_features(validation.features)[1]))
-        self._validation = _seen(validation.features[held], label[held], np.ones(len(held)))
+        label = validation.submitted_label[held]
+        self._validation = _seen(validation.features[held], label, np.ones(len(held)))
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """What the function says of each coalition."""

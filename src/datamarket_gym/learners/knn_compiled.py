@@ -24,7 +24,7 @@ def count(ballot: Ballot, coalitions: CoalitionMatrix) -> Values:
         ballot.order,
         near.player.astype(np.int32),
         near.label.astype(np.int32),
-        ballot.weight,
+        near.weight_of_votes,
         near.validation_label.astype(np.int32),
         ballot.k,
         max(256, ballot.order.shape[1]),
@@ -39,7 +39,7 @@ def count(ballot: Ballot, coalitions: CoalitionMatrix) -> Values:
 def explain(means: Means, coalitions: CoalitionMatrix, heard: Values) -> Values:
     """Sum over validation rows of what the mean of the nearest labels explains."""
     near, total = means.near, np.zeros(len(coalitions))
-    weight = np.ones(len(near)) if near.equal_weights else near.weight
+    weight = near.weight_of_votes
     _means(
         coalitions.view(np.int8),
         means.order,

@@ -41,8 +41,7 @@ def explained_by(means: Means, coalitions: CoalitionMatrix, rows: NDArray[np.int
 def _explain(means: Means, coalitions: CoalitionMatrix, heard: Values) -> Values:
     """Sum over validation rows of what each coalition's prediction explains."""
     near, total = means.near, np.zeros(len(coalitions))
-    unit = near.equal_weights
-    weight = np.ones(len(near)) if unit else near.weight
+    weight, unit = near.weight_of_votes, near.equal_weights
     weighted = means.label * weight
     for order, truth in zip(means.order, means.truth, strict=True):
         sums, weights = np.zeros(len(coalitions)), np.zeros(len(coalitions))

@@ -62,6 +62,11 @@ class Neighbourhood:
         """Whether all rows weigh the same, so that weights cancel in every vote."""
         return bool((self.weight == self.weight[0]).all())
 
+    @property
+    def weight_of_votes(self) -> Values:
+        """Ones where all weights are equal, so that sums are exact."""
+        return np.ones(len(self)) if self.equal_weights else self.weight
+
     def distances(self, start: int, stop: int) -> Values:
         """Distances up to a constant a row, shape (stop - start, n), columns in content order."""
         out: Values = self._validation[start:stop] @ self._distinct.T

@@ -33,11 +33,6 @@ class Ballot:
     n_classes: int
     majority: bool
 
-    @property
-    def weight(self) -> Values:
-        """Weight of each vote: ones where all are equal, so that sums are exact."""
-        return np.ones(len(self.near)) if self.near.equal_weights else self.near.weight
-
 
 def count_votes(ballot: Ballot, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
     """U of each coalition; ``rows`` are their numbers of training rows."""
@@ -69,7 +64,7 @@ def in_batches(work: Callable[[slice], Values], count: int) -> Values:
 def _count(ballot: Ballot, coalitions: CoalitionMatrix) -> Values:
     """Sum over validation rows of the agreeing share (a count if weights are equal) or of hits."""
     total = np.zeros(len(coalitions))
-    weight, unit = ballot.weight, ballot.near.equal_weights
+    weight, unit = ballot.near.weight_of_votes, ballot.near.equal_weights
     width = ballot.n_classes if ballot.majority else 2
     for order, truth in zip(ballot.order, ballot.near.validation_label, strict=True):
         label = ballot.near.label[order]

@@ -217,10 +217,7 @@ class UtilityOracle:
         self._require_comparable("column 'features'", features, label)
         require_labels("the units", label, self.learner)
         coding = self._coding(label)
-        codes, classes = coding.codes(label), len(coding.classes)
-        rows = TrainingRows(
-            features, codes, player, n, classes, weight, number=coding.number, classes=coding.classes
-        )
+        rows = _training_rows(features, label, coding, player, n, weight)
         validation = self._validation(coding)
         if self.prior is None:
             return self.learner.scorer(rows, validation)
@@ -246,7 +243,7 @@ class UtilityOracle:
         return Coding.of(self.learner, [self.classes, label, *always])
 
     def _validation(self, coding: Coding) -> ValidationRows:
-        return ValidationRows(self.features, coding.codes(self.label), coding.number, coding.classes)
+        return ValidationRows(self.features, coding.codes(self.label), coding.classes)
 
     def _require_comparable(self, whose: str, features: Features, label: NDArray[Any]) -> None:
         """Refuse rows of another length, or with labels of another kind, than the validation rows'."""
@@ -273,9 +270,19 @@ class UtilityOracle:
 
 def _of_one(features: Features, label: NDArray[Any], coding: Coding) -> TrainingRows:
     """Rows of one player."""
-    player, classes = np.zeros(len(label), np.int64), len(coding.classes)
-    code, number = coding.codes(label), coding.number
-    return TrainingRows(features, code, player, 1, classes, number=number, classes=coding.classes)
+    return _training_rows(features, label, coding, np.zeros(len(label), np.int64), 1)
+
+
+def _training_rows(
+    features: Features,
+    label: NDArray[Any],
+    coding: Coding,
+    player: Codes,
+    n: int,
+    weight: Values | None = None,
+) -> TrainingRows:
+    classes = coding.classes
+    return TrainingRows(features, coding.codes(label), player, n, len(classes), weight, classes=classes)
 
 
 def _require_rows(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import components, name_of
 from datamarket_gym.learners.base import Learner
@@ -44,11 +44,6 @@ class Coding:
         if not self.counted:
             return np.zeros(len(label), dtype=np.int64)
         return np.searchsorted(self.classes, _read(label, self.numbers))
-
-    @property
-    def number(self) -> Values | None:
-        """The number that each code stands for, where labels are numbers."""
-        return self.classes if self.numbers else None
 
 
 def _read(label: NDArray[Any], numbers: bool) -> NDArray[Any]:

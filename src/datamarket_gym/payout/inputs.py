@@ -25,13 +25,12 @@ from datamarket_gym.evidence.leak import HeldRows, Leaks
 from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.oracle import ReferenceRows, UtilityOracle
 from datamarket_gym.learners.targets import require_labels
-from datamarket_gym.payout.counted_labels import LabelledTables, counted_labels
 from datamarket_gym.payout.file_hashes import FileHashes, file_hash, names_hash
 from datamarket_gym.payout.image_files import Skipped, unnamed
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog, Received
 from datamarket_gym.payout.intervals import validation_groups
-from datamarket_gym.payout.labels import require_label_columns
+from datamarket_gym.payout.labels import LabelledTables, counted_labels, require_label_columns
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.prior.known import KnownUnits
@@ -49,7 +48,7 @@ from datamarket_gym.payout.submitted import (
 )
 from datamarket_gym.pipeline.prior import Known
 from datamarket_gym.units.io import require_two_tables
-from datamarket_gym.units.labels import unlabelled
+from datamarket_gym.units.labels import unlabelled, without_labels
 from datamarket_gym.units.submission import Submission, Text
 
 _FEW = 3  # earlier runs that are named
@@ -164,10 +163,9 @@ class Inputs:
         require_labels(f"the units of {bought}", prior.art.label, LEARNERS.create(spec.learner))
         return replace(
             self,
-            submission=replace(self.submission, label=unlabelled(len(self.ids))),
+            submission=without_labels(self.submission),
             validation_label=unlabelled(len(self.validation_label)),
-            reference=self.reference
-            and replace(self.reference, label=unlabelled(len(self.reference.label))),
+            reference=self.reference and without_labels(self.reference),
             prior=prior,
             ignored_labels=(f"the submissions and the validation rows have labels, {bought} has none",),
         )

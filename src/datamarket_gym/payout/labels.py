@@ -2,14 +2,16 @@
 
 A table has labels if it has the column that is named, or, where none is named, a column ``label`` in which anything
 stands (`Table.label_column`). Labels count where the units and the validation rows have them, and all that was bought
-before: a label can be compared with nothing but a label. Where one of them has none, no label counts, and the run says
-so.
+before: a label can be compared with nothing but a label. Where one of them has none, the labels that are there are left
+out, of everything: the run is that of the same tables without them, and says what it left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.learners.base import LEARNERS
@@ -17,8 +19,11 @@ from datamarket_gym.learners.targets import require_labels
 from datamarket_gym.payout.image_files import image_tree
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.columns import Column
-from datamarket_gym.units.labels import unlabelled
+from datamarket_gym.units.labels import is_labelled, unlabelled, without_labels
 from datamarket_gym.units.tables import Table
+
+if TYPE_CHECKING:
+    from datamarket_gym.payout.submitted import Held, Rows
 
 
 def is_blank(column: Column, asked: str | None) -> bool:
@@ -63,3 +68,30 @@ def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
             missing = "has no column 'label'" if found is None else ""
         if missing:
             require_labels(f"the {whose} ({str(path)!r} {missing})", unlabelled(1), learner)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTables:
+    """The tables of a run with the labels that count, and what was said of labels that do not."""
+
+    rows: Rows
+    held: Held
+    sample: Held | None
+    ignored: tuple[str, ...]
+
+
+def counted_labels(rows: Rows, held: Held, sample: Held | None = None) -> LabelledTables:
+    """The tables as they are if units and validation rows have labels; else without any."""
+    sides: dict[str, Rows | Held] = {"the submissions": rows, "the validation rows": held}
+    having = [name for name, table in sides.items() if is_labelled(table.label)]
+    if len(having) == len(sides):
+        return LabelledTables(rows, held, sample, ())
+    ignored = [
+        f"column “label” of {name} is empty in every row" for name, table in sides.items() if table.blank
+    ]
+    for name in having:
+        (other,) = set(sides) - {name}
+        ignored.insert(0, f"{name} have labels, {other} have none")
+    return LabelledTables(
+        without_labels(rows), without_labels(held), sample and without_labels(sample), tuple(ignored)
+    )

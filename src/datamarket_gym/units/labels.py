@@ -6,7 +6,8 @@ finds one class among units that have none.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,24 @@ NO_LABEL = ""
 def unlabelled(count: int) -> NDArray[np.str_]:
     """The labels of so many units without labels."""
     return np.full(count, NO_LABEL, dtype="<U1")
+
+
+class HasLabels(Protocol):
+    """A dataclass of rows with a column of labels."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def label(self) -> NDArray[Any]:
+        """One for each row."""
+
+
+R = TypeVar("R", bound=HasLabels)
+
+
+def without_labels(rows: R) -> R:
+    """The same rows without their labels."""
+    return replace(rows, label=unlabelled(len(rows.label)))
 
 
 def is_labelled(label: NDArray[Any]) -> bool:

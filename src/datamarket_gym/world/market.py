@@ -119,6 +119,13 @@ class ProviderMarket(Shown):
         draw = TASKS.create(task).draw(int(seed))
         return cls(draw.dataset, draw.provider_partition, learner, utility, seed=int(seed), times=times)
 
+    def without_labels(self) -> ProviderMarket:
+        """The same market before anybody labelled anything; worth by coverage, which needs no labels."""
+        bare = self.dataset.without_labels()
+        return ProviderMarket(
+            bare, self.provider_partition, "coverage", seed=self.seed, times=self.times
+        )
+
     def screen(self) -> Screen:
         """Each provider with its units and the number of labels among them, where there are any."""
         held, data = self.provider_partition, self.dataset

@@ -26,7 +26,7 @@ from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
-from datamarket_gym.units.labels import unlabelled
+from datamarket_gym.units.labels import without_labels
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks import Attack
 from datamarket_gym.world.market import ProviderMarket
@@ -125,8 +125,7 @@ class _Stand:
         seen = self.labelled if self.sees_classes else market
         profile = attack.apply(self.spec.provider, seen.state)
         if not market.honest.submission.labelled:
-            bare = replace(profile.submission, label=unlabelled(len(profile.submission)))
-            profile = replace(profile, submission=bare)
+            profile = replace(profile, submission=without_labels(profile.submission))
         try:
             require_learnable(profile.submission.label, self.utility.oracle(market.honest.submission))
         except SubmissionError:

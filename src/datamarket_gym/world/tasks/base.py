@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import Kind
-from datamarket_gym.units.labels import is_labelled, label_column
+from datamarket_gym.units.labels import is_labelled, label_column, unlabelled, without_labels
 from datamarket_gym.units.submission import matrix
 
 
@@ -96,3 +96,8 @@ class Dataset:
                 f"validation_label, row {unseen[0]}, is {self.validation_label[unseen[0]].item()!r}, "
                 "a label unseen in training; drop that row or add training data for it"
             )
+
+    def without_labels(self) -> Dataset:
+        """The same rows before anybody labelled any."""
+        held = unlabelled(len(self.validation_label))
+        return replace(without_labels(self), validation_label=held)

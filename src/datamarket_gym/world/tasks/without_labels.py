@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from datamarket_gym.core.registry import register
-from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.world.tasks.base import TASKS, Task, TaskDraw
 
 
@@ -22,11 +21,5 @@ class WithoutLabels(Task):
     def draw(self, seed: int) -> TaskDraw:
         """The named task's draw, less its labels."""
         draw = TASKS.create(self.of).draw(seed)
-        data = draw.dataset
-        bare = replace(
-            data,
-            name=f"{data.name} without labels",
-            label=unlabelled(len(data.features)),
-            validation_label=unlabelled(len(data.validation_features)),
-        )
-        return TaskDraw(bare, draw.provider_partition)
+        bare = draw.dataset.without_labels()
+        return TaskDraw(replace(bare, name=f"{bare.name} without labels"), draw.provider_partition)
