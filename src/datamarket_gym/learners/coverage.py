@@ -253,7 +253,9 @@ class CoverageScorer(Scorer):
             return player, row_values(g, float(self.floor[z]), decides), float(g[-1] - self.floor[z])
 
         by_group = np.zeros((int(group.max()) + 1, n))
-        summed = _Summed(law, by_group[0] if len(by_group) == 1 else np.zeros(n), np.zeros_like(self.floor))
+        summed = _Summed(
+            law, by_group[0] if len(by_group) == 1 else np.zeros(n), np.zeros_like(self.floor)
+        )
         for z, (player, found, summed.most[z]) in self.answers(values):
             by_group[group[z], player] += found
             if len(by_group) > 1:
