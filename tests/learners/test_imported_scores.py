@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from datamarket_gym import ImportedScores, ScoreTable, Submission, Utility, Util
 from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.core.highest import highest_cosines, most_alike
-from datamarket_gym.learners import TrainingRows, ValidationRows, read_scores
+from datamarket_gym.learners import TrainingRows, ValidationRows, read_scores, score_table
 from datamarket_gym.semivalues import Banzhaf, Beta, LeaveOneOut, Shapley
 from datamarket_gym.semivalues.exact import coalitions_numbered, semivalues_from_table
 from datamarket_gym.units import PriorArt
@@ -368,3 +369,32 @@ def test_a_matrix_of_another_shape_is_refused(tmp_path):
         SubmissionError, match=r"shape \(7, 12\).*12 submitted units .* 7 validation rows"
     ):
         read_scores(tmp_path / "s.npy", IDS, ROWS)
+
+
+def test_a_large_matrix_is_held_once_more_and_no_further(monkeypatch):
+    """Besides what was given there are the table and a block of rows: numbers and columns, 8 bytes a score."""
+    monkeypatch.setattr(score_table, "_CELLS", 1 << 14)
+    rng = np.random.default_rng(0)
+    units, rows = rng.normal(size=(2000, 2)), rng.normal(size=(500, 2))
+    scores = rng.normal(size=(2000, 500)).astype(np.float32)
+    ScoreTable(units[:2], None, scores[:2], rows)  # whatever is imported on the way
+    tracemalloc.start()
+    found = ScoreTable(units, None, scores, rows)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1.3 * 8 * scores.size
+    assert (found.scores.toarray()[found.units(units, found.label[:1].repeat(2000))] != 0).all()
+
+
+def test_many_groups_of_copies_of_several_sizes_have_their_means(monkeypatch):
+    monkeypatch.setattr(score_table, "_CELLS", 64)
+    rng = np.random.default_rng(1)
+    units, of = rng.normal(size=(40, 3)), np.r_[np.arange(40), rng.integers(0, 40, 80)]
+    scores = np.where(rng.random((120, HELD)) < 0.3, 0.0, rng.normal(size=(120, HELD)))
+    found = ScoreTable(units[of], None, scores, VALIDATION)
+    columns = found.columns(VALIDATION)
+    mine = found.scores.toarray()[found.units(units, found.label[:1].repeat(40))][:, columns]
+    groups = [scores[of == i] for i in range(40)]
+    np.testing.assert_allclose(mine, [group.mean(axis=0) for group in groups], atol=1e-12)
+    assert found.uneven == sum(len(group) > 1 for group in groups)
+    assert found.spread == max(np.ptp(group, axis=0).max() for group in groups)

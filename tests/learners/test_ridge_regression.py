@@ -15,6 +15,7 @@ from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionE
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners import ridge_engine
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
+from datamarket_gym.learners import ridge_engine
 from datamarket_gym.learners.ridge_regression import RidgeRegression
 
 
@@ -133,3 +134,16 @@ def test_bad_input_is_named():
     with pytest.raises(ParameterError, match="alpha"):
         RidgeRegression(0.0)
     assert create("learner", "ridge_regression@2.5") == RidgeRegression(2.5)
+
+
+def test_coalitions_are_answered_in_batches(monkeypatch):
+    asked, from_sums = [], ridge_engine.from_sums
+
+    def counted(sums, coalitions, *more):
+        asked.append(len(coalitions))
+        return from_sums(sums, coalitions, *more)
+
+    monkeypatch.setattr(ridge_engine, "from_sums", counted)
+    rows, validation = market(1, n_players=6, per=12, d=5)
+    RidgeRegression().scorer(rows, validation).utility(np.ones((60, 6), dtype=bool))
+    assert asked == [60]

@@ -147,6 +147,15 @@ class _Class:
         return found if len(self.columns) == len(self.column) else found[:, self.column]
 
 
+@dataclass(frozen=True, eq=False)
+class _Summed:
+    """What one look at all similarities gave: sums over all validation rows, not yet divided."""
+
+    law: Values
+    total: Values  # of each player, by that law
+    most: Values  # of each validation row: how far the players together cover it above the floor
+
+
 class CoverageScorer(Scorer):
     """For each validation row the players that cover it, from blocks of similarities that are not kept."""
 
@@ -177,6 +186,7 @@ class CoverageScorer(Scorer):
         self._given = background is not None
         if background is not None:
             self.floor = learner.covered(background, validation)
+        self._summed: _Summed | None = None
         self._classes = []
         for mine, row in parts:
             if background is not None:
@@ -198,6 +208,8 @@ class CoverageScorer(Scorer):
             if len(self._rows_of) == 1:
                 total[:] = self._sum(self._learner.covered(self._rows, self._validation))
                 return total / self._n_validation
+        if self._summed is not None and coalitions.all():  # who covers a row most is there
+            return np.full(len(coalitions), self._sum(self._summed.most, total[:1]) / self._n_validation)
         each = np.arange(len(coalitions))
 
         def best(z: int, player: Codes, g: Values) -> Values:
@@ -210,33 +222,49 @@ class CoverageScorer(Scorer):
         mean: Values = total / self._n_validation
         return mean
 
-    def _sum(self, g: Values) -> float:
+    def _sum(self, g: Values, start: Values | None = None) -> float:
         """The sum over validation rows, one after the other in the order in which coalitions are summed."""
-        return float(np.cumsum(g[np.concatenate([part.row for part in self._classes])])[-1])
+        each = g[np.concatenate([part.row for part in self._classes])]
+        return float(np.cumsum(each if start is None else np.concatenate([start, each]))[-1])
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Exact semivalues, for any law of coalition sizes."""
-        everything = np.zeros(self._n_validation, dtype=np.int64)
-        found = self.closed_form_by_group(semivalue, empty_value, everything)
-        return None if found is None else found[0]
+        law = semivalue.size_law(len(self._rows_of))
+        if self._summed is None or not np.array_equal(self._summed.law, law):
+            everything = np.zeros(self._n_validation, dtype=np.int64)
+            found = self.closed_form_by_group(semivalue, empty_value, everything)
+            return None if found is None else found[0]
+        return self._counted(self._summed.total / self._n_validation, law, empty_value)
 
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
-        """The same on each group of validation rows alone."""
+        """The same on each group of validation rows alone.
+
+        The sums over all rows come with it, and are kept: whoever asks for both asks for the groups first.
+        """
         n = len(self._rows_of)
         law = semivalue.size_law(n)
         if n > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
             return None
         decides = deciding(law)
 
-        def values(z: int, player: Codes, g: Values) -> tuple[Codes, Values]:
-            return player, row_values(g, float(self.floor[z]), decides)
+        def values(z: int, player: Codes, g: Values) -> tuple[Codes, Values, float]:
+            return player, row_values(g, float(self.floor[z]), decides), float(g[-1] - self.floor[z])
 
-        total = np.zeros((int(group.max()) + 1, n))
-        for z, (player, found) in self.answers(values):
-            total[group[z], player] += found
-        mean: Values = total / np.bincount(group)[:, None]
+        by_group = np.zeros((int(group.max()) + 1, n))
+        summed = _Summed(
+            law, by_group[0] if len(by_group) == 1 else np.zeros(n), np.zeros_like(self.floor)
+        )
+        for z, (player, found, summed.most[z]) in self.answers(values):
+            by_group[group[z], player] += found
+            if len(by_group) > 1:
+                summed.total[player] += found
+        self._summed = summed
+        return self._counted(by_group / np.bincount(group)[:, None], law, empty_value)
+
+    def _counted(self, mean: Values, law: Values, empty_value: float) -> Values:
+        """Values from U(empty) on."""
         return mean if self._given else mean - law[0] * empty_value
 
     def answers(self, work: Callable[[int, Codes, Values], T]) -> Iterator[tuple[int, T]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,31 +126,39 @@ class Models:
     centre: Features  # (B, d): the mean of the features
     level: NDArray[np.float64]  # (B, T): the mean of the target, which is predicted there
 
-    def predictions(self, features: Features) -> NDArray[np.float64]:
+    def predictions(self, features: Features, apart: bool) -> NDArray[np.float64]:
         """Predictions for rows, shape (n, B, T)."""
         b, t, d = self.slopes.shape
-        product = features @ self.slopes.reshape(b * t, d).T
+        if apart:
+            product = np.matmul(features, self.slopes.transpose(0, 2, 1)).transpose(1, 0, 2)
+        else:
+            product = (features @ self.slopes.reshape(b * t, d).T).reshape(len(features), b, t)
         offsets = self.level - np.einsum("btd,bd->bt", self.slopes, self.centre)
-        predicted: NDArray[np.float64] = product.reshape(len(features), b, t) + offsets
+        predicted: NDArray[np.float64] = product + offsets
         return predicted
 
 
 def from_sums(
-    sums: PlayerSums, coalitions: CoalitionMatrix, alpha: float, workspace: NDArray[np.float64]
+    sums: PlayerSums,
+    coalitions: CoalitionMatrix,
+    alpha: float,
+    workspace: NDArray[np.float64],
+    apart: bool,
 ) -> tuple[Models, NDArray[np.bool_]]:
     """Models of a batch, and a mask of those whose variances drowned: solve these from rows.
 
-    ``workspace`` has shape (2, at least B, d, d); fresh memory for each batch would cost more than
+    BLAS adds up batches of other sizes in another order. ``apart``, numpy asks it for one coalition after the other,
+    always in the same shape, and what else is in the batch changes no bit. ``workspace`` has shape (2, at least B, d, d); fresh memory for each batch would cost more than
     the arithmetic.
     """
-    member = coalitions.astype(np.float64)
-    k, d, _ = sums.second.shape
-    total = member @ sums.mass
-    mean = (member @ sums.first) / total[:, None]
-    target = member @ sums.target  # (B, T)
-    product = (member @ sums.product.reshape(k, -1)).reshape(len(member), -1, d)
-    gram, outer = workspace[0, : len(member)], workspace[1, : len(member)]
-    np.matmul(member, sums.second.reshape(k, -1), out=gram.reshape(-1, d * d))
+    b, (k, d, _) = len(coalitions), sums.second.shape
+    member = coalitions.astype(np.float64).reshape((b, 1, k) if apart else (b, k))
+    total = (member @ sums.mass).reshape(b)
+    mean = (member @ sums.first).reshape(b, d) / total[:, None]
+    target = (member @ sums.target).reshape(b, -1)  # (B, T)
+    product = (member @ sums.product.reshape(k, -1)).reshape(b, -1, d)
+    gram, outer = workspace[0, :b], workspace[1, :b]
+    np.matmul(member, sums.second.reshape(k, -1), out=gram.reshape(*member.shape[:-1], d * d))
     moment = np.einsum("bii->bi", gram) / total[:, None]
     variance = moment - mean**2
     varies = sums.varies(coalitions)
@@ -222,7 +231,12 @@ _BATCH_CELLS = 1 << 20  # cells of the largest array of a batch, which should st
 
 
 class RidgeEngine(Scorer):
-    """Answers coalitions from per-player sums, in batches of bounded memory."""
+    """Answers coalitions from per-player sums, in batches of bounded memory.
+
+    ``apart`` where the batch must not change a bit, which no count of hits would hide.
+    """
+
+    apart: ClassVar[bool] = False
 
     def __init__(
         self, alpha: float, rows: TrainingRows, targets: Features, validation: ValidationRows
@@ -255,7 +269,9 @@ class RidgeEngine(Scorer):
                 workspace = np.empty((2, min(self._batch, max(1, len(by_sums))), d, d))
                 for at in range(0, len(by_sums), self._batch):
                     batch = by_sums[at : at + self._batch]
-                    models, unsafe = from_sums(self._sums, coalitions[batch], self._alpha, workspace)
+                    models, unsafe = from_sums(
+                        self._sums, coalitions[batch], self._alpha, workspace, self.apart
+                    )
                     out[batch] = self._judged(models)
                     by_rows[batch[unsafe]] = True
             for b in np.flatnonzero(by_rows):
@@ -263,4 +279,4 @@ class RidgeEngine(Scorer):
         return out
 
     def _judged(self, models: Models) -> Values:
-        return self.judged(models.level, models.predictions(self._scaled.validation))
+        return self.judged(models.level, models.predictions(self._scaled.validation, self.apart))

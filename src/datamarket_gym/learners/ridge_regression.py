@@ -42,14 +42,16 @@ class RidgeRegression(Learner):
 class RidgeRegressionScorer(RidgeEngine):
     """Variance explained by each coalition's model."""
 
+    apart: ClassVar[bool] = True
+
     def __init__(self, alpha: float, rows: TrainingRows, validation: ValidationRows) -> None:
         explained = Explained.of(validation)
         super().__init__(alpha, rows, explained.units(rows.target)[:, None], validation)
         self._truth = explained.units(validation.target)
-        # BLAS adds up batches of other sizes in another order, which here no count of hits would hide.
-        self._batch = 1
 
     def judged(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
         """U of each coalition's model, at least 0."""
-        explained = gain(predicted[:, :, 0], self._truth[:, None]).mean(axis=0)
-        return np.clip(explained, 0.0, 1.0)
+        explained = gain(
+            np.ascontiguousarray(predicted[:, :, 0].T), self._truth
+        )  # a row each: its own sum
+        return np.clip(explained.mean(axis=1), 0.0, 1.0)

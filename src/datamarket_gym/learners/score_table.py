@@ -48,15 +48,17 @@ class ScoreTable:
     ) -> None:
         units = np.asarray(features, dtype=np.float64)
         rows = np.asarray(validation_features, dtype=np.float64)
-        matrix = _sparse(scores)
+        given = _numbers(scores)
         labels = unlabelled(len(units)) if label is None else np.asarray(label)
-        _require_shapes(units, labels, matrix, rows)
-        _require_finite(matrix)
+        _require_shapes(units, labels, given.shape, rows)
         unit_key, first, of_unit = _places(unit_keys(units, labels))
         self.rows, _, of_row = _places(_keys(rows))
-        merged, spread = _means(matrix, of_unit, len(unit_key))
+        order = np.argsort(of_unit, kind="stable")
+        matrix = _sparse(given, order)
+        _require_finite(matrix, order)
+        matrix, spread = _means(matrix, np.bincount(of_unit))
         self.uneven, self.spread = int((spread > 0).sum()), float(spread.max(initial=0.0))
-        self.scores: csr_array = _columns(merged, of_row, len(self.rows))
+        self.scores: csr_array = _columns(matrix, of_row)
         self.features = units[first]
         self.label: NDArray[Any] = labels[first]
         self.keys = _keys(self.features)
@@ -102,33 +104,48 @@ class ScoreTable:
         return found
 
 
-def _sparse(scores: Any) -> csr_array:
-    """The scores that are not 0, in the numbers they came in; of a large matrix a block of rows at a time."""
-    from scipy.sparse import csr_array, issparse, vstack
+def _numbers(scores: Any) -> Any:
+    """The scores as a matrix, dense or sparse, of float32 or float64."""
+    from scipy.sparse import issparse
+
+    matrix = scores if issparse(scores) else np.asarray(scores)
+    if matrix.ndim != 2 or not all(matrix.shape):
+        raise SubmissionError(
+            f"scores have shape {matrix.shape}; give a matrix, units by validation rows"
+        )
+    if matrix.dtype.kind not in "fiu":
+        raise SubmissionError(f"scores are {matrix.dtype}; give a matrix of numbers")
+    return matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
+
+
+def _sparse(scores: Any, order: Codes) -> csr_array:
+    """The scores that are not 0, their rows in this order; what is given stays as it is."""
+    from scipy.sparse import csr_array, issparse
 
     if issparse(scores):
-        matrix = csr_array(_as_floats(scores), copy=True)  # what is given stays as it is
+        matrix = csr_array(scores)[order]
         matrix.sum_duplicates()
         return matrix
-    dense = np.asarray(scores)
-    if dense.ndim != 2 or not dense.size:
-        raise SubmissionError(
-            f"scores have shape {dense.shape}; give a matrix, units by validation rows"
-        )
-    step = max(1, _CELLS // dense.shape[1])
-    blocks = range(0, len(dense), step)
-    return csr_array(
-        vstack([csr_array(_as_floats(dense[at : at + step])) for at in blocks], format="csr")
-    )
+    n, width = scores.shape
+    step = max(1, _CELLS // width)
+    spans = [slice(at, at + step) for at in range(0, n, step)]
+    many = np.concatenate([np.count_nonzero(scores[order[span]], axis=1) for span in spans])
+    ends = np.r_[0, np.cumsum(many)]
+    small = max(int(ends[-1]), width) <= np.iinfo(np.int32).max
+    column = np.empty(ends[-1], np.int32 if small else np.int64)
+    data = np.empty(ends[-1], scores.dtype)
+    for span in spans:  # a block of rows at a time: no second copy of a large matrix
+        block = scores[order[span]]
+        into = slice(ends[span.start], ends[min(span.stop, n)])
+        there = block != 0
+        data[into] = block[there]
+        column[into] = np.broadcast_to(np.arange(width, dtype=column.dtype), block.shape)[there]
+    return csr_array((data, column, ends.astype(column.dtype)), shape=(n, width))
 
 
-def _as_floats(scores: Any) -> Any:
-    if scores.dtype.kind not in "fiu":
-        raise SubmissionError(f"scores are {scores.dtype}; give a matrix of numbers")
-    return scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
-
-
-def _require_shapes(units: Features, label: NDArray[Any], matrix: csr_array, rows: Features) -> None:
+def _require_shapes(
+    units: Features, label: NDArray[Any], shape: tuple[int, int], rows: Features
+) -> None:
     if units.ndim != 2 or rows.ndim != 2 or not len(units) or not len(rows):
         raise SubmissionError(
             f"the features of the scored units have shape {units.shape} and those of the validation rows {rows.shape}; "
@@ -136,21 +153,21 @@ def _require_shapes(units: Features, label: NDArray[Any], matrix: csr_array, row
         )
     if label.shape != (len(units),):
         raise SubmissionError(f"there are labels of shape {label.shape} for {len(units)} scored units")
-    if matrix.shape != (len(units), len(rows)):
+    if shape != (len(units), len(rows)):
         raise SubmissionError(
-            f"scores have shape {matrix.shape} for {len(units)} units and {len(rows)} validation rows; give one row "
+            f"scores have shape {shape} for {len(units)} units and {len(rows)} validation rows; give one row "
             "for each unit and one column for each validation row"
         )
 
 
-def _require_finite(matrix: csr_array) -> None:
+def _require_finite(matrix: csr_array, order: Codes) -> None:
     for at in range(0, matrix.nnz, _CELLS):
         bad = np.flatnonzero(~np.isfinite(matrix.data[at : at + _CELLS]))
         if len(bad):
             place = at + int(bad[0])
             unit = int(np.searchsorted(matrix.indptr, place, side="right")) - 1
             raise SubmissionError(
-                f"the score of unit {unit} on validation row {matrix.indices[place]} is {matrix.data[place]}; give a "
+                f"the score of unit {order[unit]} on validation row {matrix.indices[place]} is {matrix.data[place]}; give a "
                 "finite number, or leave the pair out, which counts as 0"
             )
 
@@ -184,44 +201,53 @@ def _pairs(keys: Keys, code: Codes) -> Iterator[tuple[bytes, int]]:
     return zip(keys.tolist(), code.tolist(), strict=True)
 
 
-def _means(matrix: csr_array, of: Codes, count: int) -> tuple[csr_array, Values]:
-    """The mean of the rows that belong together, in the order ``of`` says, and the largest difference in each group.
+def _means(matrix: csr_array, size: Codes) -> tuple[csr_array, Values]:
+    """The mean of so many rows at a time that belong together, and the largest difference in each such group.
 
     Of a column of equal scores that is the score itself; of others, the sum from the least on, divided.
     """
     from scipy.sparse import csr_array, vstack
 
-    order = np.argsort(of, kind="stable")
-    size = np.bincount(of, minlength=count)
-    start = np.r_[0, np.cumsum(size)[:-1]]
-    found = matrix[order[start]]
-    several = np.flatnonzero(size > 1)
-    spread, merged = np.zeros(count), []
-    for group in several:
-        rows = np.sort(
-            matrix[order[start[group] : start[group] + size[group]]].toarray().astype(np.float64), axis=0
-        )
-        spread[group] = (rows[-1] - rows[0]).max()
-        mean = np.where(rows[0] == rows[-1], rows[0], np.cumsum(rows, axis=0)[-1] / len(rows))
-        merged.append(csr_array(mean[None].astype(matrix.dtype)))
-    if merged:
-        place = np.arange(count)
-        place[several] = count + np.arange(len(several))
-        found = csr_array(vstack([found, *merged], format="csr"))[place]
-    return found, spread
+    start, spread = np.r_[0, np.cumsum(size)[:-1]], np.zeros(len(size))
+    place, merged, n = start.copy(), [matrix], matrix.shape[0]
+    for many, groups in _of_equal_size(size, matrix.shape[1]):
+        rows = matrix[(start[groups][:, None] + np.arange(many)).ravel()].toarray().astype(np.float64)
+        rows = np.sort(rows.reshape(len(groups), many, -1), axis=1)
+        lowest, highest = rows[:, 0], rows[:, -1]
+        spread[groups] = (highest - lowest).max(axis=1)
+        mean = np.where(lowest == highest, lowest, np.cumsum(rows, axis=1)[:, -1] / many)
+        merged.append(csr_array(mean.astype(matrix.dtype)))
+        place[groups] = n + np.arange(len(groups))
+        n += len(groups)
+    return (csr_array(vstack(merged, format="csr"))[place] if len(merged) > 1 else matrix), spread
 
 
-def _columns(matrix: csr_array, of: Codes, count: int) -> csr_array:
+def _of_equal_size(size: Codes, width: int) -> Iterator[tuple[int, Codes]]:
+    """The groups of several rows, some of one size at a time."""
+    for many in np.unique(size[size > 1]).tolist():
+        groups = np.flatnonzero(size == many)
+        step = max(1, _CELLS // (many * width))
+        yield from ((many, groups[at : at + step]) for at in range(0, len(groups), step))
+
+
+def _columns(matrix: csr_array, of: Codes) -> csr_array:
     """The columns in the order ``of`` says, those that belong together as their mean."""
-    if len(of) > count:
-        found = _means(matrix.T.tocsr(), of, count)[0].T.tocsr()
+    order = np.argsort(of, kind="stable")
+    size = np.bincount(of)
+    if len(of) > len(size):
+        matrix = _means(matrix.T.tocsr()[order], size)[0].T.tocsr()
+    elif matrix.nnz == matrix.shape[0] * len(
+        of
+    ):  # all pairs: they lie in order, and are put into the other
+        data = matrix.data.reshape(matrix.shape)
+        for span in _spans(matrix):
+            data[span] = data[span][:, order]
     else:
-        found = matrix
-        found.indices = of.astype(matrix.indices.dtype)[matrix.indices]
-        found.has_sorted_indices = False
-    found.eliminate_zeros()
-    found.sort_indices()
-    return found
+        matrix.indices = of.astype(matrix.indices.dtype)[matrix.indices]
+        matrix.has_sorted_indices = False
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
 
 
 def _spans(matrix: csr_array) -> Iterator[slice]:

@@ -104,17 +104,17 @@ class Valuator:
     ) -> Scores:
         """Scores of clusters that are represented already, and on each ``group`` of validation rows."""
         game = QuotientGame(canonical, utility)
+        by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
+        if group is not None:  # first: a closed form by groups may say at once what all of them sum to
+            parts = game.closed_form_by_group(SEMIVALUES.create(semivalue), group)
+            if parts is not None:
+                by_group, size = parts, np.bincount(group)
         found = estimate(game, semivalue, self.estimator, samples=budget, seed=self.seed)
         grand, total, scale = game.grand_value(), None, 1.0
         values = found.values
         if self.normalize:
             total = float(values.sum())
             values, scale = normalized(values, grand), abs(grand / total)
-        by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
-        if group is not None:
-            parts = game.closed_form_by_group(SEMIVALUES.create(semivalue), group)
-            if parts is not None:
-                by_group, size = parts, np.bincount(group)
         return Scores(
             values[game.player],
             (found.standard_errors * scale)[game.player],
