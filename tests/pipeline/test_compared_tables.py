@@ -127,7 +127,7 @@ def offset_table(rows):
     return rows + 40.0
 
 
-@pytest.mark.parametrize("learner", ["coverage", "knn_regression", "ridge_regression"])
+@pytest.mark.parametrize("learner", ["coverage(labels=False)", "knn_regression", "ridge_regression"])
 @pytest.mark.parametrize("written", [as_table, offset_table])
 def test_near_copies_of_a_table_are_tied_whatever_is_paid_for(learner, written):
     number = ROWS[:, 0] + 0.1 * np.arange(len(ROWS))
