@@ -11,7 +11,7 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence import nearest, nearest_earlier, seniority_ranks
 from datamarket_gym.evidence import settled as module
-from datamarket_gym.evidence.graph import Edges
+from datamarket_gym.evidence.graph import LAYERS, Edges
 from datamarket_gym.evidence.order import lot_of
 from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.pipeline.represent import Capped
@@ -38,9 +38,7 @@ def parents_by_hand(submission, theta, lot):
     """The definition, unit by unit."""
     rank = seniority_ranks(submission, lot)
     unit = submission.vectors / np.linalg.norm(submission.vectors, axis=1, keepdims=True)
-    payload = [
-        (*np.round(f, 8).tolist(), y) for f, y in zip(submission.features, submission.label, strict=True)
-    ]
+    payload = np.round(submission.features, 8).tolist()
     found = {}
     order = np.argsort(rank, kind="stable").tolist()
     for place, u in enumerate(order):
@@ -318,6 +316,21 @@ def test_thetas_are_checked():
         EvidenceGraph.build(cloud(10, 0), "lineage@auto")
     clusters = EvidenceGraph.build(cloud(40, 0), "lineage@none")
     assert set(clusters.edges.reason.tolist()) == {"exact_hash"}
+
+
+@pytest.mark.parametrize("evidence", ["lineage@none", "lineage@0.9"])
+@pytest.mark.parametrize(
+    "features", [[[3.0, 1.0], [1.0, -2.0], [3.0, 1.0]], [[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]]
+)
+def test_a_copy_is_a_copy_whatever_number_it_is_given(evidence, features):
+    label = np.array([5.0, 2.0, 5.0 + 1e-6])
+    units = Submission(
+        id=list("abc"), identity=list("xyz"), features=features, label=label, time=[0.0, 1.0, 2.0]
+    )
+    assert tied(units, evidence)[1] == {2: 0}
+    old, new = units.take(np.arange(2)), units.take(np.array([2]))
+    edges = LAYERS.create(evidence).ties_to(old, new)
+    assert (edges.left.tolist(), edges.right.tolist()) == ([0], [2])
 
 
 def test_no_row_is_longer_than_one_however_small_its_numbers():

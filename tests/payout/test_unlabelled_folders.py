@@ -42,14 +42,30 @@ def test_a_folder_without_folders_of_labels_is_paid(tmp_path):
     ]
 
 
-def test_one_image_in_a_folder_of_a_label_makes_all_the_others_lie_too_high(tmp_path):
-    """As before there were folders without labels: nobody's layout is changed by what others hand in unsaid."""
+def test_who_uses_the_other_layout_has_nobody_elses_images_skipped(tmp_path):
+    """Of a market without labels one image in a folder took the whole amount: everybody else's lay too high."""
     lay(tmp_path, labels=False)
-    picture(tmp_path / "units" / "carl" / "cat" / "0.png")
+    plain = pay(Places(tmp_path / "units", tmp_path / "held"), spec(**HOW), tmp_path / "plain")
+    picture(tmp_path / "units" / "carl" / "cat" / "0.png", 7)
+    picture(tmp_path / "units" / "carl" / "cat" / "too" / "deep.png", 8)
+    mixed = pay(Places(tmp_path / "units", tmp_path / "held"), spec(**HOW), tmp_path / "mixed")
+    assert (plain["units"], mixed["units"], mixed["labelled"]) == (16, 17, False)
+    assert cents(tmp_path / "mixed")["anna"] > 0
+    assert skipped(tmp_path / "mixed") == [
+        "submissions: carl/cat/too/deep.png: lies too deep: move it to identity/label/image or identity/image"
+    ]
+    lay(tmp_path / "deep", labels=True)
+    picture(tmp_path / "deep" / "units" / "carl" / "0.png", 7)
+    other = pay(Places(tmp_path / "deep" / "units", tmp_path / "held"), spec(**HOW), tmp_path / "other")
+    assert (other["units"], other["labelled"]) == (17, False)
+
+
+def test_where_labels_are_asked_for_images_without_one_are_skipped(tmp_path):
+    lay(tmp_path, labels=True)
+    picture(tmp_path / "units" / "carl" / "0.png", 7)
     found = image_tree(tmp_path / "units", identities=True)
-    assert (found.names, found.identity, found.label.tolist()) == (["carl/cat/0.png"], ["carl"], ["cat"])
-    assert len(found.skipped) == 16
-    assert found.skipped[0] == ("anna/cat-0.png", "lies too high: move it to identity/label/image")
+    assert set(found.identity) == {"anna", "bert"}
+    assert found.skipped == [("carl/0.png", "lies too high: move it to identity/label/image")]
 
 
 def test_labels_of_one_folder_do_not_count(tmp_path):

@@ -5,13 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from datamarket_gym import Submission, Utility, UtilityOracle, mechanism
+from datamarket_gym import Submission, Utility, UtilityOracle, mechanism, utility
+from datamarket_gym.core import registry
 from datamarket_gym.judge.guarantees.fairness import fairness_bound
 from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission
 from datamarket_gym.judge.redteam.own_market import honest_profile
 from datamarket_gym.learners.oracle import ReferenceRows
 from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.pipeline.settle import settle
+from datamarket_gym.pipeline.tie import tie
 
 IN_UNITS = np.array([1.0, 0.1, 5.0, 0.01, 1.0, 2.0, 0.3, 700.0])
 """A table's columns: the last in other units, on top of a large mean, so that raw cosines are all near 1."""
@@ -118,3 +120,31 @@ def test_embeddings_and_features_of_encoders_are_compared_as_they_are():
     brought = dataclasses.replace(TABLE, embedding=TABLE.features[:, :3])
     oracle = table_oracle(embedding=as_table(HELD)[:, :3])
     assert compared(brought, oracle) == (brought, oracle)
+
+
+def offset_table(rows):
+    """Columns of like spreads, far from zero: blood pressure, cholesterol, a temperature in kelvin."""
+    return rows + 40.0
+
+
+@pytest.mark.parametrize("learner", ["coverage(labels=False)", "knn_regression", "ridge_regression"])
+@pytest.mark.parametrize("written", [as_table, offset_table])
+def test_near_copies_of_a_table_are_tied_whatever_is_paid_for(learner, written):
+    number = ROWS[:, 0] + 0.1 * np.arange(len(ROWS))
+    units = submitted(written(ROWS), number, COPIED)
+    oracle = UtilityOracle(written(HELD), HELD[:, 0], Utility.paying(learner))
+    found = tie(settle(mechanism("recommended"), units, oracle)[0], units, utility=oracle)
+    thiefs = units.identity == "thief"
+    roots = [np.flatnonzero(found.label == each)[0] for each in found.label[thiefs]]
+    assert (units.identity[roots] != "thief").all()
+
+
+def test_a_utility_of_ones_own_has_evidence_compare_as_coverage_does(monkeypatch):
+    monkeypatch.setitem(registry._components, "learner", dict(registry._components["learner"]))
+
+    @utility("first_column", target="none")
+    def first(train, validation):
+        return float(train.features[:, 0].mean())
+
+    seen = compared(TABLE, table_oracle("first_column"))[0].vectors
+    assert (seen == compared(TABLE, table_oracle())[0].vectors).all()

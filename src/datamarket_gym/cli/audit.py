@@ -117,7 +117,7 @@ def _market(
     if "reference" in tables:
         require_two_tables(submissions, tables["reference"], "reference")
         other = read_held(tables["reference"], spec, {}, "reference")
-    rows = read_submitted(submissions, spec, {}, log)
+    rows = read_submitted(submissions, spec, {}, held, log)
     read = counted_labels(rows, held, other)
     held, other = read.held, read.sample
     sample = None if other is None else ReferenceRows(other.features, other.label, other.embedding)

@@ -1,8 +1,9 @@
 """Lineage: each unit descends from at most one earlier unit, and the root of its tree owns the tree.
 
-In order of seniority, unit u descends from an earlier unit of identical payload, or else from its nearest earlier
-unit p(u) (any unit, not only roots), if cos(u, p(u)) >= theta. The edges u -> p(u) are a forest, whose trees are the
-clusters; the root is the most senior unit of its tree.
+In order of seniority, unit u descends from an earlier unit of identical features, whatever its label (to a threshold,
+too, a relabelled copy is a copy), or else from its nearest earlier unit p(u) (any unit, not only roots), if
+cos(u, p(u)) >= theta. The edges u -> p(u) are a forest, whose trees are the clusters; the root is the most senior unit
+of its tree.
 
 Theorem (the past is immune). For every t, who owns the units of seniority up to t is a function of the units up to t.
 Proof. p(u) depends on u and on units before u alone, so the edges among the units up to t are the same whatever
@@ -21,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.arrays import Codes, Features, Keys
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import ParameterError, require_in
 from datamarket_gym.core.registry import register
@@ -35,19 +36,20 @@ from datamarket_gym.evidence.nearest import (
     row_digests,
 )
 from datamarket_gym.evidence.settled import nearest_settled
+from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.submission import Submission
 
 AUTO, NONE = "auto", "none"
-_DECIMALS = 8  # payloads are identical where they agree to so many, as in exact_hash
+_DECIMALS = 8  # features are identical where they agree to so many, as in exact_hash
 
 
 @register("evidence", "lineage")
 @dataclass(frozen=True)
 class Lineage(EvidenceLayer):
-    """Ties each unit to one earlier unit: of identical payload, or the nearest if its cosine is at least ``theta``.
+    """Ties each unit to one earlier unit: of identical features, or the nearest if its cosine is at least ``theta``.
 
     ``auto`` leaves the threshold to the check on the operator's validation rows; it is settled before units are
-    tied. ``none`` ties identical payloads alone. With ``sources`` a unit whose column ``source`` names an earlier
+    tied. ``none`` ties identical features alone. With ``sources`` a unit whose column ``source`` names an earlier
     unit descends from that one instead; a source that is the unit's own id, unknown or not earlier says nothing.
     A vector of zeros is similar to nothing.
     """
@@ -76,8 +78,7 @@ class Lineage(EvidenceLayer):
             near, cosine = nearest_earlier(vectors, float(self.theta), view.nearest)
             found = near >= 0
             parent[found], score[found], reason[found] = near[found], cosine[found], "lineage"
-        features = _arranged(submission.features, order)
-        same = first_alike(unit_keys(features, submission.label[order], _DECIMALS))
+        same = first_alike(_content(_arranged(submission.features, order)))
         copy = same < np.arange(n)
         parent[copy], score[copy], reason[copy] = same[copy], 1.0, "exact_hash"
         if self.sources and submission.source is not None:
@@ -142,13 +143,15 @@ def _settled_copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
     theirs = np.round(new.features, _DECIMALS)
     telling = int(np.argmax([len(np.unique(column)) for column in theirs.T]))
     rows = np.flatnonzero(np.isin(np.round(old.features[:, telling], _DECIMALS), theirs[:, telling]))
-    keys = [
-        unit_keys(some.features[at], some.label[at], _DECIMALS)
-        for some, at in ((old, rows), (new, slice(None)))
-    ]
+    keys = [_content(old.features[rows]), _content(new.features)]
     same = first_alike(np.concatenate(keys))[len(rows) :]
     copy = np.flatnonzero(same < len(rows))
     return copy, rows[same[copy]]
+
+
+def _content(features: Features) -> Keys:
+    """Keys of rounded features alone."""
+    return unit_keys(features, unlabelled(len(features)), _DECIMALS)
 
 
 def _order(view: View) -> Codes:

@@ -45,7 +45,7 @@ from datamarket_gym.learners.base import (
     rows_per_player,
 )
 from datamarket_gym.learners.floor import highest_similarities
-from datamarket_gym.learners.similarity import SIMILARITIES, CosineSimilarity
+from datamarket_gym.learners.similarity import SIMILARITIES, compared_by
 from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform
 
 if TYPE_CHECKING:
@@ -92,10 +92,7 @@ class Coverage(Learner):
 
     def comparing(self, validation: Features) -> Callable[[Features], Features]:
         """The same as a function of rows alone."""
-        similarity = SIMILARITIES.create(self.similarity).settled(validation)
-        if isinstance(similarity, CosineSimilarity):
-            return lambda rows: rows
-        return similarity.towards(validation)
+        return compared_by(SIMILARITIES.create(self.similarity), validation)
 
     def covered(self, rows: TrainingRows, validation: ValidationRows) -> Values:
         """The largest g of each validation row where all the rows are there."""

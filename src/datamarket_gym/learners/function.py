@@ -35,6 +35,7 @@ from datamarket_gym.learners.base import (
     distinct_features,
     rows_per_player,
 )
+from datamarket_gym.learners.similarity import ComparedAsTables
 from datamarket_gym.units.labels import is_labelled
 
 _CELLS = 1 << 22  # of the matrix of coalitions that a batched function is given at a time
@@ -58,7 +59,7 @@ class UtilityRows:
 
 
 @dataclass(frozen=True)
-class FunctionUtility(Learner):
+class FunctionUtility(ComparedAsTables, Learner):
     """A function as a learner; each has a class of its own, which `utility` makes.
 
     ``progress`` is told how many coalitions a scorer has answered so far.

@@ -29,11 +29,12 @@ from datamarket_gym.learners.knn_means import Means, explained_by
 from datamarket_gym.learners.knn_neighbours import Table
 from datamarket_gym.learners.knn_scorer import JoiningValues, NeighbourScorer, RowValues
 from datamarket_gym.learners.knn_squares import Seats
+from datamarket_gym.learners.similarity import ComparedAsTables
 
 
 @register("learner", "knn_regression")
 @dataclass(frozen=True)
-class KnnRegression(Learner):
+class KnnRegression(ComparedAsTables, Learner):
     """Numbers predicted by the mean of k neighbours; exact semivalues of single rows without any fit."""
 
     k: int = 5

@@ -19,11 +19,12 @@ from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import Learner, Target, TrainingRows, ValidationRows, check_rows
 from datamarket_gym.learners.explained import Explained, gain
 from datamarket_gym.learners.ridge_engine import RidgeEngine
+from datamarket_gym.learners.similarity import ComparedAsTables
 
 
 @register("learner", "ridge_regression")
 @dataclass(frozen=True)
-class RidgeRegression(Learner):
+class RidgeRegression(ComparedAsTables, Learner):
     """Least squares on numbers with an L2 penalty, standardised on each coalition's own rows."""
 
     alpha: float = 1.0

@@ -11,13 +11,12 @@ shared by those who bring the same: what is submitted twice is paid twice, unles
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
@@ -32,8 +31,8 @@ from datamarket_gym.learners.base import (
     distinct_features,
     rows_per_player,
 )
-from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.learners.score_table import ScoreTable
+from datamarket_gym.learners.similarity import ComparedAsTables
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 @register("learner", "scores")
 @dataclass(frozen=True)
-class ImportedScores(Learner):
+class ImportedScores(ComparedAsTables, Learner):
     """Scores of units on validation rows that another tool has computed, added up."""
 
     table: ScoreTable | None = field(default=None, repr=False)
@@ -61,14 +60,6 @@ class ImportedScores(Learner):
         check_rows(rows, validation)
         check_rows(background, validation)
         return AdditiveScorer(self._required, rows, validation, background)
-
-    def compared(self, rows: Features, validation: Features) -> Features:
-        """As coverage compares them: a draft that is paid by coverage merges what this run will merge."""
-        return self.comparing(validation)(rows)
-
-    def comparing(self, validation: Features) -> Callable[[Features], Features]:
-        """The same as a function of rows alone."""
-        return Coverage().comparing(validation)
 
     @property
     def _required(self) -> ScoreTable:

@@ -18,6 +18,8 @@ from datamarket_gym.core.registry import Kind, register
 
 UNEQUAL = 10.0
 """Columns whose largest spread is so many times the median one are a table's, not an encoder's."""
+ALIKE = 0.9
+"""Rows that have such a cosine on average differ in little but what their columns have in common."""
 
 
 class Similarity(ABC):
@@ -82,10 +84,10 @@ class StandardisedSimilarity(Similarity):
 @register("similarity", "auto")
 @dataclass(frozen=True)
 class AutoSimilarity(Similarity):
-    """``standardised`` where the columns' spreads over the validation rows are very unequal, else ``cosine``.
+    """``standardised`` where the validation rows look like a table of measurements, else ``cosine``.
 
-    Very unequal: the largest is at least 10 times the median of those above zero, as in tables of measurements in
-    several units.
+    That is where the largest spread of a column is at least 10 times the median of those above zero (several units), or
+    where two rows have a cosine of 0.9 and more on average: columns far from zero, beside which rows hardly differ.
     """
 
     def directions(self, rows: Features, validation: Features) -> Features:
@@ -100,7 +102,35 @@ class AutoSimilarity(Similarity):
         """The similarity that suits the validation rows."""
         spread = validation[:, differing(validation)].std(axis=0)
         unequal = len(spread) > 0 and spread.max() >= UNEQUAL * np.median(spread)
-        return StandardisedSimilarity() if unequal else CosineSimilarity()
+        table = unequal or (len(spread) > 0 and _mean_cosine(validation) >= ALIKE)
+        return StandardisedSimilarity() if table else CosineSimilarity()
+
+
+class ComparedAsTables:
+    """A learner without a similarity of its own: evidence compares what coverage would (``auto``)."""
+
+    def compared(self, rows: Features, validation: Features) -> Features:
+        """The vectors by whose cosine rows are alike."""
+        return self.comparing(validation)(rows)
+
+    def comparing(self, validation: Features) -> Callable[[Features], Features]:
+        """The same as a function of rows alone."""
+        return compared_by(AutoSimilarity(), validation)
+
+
+def compared_by(similarity: Similarity, validation: Features) -> Callable[[Features], Features]:
+    """What evidence compares under a similarity: its directions, or rows as they are where it is their own cosine."""
+    settled = similarity.settled(validation)
+    if isinstance(settled, CosineSimilarity):
+        return lambda rows: rows
+    return settled.towards(validation)
+
+
+def _mean_cosine(rows: Features) -> float:
+    """The mean cosine of two different rows."""
+    n = len(rows)
+    together = directions(rows).sum(axis=0)
+    return float((together @ together - n) / (n * (n - 1))) if n > 1 else 0.0
 
 
 def differing(validation: Features) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.screen import listed
-from datamarket_gym.units.labels import is_labelled, unlabelled
+from datamarket_gym.units.labels import NO_LABEL, is_labelled
 from datamarket_gym.units.loose import Faults
 from datamarket_gym.world.data.corpus import IMAGES
 from datamarket_gym.world.encoders import ContentError
@@ -82,30 +82,36 @@ class ImageTree:
         return is_labelled(self.label)
 
 
-def image_tree(folder: Path, *, identities: bool) -> ImageTree:
+def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageTree:
     """The images of a folder laid out as ``identity/label/image``, or ``label/image`` where it is nobody's.
 
     Where no image lies in a folder of a label, and some lie one folder higher, there are no labels: ``identity/image``,
-    or images in the folder itself. Images at any other depth are skipped, and listed.
+    or images in the folder itself. Images at any other depth are skipped, and listed. Where ``labels`` do not count,
+    because the operator's rows have none, images of either layout are read, those without a folder under the empty
+    label: or whoever uses the other layout would have everybody else's skipped.
     """
     owners = ("identity",) if identities else ()
-    labelled = "/".join((*owners, "label", "image"))
+    labelled, plain = "/".join((*owners, "label", "image")), "/".join((*owners, "image"))
     files = [(path, path.relative_to(folder).parts) for path in sorted(_files(folder))]
     depths = {len(parts) for path, parts in files if not _why_not(path, 0, labelled)}
-    levels = len(owners) + 1
-    if levels + 1 not in depths and len(owners) + 1 in depths:
-        levels = len(owners)
-    shape = labelled if levels > len(owners) else "/".join((*owners, "image"))
+    low, high = (
+        len(owners) + 2,
+        len(owners) + 1,
+    )  # parts of the names of images with a label, and without
+    levels = {low} if low in depths else {high} & depths or {low}
+    if not labels:
+        levels |= {high} & depths
+    shape = " or ".join(name for name, parts in ((labelled, low), (plain, high)) if parts in levels)
     found, skipped = [], []
     for path, parts in files:
-        why = _why_not(path, len(parts) - 1 - levels, shape)
+        beyond = [len(parts) - each for each in levels]
+        why = _why_not(path, 0 if 0 in beyond else beyond[0], shape)
         if why:
             skipped.append(("/".join(parts), why))
         else:
             found.append(parts)
     if not found:
         told = listed((f"{name} ({why})" for name, why in skipped), _FEW, "; ")
-        plain = "/".join((*owners, "image"))
         raise DataMarketError(
             f"{str(folder)!r} holds no images laid out as {labelled}, nor, without labels, as {plain}"
             + (f"; not read: {told}" if told else ", nor any other file; check the path")
@@ -113,7 +119,7 @@ def image_tree(folder: Path, *, identities: bool) -> ImageTree:
     return ImageTree(
         ["/".join(parts) for parts in found],
         [parts[0] for parts in found if identities],
-        np.array([parts[-2] for parts in found]) if levels > len(owners) else unlabelled(len(found)),
+        np.array([parts[-2] if len(parts) == low else NO_LABEL for parts in found]),
         skipped,
         labelled,
     )

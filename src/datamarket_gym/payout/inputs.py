@@ -223,8 +223,10 @@ def read_inputs(
     if reference is not None:
         require_two_tables(submissions, reference, "reference")
     require_label_columns({"submissions": submissions, "validation rows": validation}, spec)
-    rows = read_submitted(submissions, spec, files, log)
-    held = read_held(validation, spec, files)
+    hashes: FileHashes = {}
+    held = read_held(validation, spec, hashes)
+    rows = read_submitted(submissions, spec, files, held, log)
+    files |= hashes
     sample = None if reference is None else read_held(reference, spec, files, "reference")
     for role, path in (more or {}).items():
         files[role] = file_hash(path)

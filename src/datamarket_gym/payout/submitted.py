@@ -26,7 +26,7 @@ from datamarket_gym.payout.quarantine import BadRow, also_aside, kept_rows, note
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
 from datamarket_gym.units.columns import Column
-from datamarket_gym.units.labels import unlabelled
+from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.loose import Faults, note_numbers
 from datamarket_gym.units.tables import Table, rows_read
 from datamarket_gym.world.encoders import ContentError, stored
@@ -97,11 +97,12 @@ class Held:
 
 
 def read_submitted(
-    path: Path, spec: PayoutSpec, files: FileHashes, log: IntakeLog | None = None
+    path: Path, spec: PayoutSpec, files: FileHashes, held: Held, log: IntakeLog | None = None
 ) -> Rows:
     """The submitted units; the hash of each file read is added to ``files``.
 
-    With a ``log`` times are those at which it has the units, and nothing that the table says of them.
+    Whether labels of a folder of images count is up to ``held``, the validation rows. With a ``log`` times are those
+    at which it has the units, and nothing that the table says of them.
     """
     if log is not None and spec.columns.time is not None:
         raise ParameterError(
@@ -110,7 +111,7 @@ def read_submitted(
             "times are from the intake log alone, whatever a column says; leave --time out, or --intake",
         )
     if path.is_dir():
-        return _submitted_images(path, spec, files, log)
+        return _submitted_images(path, spec, files, is_labelled(held.label), log)
     table, columns = Table.open(path), spec.columns
     files["submissions"] = file_hash(path)
     names = {"identity": columns.identity}
@@ -217,9 +218,11 @@ def _content(
     raise SubmissionError(_NO_FEATURES.format("submissions"))
 
 
-def _submitted_images(path: Path, spec: PayoutSpec, files: FileHashes, log: IntakeLog | None) -> Rows:
+def _submitted_images(
+    path: Path, spec: PayoutSpec, files: FileHashes, labels: bool, log: IntakeLog | None
+) -> Rows:
     """The units of a folder laid out as identity/label/image, or identity/image."""
-    tree = image_tree(path, identities=True)
+    tree = image_tree(path, identities=True, labels=labels)
     ids, owners, label = tree.names, tree.identity, tree.label
     rows, bad = np.arange(len(ids)), tuple[BadRow, ...]()
     if spec.quarantine:
