@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -60,18 +61,19 @@ def main() -> None:
         print(f"{chosen.units:,} units, {chosen.validation:,} validation rows, {title}:")
         scored(
             Submission(id=names, identity=names, features=features, label=given),
-            UtilityOracle(held, held_given, Utility("coverage", "none")),
+            partial(UtilityOracle, held, held_given, Utility("coverage", "none")),
         )
 
 
-def scored(submission: Submission, oracle: UtilityOracle) -> None:
+def scored(submission: Submission, utility: Callable[[], UtilityOracle]) -> None:
     """All that a payday asks of the similarities of these units and validation rows."""
     pays = mechanism("recommended", evidence="none")
     clusters = clusters_by(submission, Edges.none(), "unit", pays.lot)
     canonical, n = represent(pays, submission, clusters), clusters.n_clusters
+    oracle = utility()
     group = validation_groups(oracle.features, oracle.label, 0)
     scores = timed("scores, and on groups of rows", lambda: score(pays, canonical, oracle, group))
-    timed("scores alone", lambda: score(pays, canonical, oracle))
+    timed("scores alone", lambda: score(pays, canonical, utility()))  # with nothing remembered
 
     def needs() -> CoveredRows:
         player = scores.number[canonical.cluster]
