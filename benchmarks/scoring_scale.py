@@ -12,22 +12,24 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
-from payout_scale import DIMENSIONS, TOPICS, draw, spectrum
 
 from datamarket_gym.evidence.graph import Edges, clusters_by
 from datamarket_gym.games.semivalue import SEMIVALUES
-from datamarket_gym.learners.covered_rows import covered_rows
+from datamarket_gym.learners.coverage import CoverageScorer
+from datamarket_gym.learners.covered_rows import CoveredRows, covered_rows
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.payout.intervals import validation_groups
 from datamarket_gym.pipeline.mechanism import mechanism
 from datamarket_gym.pipeline.represent import represent
 from datamarket_gym.pipeline.score import score
 from datamarket_gym.units.submission import Submission
+from payout_scale import DIMENSIONS, TOPICS, draw, spectrum
 
-LABELS = 10
+LABELS, IDENTITIES = 10, 1000
 
 T = TypeVar("T")
 
@@ -52,30 +54,37 @@ def main() -> None:
     held, _ = draw(rng, chosen.validation, centres)
     label, held_label = (rng.integers(0, LABELS, len(each)) for each in (features, held))
     names = [str(i) for i in range(chosen.units)]
-    pays = mechanism("recommended", evidence="none")
-    for title, label_of, held_of in (
+    for title, given, held_given in (
         (f"{LABELS} labels", label, held_label),
         ("no labels", None, None),
     ):
         print(f"{chosen.units:,} units, {chosen.validation:,} validation rows, {title}:")
-        submission = Submission(id=names, identity=names, features=features, label=label_of)
-        clusters = clusters_by(submission, Edges.none(), "unit", pays.lot)
-        canonical = represent(pays, submission, clusters)
-        oracle = UtilityOracle(held, held_of, Utility("coverage", "none"))
-        group = validation_groups(oracle.features, oracle.label, 0)
-        scores = timed("scores, and on groups of rows", lambda: score(pays, canonical, oracle, group))
-        again = UtilityOracle(held, held_of, Utility("coverage", "none"))
-        timed("scores alone", lambda: score(pays, canonical, again))
+        scored(
+            Submission(id=names, identity=names, features=features, label=given),
+            partial(UtilityOracle, held, held_given, Utility("coverage", "none")),
+        )
 
-        def needs() -> object:
-            player = scores.number[canonical.cluster]
-            scorer = oracle.scorer(
-                canonical.features, canonical.label, canonical.weight, player, canonical.n_clusters
-            )
-            everyone, shapley = np.arange(canonical.n_clusters), SEMIVALUES.create("shapley")
-            return covered_rows(scorer, shapley, 5, everyone, everyone % 1000, 1000)
 
-        timed("who covers which rows", needs)
+def scored(submission: Submission, utility: Callable[[], UtilityOracle]) -> None:
+    """All that a payday asks of the similarities of these units and validation rows."""
+    pays = mechanism("recommended", evidence="none")
+    clusters = clusters_by(submission, Edges.none(), "unit", pays.lot)
+    canonical, n = represent(pays, submission, clusters), clusters.n_clusters
+    oracle = utility()
+    group = validation_groups(oracle.features, oracle.label, 0)
+    scores = timed("scores, and on groups of rows", lambda: score(pays, canonical, oracle, group))
+    timed("scores alone", lambda: score(pays, canonical, utility()))  # with nothing remembered
+
+    def needs() -> CoveredRows:
+        player = scores.number[canonical.cluster]
+        scorer = oracle.scorer(canonical.features, canonical.label, canonical.weight, player, n)
+        assert isinstance(scorer, CoverageScorer)
+        everybody = np.arange(n)
+        return covered_rows(
+            scorer, SEMIVALUES.create("shapley"), 5, everybody, everybody % IDENTITIES, IDENTITIES
+        )
+
+    timed("who covers which rows", needs)
 
 
 if __name__ == "__main__":

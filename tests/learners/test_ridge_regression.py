@@ -15,7 +15,6 @@ from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionE
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners import ridge_engine
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
-from datamarket_gym.learners import ridge_engine
 from datamarket_gym.learners.ridge_regression import RidgeRegression
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.games.semivalue import Semivalue
@@ -64,12 +65,13 @@ def covered_rows(
     floor = scorer.floor
     n, n_rows = scorer.n_players, len(floor)
     decides = deciding(semivalue.size_law(n))
-    members = _Members(player, group, n, n_groups)
+    groups_of = _Groups(player, group, n_groups)
     counts, groups = CoveredCounts.none(n), CoveredCounts.none(n_groups)
     best = _Largest(n, most)
     value, covered = np.zeros(n), floor.copy()
     many, well = np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64)
     nearest = np.full(n_rows, -1)
+    rank = np.zeros(n, dtype=np.int32)  # of the players of one row, the nearest last; 0: covers it not
 
     def parts(z: int, who: Codes, g: Values) -> tuple[Codes, Values, Values]:
         return who, g, row_values(g, float(floor[z]), decides)
@@ -80,26 +82,31 @@ def covered_rows(
         good = int(np.searchsorted(g, WELL))
         well[z] = len(g) - good
         first = int(np.searchsorted(g, g[-1]))
-        for name, start in (("rows", 0), ("well", good), ("nearest", first)):
-            getattr(counts, name)[who[start:]] += 1
-            getattr(groups, name)[:] += members.of(who[start:])
+        rank[:] = 0
+        rank[who] = np.arange(1, len(who) + 1)
+        for found, ranks in ((counts, rank), (groups, groups_of.highest(rank))):
+            found.rows[:] += ranks > 0
+            found.well[:] += ranks > good
+            found.nearest[:] += ranks > first
         best.add(z, who, g, part)
     return CoveredRows(
         covered, floor, many, well, nearest, value / n_rows, counts, *best.sorted(n_rows), groups
     )
 
 
-class _Members:
-    """Which groups some players are of."""
+class _Groups:
+    """Groups of players; a player may be of several, or of none."""
 
-    def __init__(self, player: Codes, group: Codes, n_players: int, n_groups: int) -> None:
-        self._player, self._group, self._shape = player, group, (n_players, n_groups)
+    def __init__(self, player: Codes, group: Codes, n_groups: int) -> None:
+        order = np.argsort(group, kind="stable")
+        self._player, self._n = player[order], n_groups
+        self._there, self._start = np.unique(group[order], return_index=True)
 
-    def of(self, players: Codes) -> np.ndarray:
-        """Whether each group has one of the players."""
-        there, found = (np.zeros(n, dtype=bool) for n in self._shape)
-        there[players] = True
-        found[self._group[there[self._player]]] = True
+    def highest(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The highest rank of each group's players; 0 of a group without any."""
+        found = np.zeros(self._n, dtype=np.int32)
+        if len(self._there):
+            found[self._there] = np.maximum.reduceat(rank[self._player], self._start)
         return found
 
 

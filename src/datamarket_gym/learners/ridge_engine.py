@@ -148,8 +148,8 @@ def from_sums(
     """Models of a batch, and a mask of those whose variances drowned: solve these from rows.
 
     BLAS adds up batches of other sizes in another order. ``apart``, numpy asks it for one coalition after the other,
-    always in the same shape, and what else is in the batch changes no bit. ``workspace`` has shape (2, at least B, d, d); fresh memory for each batch would cost more than
-    the arithmetic.
+    always in the same shape, and what else is in the batch changes no bit. ``workspace`` has shape (2, at least B, d,
+    d); fresh memory for each batch would cost more than the arithmetic.
     """
     b, (k, d, _) = len(coalitions), sums.second.shape
     member = coalitions.astype(np.float64).reshape((b, 1, k) if apart else (b, k))

@@ -167,8 +167,8 @@ def _require_finite(matrix: csr_array, order: Codes) -> None:
             place = at + int(bad[0])
             unit = int(np.searchsorted(matrix.indptr, place, side="right")) - 1
             raise SubmissionError(
-                f"the score of unit {order[unit]} on validation row {matrix.indices[place]} is {matrix.data[place]}; give a "
-                "finite number, or leave the pair out, which counts as 0"
+                f"the score of unit {order[unit]} on validation row {matrix.indices[place]} is "
+                f"{matrix.data[place]}; give a finite number, or leave the pair out, which counts as 0"
             )
 
 
