@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, Keys, Values, directions
+from datamarket_gym.core.arrays import LARGEST, Codes, Features, Keys, Values, directions
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.highest import most_alike
@@ -162,13 +162,15 @@ def _require_shapes(
 
 def _require_finite(matrix: csr_array, order: Codes) -> None:
     for at in range(0, matrix.nnz, _CELLS):
-        bad = np.flatnonzero(~np.isfinite(matrix.data[at : at + _CELLS]))
+        # As float64: in the numbers of a float32 the bound itself would be infinite.
+        size = np.abs(matrix.data[at : at + _CELLS].astype(np.float64))
+        bad = np.flatnonzero(~(size <= LARGEST))
         if len(bad):
             place = at + int(bad[0])
             unit = int(np.searchsorted(matrix.indptr, place, side="right")) - 1
             raise SubmissionError(
-                f"the score of unit {order[unit]} on validation row {matrix.indices[place]} is "
-                f"{matrix.data[place]}; give a finite number, or leave the pair out, which counts as 0"
+                f"the score of unit {order[unit]} on validation row {matrix.indices[place]} is {matrix.data[place]}; "
+                f"give a finite number of at most {LARGEST:g} in size, or leave the pair out, which counts as 0"
             )
 
 

@@ -66,7 +66,12 @@ def read_scored(
         names = np.empty(count, dtype=object)
         names[kept] = rows.ids
         here = set(rows.ids)
-        names[list(bad)] = ["" if unit in here else unit for unit in bad.values()]
+        for (
+            row,
+            unit,
+        ) in bad.items():  # several that share a name were set aside: it then means one of them
+            names[row] = "" if unit in here else unit
+            here.add(unit)
         units = names.tolist()
     found = read_scores(file, units, _held_names(validation, spec, len(held.features))).of(kept)
     label = rows.label if is_labelled(rows.label) else None
