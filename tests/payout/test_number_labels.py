@@ -84,6 +84,14 @@ def test_a_row_without_a_number_is_set_aside_once(tmp_path):
     assert row.row == 3
 
 
+@pytest.mark.parametrize(("value", "said"), [(np.inf, "inf"), (-np.inf, "-inf"), (1e200, r"1e\+200")])
+def test_numbers_without_end_are_named(value, said, tmp_path):
+    label = numbered(units())["label"].tolist()
+    label[3] = value
+    with pytest.raises(SubmissionError, match=rf"row 3: {said} is no finite number of at most 1e\+150"):
+        read(tmp_path, bare(units(), label))
+
+
 def test_validation_rows_are_never_set_aside(tmp_path):
     label = [str(x) for x in numbered(validation())["label"].tolist()]
     label[2] = "dog"

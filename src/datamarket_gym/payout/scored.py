@@ -15,6 +15,7 @@ from datamarket_gym.learners.scores import ImportedScores
 from datamarket_gym.payout.image_files import image_tree
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import Held, Rows
+from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.labels import is_labelled
 from datamarket_gym.units.tables import Table
 
@@ -47,6 +48,12 @@ def scores_file(spec: PayoutSpec, fetched: Path | None) -> Path | None:
             "scores",
             str(file),
             f"the run is paid by {spec.learner}: add --utility scores, or leave it out",
+        )
+    if file is not None and not file_and_member(str(file))[0].is_file():
+        raise ParameterError(
+            "scores",
+            str(file),
+            "there is no such file; check the path, or put the file back: a run is worked out again from its scores",
         )
     return file
 

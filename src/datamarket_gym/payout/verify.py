@@ -72,10 +72,18 @@ def verify_book(book: Book, anchor: Path | None = None) -> list[Check]:
                 Check(f"run {record.run[:16]}", True, f"{record.state}; its files are elsewhere")
             )
             continue
-        wrong = [check for check in _of_run(folder, accounts) if not check.good]
-        said = "; ".join(f"{check.what}: {check.detail}" for check in wrong)
-        checks.append(Check(f"run {record.run[:16]}", not wrong, said or f"{record.state}, {folder}"))
+        said = _wrong(folder, accounts)
+        checks.append(Check(f"run {record.run[:16]}", not said, said or f"{record.state}, {folder}"))
     return checks
+
+
+def _wrong(folder: Path, accounts: Accounts) -> str:
+    """What is wrong with the files of a run, in a line; a run that cannot be looked at keeps nobody from the others."""
+    try:
+        wrong = [check for check in _of_run(folder, accounts) if not check.good]
+    except DataMarketError as error:
+        return f"cannot be looked at: {error}"
+    return "; ".join(f"{check.what}: {check.detail}" for check in wrong)
 
 
 def verify(
