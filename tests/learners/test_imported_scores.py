@@ -435,3 +435,18 @@ def test_a_name_that_two_validation_rows_have_is_refused_and_numbers_tell_them_a
 def test_scores_cannot_be_written_into_the_name_of_the_utility(written):
     with pytest.raises(ParameterError, match="--scores"):
         Utility(written)
+
+
+def test_scores_under_a_mask_are_missing():
+    mask = np.arange(N * HELD).reshape(N, HELD) % 5 == 0
+    hidden = np.ma.masked_array(np.where(mask, 1e300, SCORES), mask=mask)
+    assert table(hidden).digest == table(np.where(mask, 0.0, SCORES)).digest
+
+
+def test_features_and_scores_that_are_no_matrix_of_numbers_are_refused():
+    with pytest.raises(SubmissionError, match="rows of unequal length"):
+        table([[1.0], [1.0, 2.0]])
+    with pytest.raises(SubmissionError, match="features of the scored units', row 0, entry 0 is nan"):
+        table(features=FEATURES * np.nan)
+    with pytest.raises(SubmissionError, match="is not a numeric matrix"):
+        table(features=[["a"]] * N)

@@ -216,3 +216,11 @@ def test_whole_numbers_that_floats_would_merge_are_refused():
     assert _paid(np.arange(12) % 2, (np.arange(20) % 2) / 1.0) == _paid(
         np.arange(12) % 2, np.arange(20) % 2
     )
+
+
+def test_classes_that_look_measured_are_sent_to_the_regressions():
+    oracle = UtilityOracle(HELD, np.arange(20) + 0.5, Utility("knn"))
+    with pytest.raises(
+        SubmissionError, match=r"unseen in training; .* choose knn_regression or ridge_regression"
+    ):
+        require_learnable(np.arange(12) + 0.25, oracle)

@@ -17,7 +17,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import components, name_of
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.units.labels import as_numbers, is_labelled, unlabelled
+from datamarket_gym.units.labels import are_numbers, as_numbers, is_labelled, unlabelled
 
 if TYPE_CHECKING:
     from datamarket_gym.learners.oracle import UtilityOracle
@@ -138,4 +138,9 @@ def require_learnable(label: NDArray[Any], utility: UtilityOracle) -> None:
         raise SubmissionError(
             f"validation label {validation_label[unseen[0]].item()!r} (row {unseen[0]}) is unseen "
             "in training; drop that row or add units with that label"
+            + (
+                f", or, where numbers are to be predicted, choose {' or '.join(learners_for('number'))}"
+                if are_numbers(validation_label)
+                else ""
+            )
         )
