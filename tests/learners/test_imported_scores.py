@@ -247,7 +247,7 @@ def test_without_scores_the_error_says_where_to_get_them():
             np.where(np.arange(N * HELD).reshape(N, HELD) == 10, -1e308, SCORES),
             "row 3 is -1e.308; .* 1e.150",
         ),
-        (np.full((N, HELD), np.inf, dtype=np.float32), "unit 0 .* row 0 is inf"),
+        (np.full((N, HELD), np.inf, dtype=np.float32), "validation row 0 is inf"),
         (SCORES.astype(str), "numbers"),
         (SCORES[0], "shape"),
     ],
