@@ -195,6 +195,7 @@ def test_no_rows_are_worth_nothing_or_chance():
         (True, 0.5, r"returned float 0.5 for \d+ coalitions; return an array of as many numbers"),
         (True, np.ones((2, 2)), r"shape \(2, 2\)"),
         (True, [[1.0], [1.0, 2.0]], "list"),
+        (False, 1e308, r"returned float 1e\+308 .* at most 1e\+150"),
         (True, "nan", r"returned nan for a coalition of \d rows"),
     ],
 )
@@ -218,6 +219,20 @@ def test_what_a_function_raises_is_told_with_its_line():
     ) as told:
         pay("broken")
     assert isinstance(told.value.__cause__, ZeroDivisionError)
+
+
+def test_a_function_cannot_end_the_command():
+    @utility("leaving", target="none")
+    def leaving(train, validation):
+        raise SystemExit(0)
+
+    with pytest.raises(LearnerError, match=r"'leaving' failed on .* SystemExit"):
+        pay("leaving")
+
+
+def test_a_utility_without_a_name_is_refused():
+    with pytest.raises(ParameterError, match=r"nearest_distance.*with brackets"):
+        utility(nearest_distance)
 
 
 def test_a_function_cannot_change_what_others_are_asked():

@@ -243,6 +243,11 @@ def test_without_scores_the_error_says_where_to_get_them():
             np.where(np.arange(N * HELD).reshape(N, HELD) == 80, np.inf, SCORES),
             "unit 11 .* row 3 is inf",
         ),
+        (
+            np.where(np.arange(N * HELD).reshape(N, HELD) == 10, -1e308, SCORES),
+            "row 3 is -1e.308; .* 1e.150",
+        ),
+        (np.full((N, HELD), np.inf, dtype=np.float32), "validation row 0 is inf"),
         (SCORES.astype(str), "numbers"),
         (SCORES[0], "shape"),
     ],
@@ -348,6 +353,12 @@ BAD = {
     "unit,row,points\nu0,z0,1\n": r"no column 'score'",
     "unit,score\nu0,1\n": r"no column 'row'",
     "unit_number,row_number,score\n0,7,1\n": r"no validation row '7'; they are counted from 0 and there are 7",
+    "unit,row,score\nu0,z0,1\nu1,z1,1e308\n": r"row 1 is 1e\+308; give a finite number of at most 1e\+150",
+    "unit_number,row_number,score\n0,z7,1\n": r"no validation row 'z7'; they are counted from 0 and there are 7",
+    "unit_number,unit,row,score\n0,u1,z0,1\n": r"a column 'unit' and a column 'unit_number'; keep one",
+    "unit," + ",".join(f"scores_{i}" for i in (0, 1, 2, 3, 4, 5, 7)) + "\nu0,1,2,3,4,5,6,7\n": (
+        "columns scores_5 and scores_7 and none between"
+    ),
     "unit,scores_0,scores_1\nu0,1,2\n": r"2 scores for each unit but there are 7 validation rows",
     "unit," + ",".join(f"scores_{i}" for i in range(7)) + "\nu0,1,2,3,4,5,6,7\nu0,1,2,3,4,5,6,7\n": (
         "rows 0 and 1 are both for one unit"
@@ -398,3 +409,44 @@ def test_many_groups_of_copies_of_several_sizes_have_their_means(monkeypatch):
     np.testing.assert_allclose(mine, [group.mean(axis=0) for group in groups], atol=1e-12)
     assert found.uneven == sum(len(group) > 1 for group in groups)
     assert found.spread == max(np.ptp(group, axis=0).max() for group in groups)
+
+
+def test_a_score_that_cannot_be_used_is_named_where_the_file_has_it(tmp_path):
+    for bad in (np.nan, np.inf, 1e200):
+        wrong = SCORES.copy()
+        wrong[5, 2] = bad
+        np.save(tmp_path / "s.npy", wrong)
+        with pytest.raises(
+            SubmissionError, match=r"s\.npy', row 5, entry 2 is .*; give a finite number"
+        ):
+            read_scores(tmp_path / "s.npy", IDS, ROWS)
+
+
+def test_a_name_that_two_validation_rows_have_is_refused_and_numbers_tell_them_apart(tmp_path):
+    path, rows = tmp_path / "s.csv", ["z0", "z0", *ROWS[2:]]
+    path.write_text("unit,row,score\nu0,z3,1\nu1,z0,1\n")
+    with pytest.raises(SubmissionError, match=r"row 1: there are 2 validation rows 'z0'.*'row_number'"):
+        read_scores(path, IDS, rows)
+    path.write_text("unit,row_number,score\nu0,3,1\nu1,0,1\n")
+    assert read_scores(path, IDS, rows).scores.nonzero()[1].tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("written", ["scores@3", "scores(table=x)"])
+def test_scores_cannot_be_written_into_the_name_of_the_utility(written):
+    with pytest.raises(ParameterError, match="--scores"):
+        Utility(written)
+
+
+def test_scores_under_a_mask_are_missing():
+    mask = np.arange(N * HELD).reshape(N, HELD) % 5 == 0
+    hidden = np.ma.masked_array(np.where(mask, 1e300, SCORES), mask=mask)
+    assert table(hidden).digest == table(np.where(mask, 0.0, SCORES)).digest
+
+
+def test_features_and_scores_that_are_no_matrix_of_numbers_are_refused():
+    with pytest.raises(SubmissionError, match="rows of unequal length"):
+        table([[1.0], [1.0, 2.0]])
+    with pytest.raises(SubmissionError, match="features of the scored units', row 0, entry 0 is nan"):
+        table(features=FEATURES * np.nan)
+    with pytest.raises(SubmissionError, match="is not a numeric matrix"):
+        table(features=[["a"]] * N)

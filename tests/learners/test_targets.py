@@ -158,3 +158,69 @@ def test_numbers_with_fractions_are_no_classes_under_coverage():
         np.arange(12) == 3, 0.5, np.arange(12) % 2
     )  # a submitter's fraction stops nobody's payday
     assert sum(mechanism("recommended").pay(_units(odd), whole).as_dict().values()) > 0
+
+
+class _NotAvailable:
+    """As pandas.NA: nothing can be asked of it."""
+
+    def __ne__(self, other):
+        return self
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+    __hash__ = None
+
+
+def test_labels_under_a_mask_are_none():
+    numbers = np.arange(12.0)
+    assert not _units(np.ma.masked_array(numbers, mask=True)).labelled
+    assert _units(np.ma.masked_array(numbers, mask=False)).label.tolist() == numbers.tolist()
+    with pytest.raises(SubmissionError, match="'label' is empty in row 3"):
+        _units(np.ma.masked_array(numbers, mask=numbers == 3))
+
+
+def test_a_label_of_which_nothing_can_be_asked_is_none():
+    assert not _units(np.array([_NotAvailable()] * 12)).labelled
+    with pytest.raises(SubmissionError, match="'label' is empty in row 1"):
+        _units(np.array(["cat", _NotAvailable()] * 6, dtype=object))
+
+
+def test_labels_in_bytes_are_text():
+    written = np.array([f"é{i % 2}" for i in range(12)])
+    found = _units(np.char.encode(written, "utf-8"))
+    assert found.label.tolist() == written.tolist()
+    assert (found.keys == _units(written).keys).all()
+    with pytest.raises(SubmissionError, match=r"bytes that are no UTF-8 text \(b'\\xff'\)"):
+        _units(np.array([b"\xff"] * 12))
+
+
+def test_minus_nothing_is_nothing():
+    zeros = np.zeros(12)
+    assert (_units(-zeros).keys == _units(zeros).keys).all()
+
+
+def test_numbers_that_only_python_reads_are_refused_and_long_ones_cut():
+    with pytest.raises(SubmissionError, match="row 1, is '1_0', which is no number"):
+        as_numbers(np.array(["1", "1_0"]))
+    with pytest.raises(SubmissionError, match=r"row 0, is '9{39}\.\.\.; write a finite number"):
+        as_numbers(np.array(["9" * 400]))
+
+
+def test_whole_numbers_that_floats_would_merge_are_refused():
+    large = 2**60 + np.arange(12)
+    with pytest.raises(SubmissionError, match=r"label 11529215046068469\d\d .* write both as text"):
+        _paid(large, np.full(20, 2.0**60))
+    with pytest.raises(SubmissionError, match=r"label 11529215046068469\d\d .* write both as text"):
+        _paid(np.full(12, 2.0**60), np.full(20, 2**60))
+    assert _paid(np.arange(12) % 2, (np.arange(20) % 2) / 1.0) == _paid(
+        np.arange(12) % 2, np.arange(20) % 2
+    )
+
+
+def test_classes_that_look_measured_are_sent_to_the_regressions():
+    oracle = UtilityOracle(HELD, np.arange(20) + 0.5, Utility("knn"))
+    with pytest.raises(
+        SubmissionError, match=r"unseen in training; .* choose knn_regression or ridge_regression"
+    ):
+        require_learnable(np.arange(12) + 0.25, oracle)

@@ -212,6 +212,23 @@ def test_a_run_of_before_is_explained_without(folder, tmp_path):
     path.write_text(json.dumps(manifest), encoding="utf-8")
     (old / NEEDS).unlink()
     assert explain(old, "seller 1").needs is None
+    # The manifest that the test has changed is not the one in the book; that no needs were kept is no fault.
+    assert [check.what for check in verify(old) if not check.good] == ["manifest and book"]
+    again = {check.what: check for check in verify(old, recompute=True)}
+    assert f"{NEEDS}, recomputed" not in again
+    assert again["payments.csv, recomputed"].good
+    assert "an earlier version made the run" in again["manifest.json, recomputed"].detail
+
+
+def test_needs_that_are_not_known_are_not_passed_over_in_silence(tmp_path):
+    accuracy = run_by_accuracy(tmp_path)
+    done = CliRunner().invoke(app, ["explain", str(accuracy), "--payee", "seller 1", "--needs"])
+    assert "Leave --needs out" in str(done.exception)
+
+
+def test_validation_rows_that_are_not_there_are_asked_for(folder, tmp_path):
+    with pytest.raises(RunError, match="is not there; say where they are: --validation"):
+        need_words(folder, tmp_path / "moved.parquet")
 
 
 def test_a_record_that_was_changed_is_refused(folder, tmp_path):

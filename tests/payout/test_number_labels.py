@@ -13,6 +13,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intake import unit_digests
 from datamarket_gym.payout.quarantine import read_quarantine
+from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.payout.worth import worth_of
 
 NUMBERS = "knn_regression"
@@ -83,6 +84,14 @@ def test_a_row_without_a_number_is_set_aside_once(tmp_path):
     assert row.row == 3
 
 
+@pytest.mark.parametrize(("value", "said"), [(np.inf, "inf"), (-np.inf, "-inf"), (1e200, r"1e\+200")])
+def test_numbers_without_end_are_named(value, said, tmp_path):
+    label = numbered(units())["label"].tolist()
+    label[3] = value
+    with pytest.raises(SubmissionError, match=rf"row 3: {said} is no finite number of at most 1e\+150"):
+        read(tmp_path, bare(units(), label))
+
+
 def test_validation_rows_are_never_set_aside(tmp_path):
     label = [str(x) for x in numbered(validation())["label"].tolist()]
     label[2] = "dog"
@@ -131,6 +140,17 @@ def test_given_what_was_bought_the_report_speaks_of_variance(tmp_path):
     page = " ".join((made / "report.html").read_text(encoding="utf-8").split())
     assert "explains" in page
     assert "is right on" not in page
+
+
+def test_numbers_that_were_measured_before_and_not_again_are_no_lost_labels(tmp_path):
+    """Hardly any number is measured twice; what was bought is heard all the same."""
+    held = numbered(validation())
+    few = units(9, copies=0)
+    bought = few | {"label": few["label"] + 0.5 + few["features"][:, 3] / 100}
+    june = run(tmp_path / "june", bought, held, book=tmp_path / "book.sqlite", learner=NUMBERS)
+    approve(june)
+    made = july(tmp_path, numbered(units(90, seed=4, copies=0)), [june], held=held, learner=NUMBERS)
+    assert "lost_labels" not in [warning.name for warning in read_warnings(made)]
 
 
 def test_an_intake_log_knows_a_number_whatever_stands_beside_it():

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from datamarket_gym import ImportedScores, ScoreTable, Submission, Utility, UtilityOracle, mechanism
 from datamarket_gym.cli.app import app
 from datamarket_gym.core import registry, scripts
-from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest, run_id, spec_of
@@ -258,7 +258,7 @@ def test_utility_and_file_are_given_together_or_not_at_all(tmp_path):
         pay(places, spec(learner="scores"), tmp_path / "run")
     with pytest.raises(ParameterError, match="add --utility scores"):
         pay(places, spec(files={"scores": "scores.csv"}), tmp_path / "run")
-    with pytest.raises(SubmissionError, match=r"no\.csv"):
+    with pytest.raises(ParameterError, match=r"no\.csv': there is no such file; .* put the file back"):
         pay(
             places,
             spec(learner="scores", files={"scores": str(tmp_path / "no.csv")}),
@@ -397,6 +397,9 @@ def test_a_function_of_ones_own_pays_from_the_shell_and_later_commands_ask_for_i
     done = typed("verify", tmp_path / "run")
     assert isinstance(done.exception, DataMarketError)
     assert "datamarket --load" in str(done.exception)
+    done = typed("verify", tmp_path / "book.sqlite")
+    assert done.exit_code == 1, done.output
+    assert "cannot be looked at" in done.output  # and the others of the book are
     done = typed("--load", own, "verify", tmp_path / "run", "--recompute")
     assert done.exit_code == 0, done.output
     forget(own)

@@ -312,3 +312,16 @@ def test_python_reads_a_column_in_which_nothing_stands_as_none(tmp_path):
         read_submission(save, {"label": "label"})
     assert read_validation(save)[1].tolist() == [""] * 14
     assert load_embeddings(save).label is None
+
+
+def test_labels_that_are_not_to_be_read_are_not_said_to_be_missing(tmp_path):
+    for name, columns in {"units": units(), "held": validation()}.items():
+        pq.write_table(table(columns), tmp_path / f"{name}.parquet")
+    with pytest.raises(
+        SubmissionError, match=r"units.parquet' is read without labels, as asked\) have no"
+    ):
+        read_inputs(
+            tmp_path / "units.parquet",
+            tmp_path / "held.parquet",
+            spec(learner="knn", columns={"label": ""}),
+        )

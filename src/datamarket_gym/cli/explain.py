@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
-from datamarket_gym.cli.needs import print_needs
+from datamarket_gym.cli.needs import not_known, print_needs
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.money import Currency
@@ -40,6 +40,8 @@ def show_explanation(
     ``needs``: with the validation rows that its units cover, and what these say.
     """
     found = explain(run, identity, MOST_TIES if as_json else _SHOWN, with_rows=needs)
+    if needs and found.needs is None:
+        raise not_known("Leave --needs out")
     if what_if:
         from datamarket_gym.core.progress import shown_on_stderr
         from datamarket_gym.payout.what_if import without_its_evidence
@@ -50,7 +52,7 @@ def show_explanation(
             )
         found = replace(found, without_its_evidence=paid)
     words = None
-    if needs and found.needs is not None:
+    if needs:
         from datamarket_gym.payout.need_words import need_words
 
         words = need_words(run, validation)

@@ -63,6 +63,14 @@ def _how(need: CoveredNeed) -> str:
     return f"covered {need.degree:.0%}; {near} of {counted(need.units, 'unit')}; gets {need.share:.1%} of what it pays"
 
 
+def not_known(remedy: str) -> DataMarketError:
+    """What is said of a run that has no record of needs."""
+    return DataMarketError(
+        "the run does not pay for how well units cover the validation rows, or an older version made it: what "
+        f"covers which row is not known. {remedy}"
+    )
+
+
 def show_least_covered(run: Path, validation: Path | None, as_json: bool) -> None:
     """The needs of a run that are covered least, and how well all of them are."""
     from datamarket_gym.payout.need_words import need_words
@@ -70,10 +78,7 @@ def show_least_covered(run: Path, validation: Path | None, as_json: bool) -> Non
     tables = RunTables.read(run)
     needs = tables.needs
     if needs is None:
-        raise DataMarketError(
-            "the run does not pay for how well units cover the validation rows, or an older version made it: what "
-            "covers which row is not known. Say whose payment to explain: --payee NAME"
-        )
+        raise not_known("Say whose payment to explain: --payee NAME")
     words = need_words(run, validation)
     if as_json:
         rows = [_row(tables, needs, row) | {"words": words[row]} for row in range(len(needs))]

@@ -123,7 +123,7 @@ class Coverage(Learner):
             raise SubmissionError(
                 f"the validation rows all lie in one direction: the {self.quantile:g} quantile of their similarities "
                 "is 1, so coverage cannot tell rows apart; use a lower quantile, coverage(similarity=standardised), "
-                "or the learner knn"
+                "or, with labels, the learner knn"
             )
         return c
 

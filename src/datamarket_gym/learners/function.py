@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Features, Values
+from datamarket_gym.core.arrays import LARGEST, CoalitionMatrix, Features, Values
 from datamarket_gym.core.errors import LearnerError, ParameterError, require_choice
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
@@ -93,6 +93,12 @@ def utility(
     what the function needs of labels: "class", "number" or "none". No rows are worth 0, or ``over_chance`` 1 / classes,
     for functions that return an accuracy. The function itself is the class's attribute ``function``.
     """
+    if not isinstance(name, str):
+        raise ParameterError(
+            "name",
+            getattr(name, "__name__", name),
+            'say what it is called: @utility("name"), with brackets',
+        )
     require_choice("target", target, ("class", "number", "none"))
     if over_chance and target != "class":
         raise ParameterError(
@@ -148,9 +154,10 @@ class FunctionScorer(Scorer):
         train = self._train.take(coalition[self._player])
         found = self._asked(f"{len(train)} rows", train, self._validation)
         number = _numbers(found)
-        if number is None or number.shape != () or not np.isfinite(number):
+        if number is None or number.shape != () or not abs(number) <= LARGEST:
             raise LearnerError(
-                f"{self._who} returned {_shown(found)} for a coalition of {len(train)} rows; return one finite number"
+                f"{self._who} returned {_shown(found)} for a coalition of {len(train)} rows; return one finite number, "
+                f"of at most {LARGEST:g} in size"
             )
         self._told(1)
         return float(number)
@@ -163,11 +170,11 @@ class FunctionScorer(Scorer):
             raise LearnerError(
                 f"{self._who} returned {_shown(found)} for {len(inside)} coalitions; return an array of as many numbers"
             )
-        bad = np.flatnonzero(~np.isfinite(numbers))
+        bad = np.flatnonzero(~(np.abs(numbers) <= LARGEST))
         if len(bad):
             raise LearnerError(
                 f"{self._who} returned {numbers[bad[0]]} for a coalition of {int(inside[bad[0]].sum())} rows; return "
-                "finite numbers"
+                f"finite numbers, of at most {LARGEST:g} in size"
             )
         self._told(len(numbers))
         return numbers
@@ -180,7 +187,10 @@ class FunctionScorer(Scorer):
         function = type(self._learner).function
         try:
             return function(*given)
-        except Exception as error:  # whatever it is, it is the function's; say where it happened
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # whatever it is, it is the function's; say where it happened
             raise LearnerError(
                 f"{self._who} failed on {of}: {type(error).__name__}: {error}{_where(error, function)}"
             ) from error
@@ -211,7 +221,7 @@ def _shown(found: Any) -> str:
     return f"{kind}{shape} {text[:60]}{'...' if len(text) > 60 else ''}"
 
 
-def _where(error: Exception, function: Callable[..., Any]) -> str:
+def _where(error: BaseException, function: Callable[..., Any]) -> str:
     """The line of the function's own file in which it failed."""
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]

@@ -12,16 +12,18 @@ Three ways to write them, in any format that tables are read from:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.arrays import LARGEST, Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.learners.score_table import ScoreTable
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 Names = Sequence[str] | int
 """The ids of units or validation rows, or how many there are, where they go by numbers."""
+_CELLS = 1 << 22  # scores that are looked at at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +83,14 @@ def read_scores(path: str | Path, units: Names, rows: Names) -> ReadScores:
     table = Table.open(Path(path))
     unit = _side(table, "unit")
     if wide := table.matrix_columns("scores"):
+        _require_consecutive(table, wide)
         single, dense = table.read([unit], [], {"scores": wide})
+        _require_size(f"{table.where}: column 'scores'", dense["scores"])
         return _wide(table, _places(single[unit], units, "submitted unit"), dense["scores"], units, rows)
     row = _side(table, "row")
     table.require("score", "score")
     single, dense = table.read([unit, row], [], {"score": ["score"]})
+    _require_size(f"{table.where}: column 'score'", dense["score"])
     at = _places(single[unit], units, "submitted unit"), _places(single[row], rows, "validation row")
     _require_once(table, at[0] * _count(rows) + at[1], [single[unit], single[row]])
     return _long(at, dense["score"][:, 0], _count(units), _count(rows))
@@ -102,11 +108,42 @@ def _matrix(file: Path, member: str, units: int, rows: int) -> ReadScores:
             f"{str(file)!r} holds {found.dtype} of shape {found.shape}; scores are a matrix of one row for each of the "
             f"{units} submitted units and one column for each of the {rows} validation rows"
         )
+    _require_size(repr(str(file)), found)
     return ReadScores(found, np.ones(units, dtype=bool))
+
+
+def _require_size(where: str, scores: NDArray[Any]) -> None:
+    """Refuse scores that are not finite, or so large that sums of them are not, by the first, where the file has it."""
+    step = max(1, _CELLS // scores.shape[1])
+    for at in range(0, len(scores), step):
+        some = np.asarray(scores[at : at + step], dtype=np.float64)
+        if len(bad := np.argwhere(~(np.abs(some) <= LARGEST))):
+            row, entry = bad[0].tolist()
+            place = f"row {at + row}" + (f", entry {entry}" if scores.shape[1] > 1 else "")
+            raise SubmissionError(
+                f"{where}, {place} is {some[row, entry]:g}; give a finite number of at most {LARGEST:g} in size, or 0"
+            )
+
+
+def _require_consecutive(table: Table, columns: list[str]) -> None:
+    """Refuse numbered columns of which one is missing: those after it would be taken for another validation row."""
+    if len(columns) < 2:
+        return
+    numbers = [int(name.rsplit("_", 1)[1]) for name in columns]
+    for before, after in pairwise(numbers):
+        if after != before + 1:
+            raise SubmissionError(
+                f"{table.where} has columns scores_{before} and scores_{after} and none between; give one for each "
+                "validation row, in their order"
+            )
 
 
 def _side(table: Table, what: str) -> str:
     number = f"{what}_number"
+    if number in table.names and what in table.names:
+        raise SubmissionError(
+            f"{table.where} has a column {what!r} and a column {number!r}; keep one of them"
+        )
     return number if number in table.names else table.require(what, what)
 
 
@@ -118,16 +155,30 @@ def _places(column: Column, names: Names, what: str) -> Codes:
         rule = f"they are counted from 0 and there are {len(known)}"
     else:
         known = {name: i for i, name in enumerate(names)}
+        _require_told_apart(column, cells, names, what)
         rule = f"there are {len(known)}, such as {next(iter(known), '')!r}"
     distinct = {cell: known.get(cell, -1) for cell in set(cells)}
     if -1 in distinct.values():
         row = next(i for i, cell in enumerate(cells) if distinct[cell] < 0)
-        close = get_close_matches(cells[row], list(known)[:10_000], n=1)
+        by_number = isinstance(names, int) or column.name.endswith("_number")
+        close = [] if by_number else get_close_matches(cells[row], list(known)[:10_000], n=1)
         raise SubmissionError(
             f"{column.where}: column {column.name!r}, row {row}: there is no {what} {cells[row]!r}; "
             + (f"did you mean {close[0]!r}?" if close else rule)
         )
     return np.array([distinct[cell] for cell in cells], dtype=np.int64)
+
+
+def _require_told_apart(column: Column, cells: list[str], names: Sequence[str], what: str) -> None:
+    """Refuse a name that is that of several: nobody can say which of them is meant."""
+    several = {name: count for name, count in Counter(names).items() if count > 1}
+    row = next((i for i, cell in enumerate(cells) if cell in several), None) if several else None
+    if row is not None:
+        name = cells[row]
+        raise SubmissionError(
+            f"{column.where}: column {column.name!r}, row {row}: there are {several[name]} {what}s {name!r}; "
+            f"give each an id of its own, or count them from 0 in a column '{column.name}_number'"
+        )
 
 
 def _require_once(table: Table, key: Codes, columns: list[Column]) -> None:

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, Keys, Values, directions
+from datamarket_gym.core.arrays import LARGEST, Codes, Features, Keys, Values, directions
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.highest import most_alike
 from datamarket_gym.units.labels import is_labelled, unlabelled
+from datamarket_gym.units.submission import matrix as as_matrix
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -46,8 +47,8 @@ class ScoreTable:
         scores: Any,
         validation_features: ArrayLike,
     ) -> None:
-        units = np.asarray(features, dtype=np.float64)
-        rows = np.asarray(validation_features, dtype=np.float64)
+        units = np.asarray(as_matrix("features of the scored units", features))
+        rows = np.asarray(as_matrix("features of the validation rows", validation_features))
         given = _numbers(scores)
         labels = unlabelled(len(units)) if label is None else np.asarray(label)
         _require_shapes(units, labels, given.shape, rows)
@@ -108,7 +109,14 @@ def _numbers(scores: Any) -> Any:
     """The scores as a matrix, dense or sparse, of float32 or float64."""
     from scipy.sparse import issparse
 
-    matrix = scores if issparse(scores) else np.asarray(scores)
+    if isinstance(scores, np.ma.MaskedArray):
+        scores = scores.filled(0)  # what is under a mask is missing
+    try:
+        matrix = scores if issparse(scores) else np.asarray(scores)
+    except ValueError as error:
+        raise SubmissionError(
+            "scores have rows of unequal length; give a matrix, units by validation rows"
+        ) from error
     if matrix.ndim != 2 or not all(matrix.shape):
         raise SubmissionError(
             f"scores have shape {matrix.shape}; give a matrix, units by validation rows"
@@ -162,13 +170,15 @@ def _require_shapes(
 
 def _require_finite(matrix: csr_array, order: Codes) -> None:
     for at in range(0, matrix.nnz, _CELLS):
-        bad = np.flatnonzero(~np.isfinite(matrix.data[at : at + _CELLS]))
+        # As float64: in the numbers of a float32 the bound itself would be infinite.
+        size = np.abs(matrix.data[at : at + _CELLS].astype(np.float64))
+        bad = np.flatnonzero(~(size <= LARGEST))
         if len(bad):
             place = at + int(bad[0])
             unit = int(np.searchsorted(matrix.indptr, place, side="right")) - 1
             raise SubmissionError(
-                f"the score of unit {order[unit]} on validation row {matrix.indices[place]} is "
-                f"{matrix.data[place]}; give a finite number, or leave the pair out, which counts as 0"
+                f"the score of unit {order[unit]} on validation row {matrix.indices[place]} is {matrix.data[place]}; "
+                f"give a finite number of at most {LARGEST:g} in size, or leave the pair out, which counts as 0"
             )
 
 

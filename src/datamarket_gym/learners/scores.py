@@ -48,6 +48,14 @@ class ImportedScores(ComparedAsTables, Learner):
     paid_from: ClassVar[str] = "none"
     target: ClassVar[Target] = "none"
 
+    def __post_init__(self) -> None:
+        if self.table is not None and not isinstance(self.table, ScoreTable):
+            raise ParameterError(
+                "table",
+                self.table,
+                "scores cannot be written here: write the utility as scores, and give their file with --scores",
+            )
+
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> AdditiveScorer:
         """Find the scores of the rows once."""
         check_rows(rows, validation)

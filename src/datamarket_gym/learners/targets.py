@@ -17,7 +17,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import components, name_of
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.units.labels import as_numbers, is_labelled, unlabelled
+from datamarket_gym.units.labels import are_numbers, as_numbers, is_labelled, unlabelled
 
 if TYPE_CHECKING:
     from datamarket_gym.learners.oracle import UtilityOracle
@@ -85,6 +85,9 @@ def require_classes(label: NDArray[Any], learner: Learner) -> None:
 _NEEDED = {"class": "classes to tell apart", "number": "numbers to predict"}
 
 
+_EXACT = 2**53  # the largest whole number up to which float64 has all of them
+
+
 def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> None:
     """Refuse numbers on one side and text, or dates, on the other: they would never agree."""
     if not (is_labelled(label) and is_labelled(validation_label)):
@@ -97,6 +100,16 @@ def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> No
             f"column 'label' holds {label.dtype} but the validation labels {validation_label.dtype}; "
             "write both as numbers or both as text"
         )
+    kinds = label.dtype.kind + validation_label.dtype.kind
+    if kinds in ("if", "uf", "fi", "fu"):
+        whole = label if kinds.endswith("f") else validation_label
+        large = (whole > _EXACT) | (whole < -_EXACT)
+        if large.any():
+            raise SubmissionError(
+                f"label {whole[large][0]} is a whole number on one side and labels of the other are "
+                f"{(validation_label if whole is label else label).dtype}, which cannot tell it from its neighbours; "
+                "write both as text"
+            )
 
 
 def require_learnable(label: NDArray[Any], utility: UtilityOracle) -> None:
@@ -125,4 +138,9 @@ def require_learnable(label: NDArray[Any], utility: UtilityOracle) -> None:
         raise SubmissionError(
             f"validation label {validation_label[unseen[0]].item()!r} (row {unseen[0]}) is unseen "
             "in training; drop that row or add units with that label"
+            + (
+                f", or, where numbers are to be predicted, choose {' or '.join(learners_for('number'))}"
+                if are_numbers(validation_label)
+                else ""
+            )
         )

@@ -65,7 +65,12 @@ def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
             missing = f"holds no folders of labels ({tree.labelled_shape})" if not tree.labelled else ""
         else:
             found = Table.open(path).label_column(spec.columns.label)
-            missing = "has no column 'label'" if found is None else ""
+            unread = (
+                "is read without labels, as asked"
+                if spec.columns.label == ""
+                else "has no column 'label'"
+            )
+            missing = unread if found is None else ""
         if missing:
             require_labels(f"the {whose} ({str(path)!r} {missing})", unlabelled(1), learner)
 

@@ -69,6 +69,11 @@ def outputs_of(prior: Sequence[Any]) -> tuple[str, ...]:
     return (*OUTPUTS, KNOWN, "records/prior_known.npz") if prior else OUTPUTS
 
 
+def is_of_before_needs(manifest: dict[str, Any]) -> bool:
+    """Whether a version made the run that kept no needs. The book has the manifest's hash: none can be taken out."""
+    return NEEDS not in manifest["outputs"]
+
+
 def run_id(
     spec: PayoutSpec,
     files: dict[str, Any],

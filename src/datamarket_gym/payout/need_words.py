@@ -24,6 +24,10 @@ def need_words(folder: Path, validation: Path | None = None) -> list[str]:
     ``validation``: where the rows are now, if they were moved. Refused where they are not those of the run.
     """
     path, manifest = places_of(folder, validation=validation).validation, read_manifest(folder)
+    if not path.exists():
+        raise RunError(
+            f"{str(path)!r}, where the validation rows of the run were, is not there; say where they are: --validation"
+        )
     tree = image_tree(path, identities=False) if path.is_dir() else None
     found = (
         file_hash(path)

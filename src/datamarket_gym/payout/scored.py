@@ -15,6 +15,7 @@ from datamarket_gym.learners.scores import ImportedScores
 from datamarket_gym.payout.image_files import image_tree
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import Held, Rows
+from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.labels import is_labelled
 from datamarket_gym.units.tables import Table
 
@@ -48,6 +49,12 @@ def scores_file(spec: PayoutSpec, fetched: Path | None) -> Path | None:
             str(file),
             f"the run is paid by {spec.learner}: add --utility scores, or leave it out",
         )
+    if file is not None and not file_and_member(str(file))[0].is_file():
+        raise ParameterError(
+            "scores",
+            str(file),
+            "there is no such file; check the path, or put the file back: a run is worked out again from its scores",
+        )
     return file
 
 
@@ -66,7 +73,12 @@ def read_scored(
         names = np.empty(count, dtype=object)
         names[kept] = rows.ids
         here = set(rows.ids)
-        names[list(bad)] = ["" if unit in here else unit for unit in bad.values()]
+        for (
+            row,
+            unit,
+        ) in bad.items():  # several that share a name were set aside: it then means one of them
+            names[row] = "" if unit in here else unit
+            here.add(unit)
         units = names.tolist()
     found = read_scores(file, units, _held_names(validation, spec, len(held.features))).of(kept)
     label = rows.label if is_labelled(rows.label) else None

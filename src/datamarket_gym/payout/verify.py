@@ -35,6 +35,8 @@ from datamarket_gym.payout.intake.times import IntakeLog
 from datamarket_gym.payout.kept import kept_checks, log_head, places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
+    NEEDS,
+    is_of_before_needs,
     outputs_of,
     read_manifest,
     run_id,
@@ -70,10 +72,18 @@ def verify_book(book: Book, anchor: Path | None = None) -> list[Check]:
                 Check(f"run {record.run[:16]}", True, f"{record.state}; its files are elsewhere")
             )
             continue
-        wrong = [check for check in _of_run(folder, accounts) if not check.good]
-        said = "; ".join(f"{check.what}: {check.detail}" for check in wrong)
-        checks.append(Check(f"run {record.run[:16]}", not wrong, said or f"{record.state}, {folder}"))
+        said = _wrong(folder, accounts)
+        checks.append(Check(f"run {record.run[:16]}", not said, said or f"{record.state}, {folder}"))
     return checks
+
+
+def _wrong(folder: Path, accounts: Accounts) -> str:
+    """What is wrong with the files of a run, in a line; a run that cannot be looked at keeps nobody from the others."""
+    try:
+        wrong = [check for check in _of_run(folder, accounts) if not check.good]
+    except DataMarketError as error:
+        return f"cannot be looked at: {error}"
+    return "; ".join(f"{check.what}: {check.detail}" for check in wrong)
 
 
 def verify(
@@ -110,7 +120,7 @@ def verify(
 def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) -> list[Check]:
     """The files of a run against each other and against the book; against themselves where the book cannot be read."""
     manifest = read_manifest(folder)
-    names = outputs_of(manifest.get(PRIOR, ()))
+    names = _outputs(manifest)
     checks = [_output(folder, name, manifest["outputs"].get(name)) for name in names]
     checks += kept_checks(folder, manifest)
     checks.append(_itself(manifest))
@@ -133,6 +143,12 @@ def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) 
         checks.append(stated(folder, record.history))
         checks += agreements(folder)
     return checks
+
+
+def _outputs(manifest: dict[str, Any]) -> list[str]:
+    """The files that the run has: no needs, where it is of before these were kept."""
+    names = outputs_of(manifest.get(PRIOR, ()))
+    return [name for name in names if name != NEEDS or not is_of_before_needs(manifest)]
 
 
 def _output(folder: Path, name: str, said: dict[str, Any] | None) -> Check:
@@ -249,9 +265,13 @@ def _recomputed(
         again = Path(elsewhere) / "run"
         work_out(payday, again, progress)
         checks = []
-        for name in (*outputs_of(manifest.get(PRIOR, ())), MANIFEST):
+        differs = "differs" + is_of_before_needs(manifest) * (
+            ": an earlier version made the run, and its pages and records were written otherwise; who is paid what is "
+            "in payments.csv and scores.npz. A draft can be paid again"
+        )
+        for name in (*_outputs(manifest), MANIFEST):
             good = (folder / name).is_file() and _as_drafted(folder / name) == (
                 again / name
             ).read_bytes()
-            checks.append(Check(f"{name}, recomputed", good, "equal to the byte" if good else "differs"))
+            checks.append(Check(f"{name}, recomputed", good, "equal to the byte" if good else differs))
         return checks

@@ -86,6 +86,8 @@ def lost_labels(results: Results) -> StandingWarning | None:
     inputs, learner = results.inputs, LEARNERS.create(results.spec.learner)
     if inputs.prior is None or (isinstance(learner, Coverage) and not learner.labels):
         return None
+    if learner.target == "number":  # what was measured before has its say, whatever is measured now
+        return None
     labels, units = np.unique(inputs.prior.art.label, return_counts=True)
     here = np.isin(labels, inputs.validation_label) | np.isin(labels, inputs.submission.label)
     lost = np.flatnonzero(~here)

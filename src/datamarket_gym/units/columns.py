@@ -99,9 +99,13 @@ class Column:
                 f"{self.where}: column {self.name!r} holds {self.data.type}, and dates are no numbers; write what is "
                 "to be predicted as numbers, such as days since a day that you choose"
             )
-        wrong = dict.fromkeys(np.flatnonzero(self.missing()).tolist(), "no number")
-        for row, cell in enumerate(self.data.to_pylist()):
-            if row not in wrong and not _is_number(cell):
+        wrong: dict[int, str] = {}
+        for row, (cell, gone) in enumerate(zip(self.data.to_pylist(), self.missing(), strict=True)):
+            if isinstance(cell, float) and abs(cell) > LARGEST:  # infinity, too
+                wrong[row] = f"{cell:g} is no finite number of at most {LARGEST:g} in size"
+            elif gone:
+                wrong[row] = "no number"
+            elif not _is_number(cell):
                 comma = (
                     "; write decimals with a point" if _is_number(str(cell).replace(",", ".")) else ""
                 )

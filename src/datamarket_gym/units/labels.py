@@ -17,6 +17,7 @@ from datamarket_gym.core.errors import SubmissionError
 
 NO_LABEL = ""
 """The label of a unit that has none."""
+_LONGEST = 40  # of a label in an error
 
 
 def unlabelled(count: int) -> NDArray[np.str_]:
@@ -54,7 +55,11 @@ def label_column(values: Any, count: int) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 1:
         raise SubmissionError(f"column 'label' has shape {array.shape}; give one label per unit")
-    missing = np.array([value is None or value != value for value in array.tolist()], dtype=bool)
+    if array.dtype.kind == "S":
+        array = _decoded(array)
+    missing = np.array([_is_missing(value) for value in array.tolist()], dtype=bool)
+    if isinstance(values, np.ma.MaskedArray):  # whose array holds something under the mask, too
+        missing |= np.ma.getmaskarray(values)
     if array.dtype.kind in "USO" and not missing.all():
         # A name of nothing but blanks is a label, if an odd one; no name at all is none.
         missing |= array.astype(str) == NO_LABEL
@@ -64,7 +69,25 @@ def label_column(values: Any, count: int) -> NDArray[Any]:
         raise SubmissionError(
             f"column 'label' is empty in row {missing.argmax()}; label the unit or remove it, or leave all labels out"
         )
+    if array.dtype.kind == "f":
+        return array + 0.0  # -0.0 and 0.0 are the same label
     return array.astype(np.str_) if array.dtype == object else array
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA, of which nothing can be asked
+        return True
+
+
+def _decoded(label: NDArray[np.bytes_]) -> NDArray[np.str_]:
+    try:
+        return np.char.decode(label, "utf-8")
+    except UnicodeDecodeError as error:
+        raise SubmissionError(
+            f"column 'label' holds bytes that are no UTF-8 text ({error.object!r}); write labels as text or numbers"
+        ) from error
 
 
 def as_numbers(label: NDArray[Any], whose: str = "column 'label'") -> Values:
@@ -74,20 +97,27 @@ def as_numbers(label: NDArray[Any], whose: str = "column 'label'") -> Values:
             f"{whose} holds {label.dtype}, no numbers; write what is to be predicted as numbers"
         )
     try:
+        if label.dtype.kind == "U" and (np.char.find(label, "_") >= 0).any():
+            raise ValueError("1_000 is a number to Python alone")
         numbers = label.astype(np.float64)
     except ValueError:
         row = next(i for i, value in enumerate(label.tolist()) if not _is_number(value))
         raise SubmissionError(
-            f"{whose}, row {row}, is {label[row].item()!r}, which is no number; write numbers, or choose a utility "
+            f"{whose}, row {row}, is {_shown(label[row])}, which is no number; write numbers, or choose a utility "
             "for classes such as knn"
         ) from None
     good = np.abs(numbers) <= LARGEST
     if not good.all():
         row = int((~good).argmax())
         raise SubmissionError(
-            f"{whose}, row {row}, is {label[row].item()!r}; write a finite number of at most {LARGEST:g} in size"
+            f"{whose}, row {row}, is {_shown(label[row])}; write a finite number of at most {LARGEST:g} in size"
         )
     return numbers
+
+
+def _shown(value: Any) -> str:
+    text = repr(value.item())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _is_number(value: Any) -> bool:
@@ -95,7 +125,7 @@ def _is_number(value: Any) -> bool:
         float(value)
     except (TypeError, ValueError):
         return False
-    return True
+    return "_" not in str(value)
 
 
 def are_numbers(label: NDArray[Any]) -> bool:
