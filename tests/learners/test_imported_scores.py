@@ -18,6 +18,7 @@ from datamarket_gym.learners import TrainingRows, ValidationRows, read_scores, s
 from datamarket_gym.semivalues import Banzhaf, Beta, LeaveOneOut, Shapley
 from datamarket_gym.semivalues.exact import coalitions_numbered, semivalues_from_table
 from datamarket_gym.units import PriorArt
+from datamarket_gym.units.labels import unlabelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::datamarket_gym.UndatedMarketWarning")
 
@@ -206,6 +207,15 @@ def test_of_several_that_are_equally_alike_the_first_by_content_counts():
         chosen.add(tuple(scored.features[place]))
     assert len(chosen) == 1
     assert chosen < {tuple(row) for row in features[:3]}
+
+
+def test_where_labels_do_not_count_the_first_by_content_of_equal_features_counts():
+    twice = np.concatenate([FEATURES[:2], FEATURES[:2]])
+    for label in (np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0])):
+        found = ScoreTable(twice, label, np.arange(4)[:, None] + np.ones((1, HELD)), VALIDATION)
+        places = found.units(FEATURES[:2], unlabelled(2))
+        for place, features in zip(places.tolist(), FEATURES[:2], strict=True):
+            assert place == np.flatnonzero((found.features == features).all(axis=1))[0]
 
 
 def test_the_most_alike_row_has_the_highest_cosine():
