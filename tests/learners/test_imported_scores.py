@@ -110,6 +110,16 @@ def test_what_is_there_already_changes_nothing():
     assert value - given.empty_value == pytest.approx(SCORES[3:].mean(axis=1).sum(), abs=1e-12)
 
 
+def test_what_is_there_already_counts_by_its_weights():
+    label, classes = np.arange(6) % 3, np.array(list("abc"))
+    weight, held = np.array([2.0, 0.5, 3.0]), ValidationRows(VALIDATION, np.zeros(HELD, dtype=np.int64))
+    rows = TrainingRows(FEATURES[3:6], label[3:], np.arange(3), 3, 3, classes=classes)
+    there = TrainingRows(FEATURES[:3], label[:3], np.zeros(3, int), 1, 3, weight, classes=classes)
+    nobody = np.zeros((1, 3), dtype=bool)
+    (found,) = ImportedScores(table()).scorer_given(rows, there, held).utility(nobody)
+    assert found == pytest.approx(weight @ SCORES[:3].mean(axis=1), abs=1e-12)
+
+
 def test_neither_the_order_of_the_table_nor_that_of_the_rows_changes_a_bit():
     order, across = RNG.permutation(N), RNG.permutation(HELD)
     mixed = ScoreTable(FEATURES[order], LABEL[order], SCORES[np.ix_(order, across)], VALIDATION[across])
@@ -149,6 +159,18 @@ def test_missing_pairs_are_nothing_however_they_are_written():
     assert table(small).digest == table(small.astype(np.float64)).digest
     whole = table(np.rint(4 * SCORES).astype(np.int32))
     assert whole.digest == table(np.rint(4 * SCORES)).digest
+
+
+def test_pairs_given_in_parts_and_pairs_of_nothing_change_no_bit_and_stay_as_they_were():
+    halves = csr_array(
+        (np.repeat(SCORES / 2, 2, axis=1).ravel(), np.tile(np.repeat(np.arange(HELD), 2), N),
+         2 * HELD * np.arange(N + 1)), shape=SCORES.shape)  # fmt: skip
+    assert table(halves).digest == table().digest
+    assert halves.nnz == 2 * SCORES.size
+    some = np.where(np.arange(HELD) % 2, SCORES, 0.0)
+    written = csr_array((some.ravel(), np.tile(np.arange(HELD), N), HELD * np.arange(N + 1)))
+    assert written.nnz == SCORES.size
+    assert table(written).digest == table(some).digest
 
 
 @pytest.mark.parametrize("copies", [2, 3, 5, 7])
