@@ -21,7 +21,7 @@ from datamarket_gym.core import registry, scripts
 from datamarket_gym.core.errors import DataMarketError, LearnerError, ParameterError, SubmissionError
 from datamarket_gym.core.executors import Processes, in_order
 from datamarket_gym.judge.metrics import provider_totals
-from datamarket_gym.learners.base import LEARNERS
+from datamarket_gym.learners.base import LEARNERS, TrainingRows, ValidationRows
 from datamarket_gym.units import PriorArt
 
 pytestmark = pytest.mark.filterwarnings("ignore::datamarket_gym.UndatedMarketWarning")
@@ -218,6 +218,22 @@ def test_what_a_function_raises_is_told_with_its_line():
     ) as told:
         pay("broken")
     assert isinstance(told.value.__cause__, ZeroDivisionError)
+
+
+def test_a_function_is_given_validation_rows_in_the_order_of_their_content():
+    seen = []
+
+    @utility("first_held", target="class")
+    def first_held(train, validation):
+        seen.append((validation.features.tolist(), validation.label.tolist()))
+        return 0.0
+
+    held, code = np.vstack([HELD, HELD[:2]]), np.array([0, 1] * 3 + [1, 0])
+    rows = TrainingRows(FEATURES, np.arange(8) % 2, np.arange(8), 8, 2, classes=np.array(["a", "b"]))
+    for order in (np.arange(8), np.arange(8)[::-1], RNG.permutation(8)):
+        validation = ValidationRows(held[order], code[order], classes=np.array(["a", "b"]))
+        first_held().scorer(rows, validation).utility(np.ones((1, 8), dtype=bool))
+    assert seen[0] == seen[1] == seen[2]
 
 
 def test_a_function_cannot_change_what_others_are_asked():

@@ -370,6 +370,17 @@ def test_units_without_scores_count_as_nothing_and_their_equals_share(tmp_path):
     assert np.allclose(means, [1, 2, 2, *[0] * (N - 3)], rtol=0, atol=1e-15)
 
 
+def test_units_of_other_labels_are_no_equals(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("unit,row,score\n" + "".join(f"u{i},z0,7\n" for i in range(N) if i != 2))
+    features = FEATURES.copy()
+    features[2] = features[1]
+    found = read_scores(path, IDS, ROWS)
+    assert LABEL[2] != LABEL[1]
+    assert found.unscored(features, LABEL).tolist() == [2]
+    assert found.unscored(features, None).tolist() == []
+
+
 BAD = {
     "unit,row,score\nu0,z0,1\nu1q,z0,2\n": r"row 1: there is no submitted unit 'u1q'; did you mean 'u1'",
     "unit,row,score\nu0,z0,1\nu0,q77,2\n": r"row 1: there is no validation row 'q77'; there are 7, such as 'z0'",

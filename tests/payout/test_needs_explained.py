@@ -16,6 +16,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.payout import need_words as need_words_module
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import NEEDS, read_manifest
 from datamarket_gym.payout.need_words import need_words
@@ -284,3 +285,10 @@ def test_pictures_are_called_by_their_files(tmp_path):
     picture(tmp_path / "held" / "wanted 0.png", 3)
     with pytest.raises(RunError, match="holds other validation rows"):
         need_words(tmp_path / "run")
+
+
+def test_of_a_long_text_whole_words_are_shown():
+    text = "eighteen " * 20
+    shown = need_words_module._few(text)
+    assert shown == " ".join(["eighteen"] * 6) + " …"
+    assert need_words_module._few("  two\n words ") == "two words"
