@@ -339,3 +339,9 @@ def test_a_long_run_says_how_many_sets_were_answered(batched):
     assert told == np.cumsum(answered).tolist()
     assert told[-1] > 50
     assert value.digest == oracle("slow").digest  # progress changes no value
+
+
+@pytest.mark.parametrize("target", ["number", "none"])
+def test_only_functions_of_classes_are_counted_from_chance(target):
+    with pytest.raises(ParameterError, match="chance is of classes"):
+        utility("chance_of_nothing", target=target, over_chance=True)
