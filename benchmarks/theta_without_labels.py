@@ -1,13 +1,14 @@
-"""What thresholds come to where labels are taken away; prints two tables.
+"""What thresholds come to where labels are taken away; prints three tables.
 
 First, on random training rows of each domain: the theta of the honest price, and the floors of `predict_theta` (the
 90th percentile of cosines between honest units, of one class or any; the chaining floor of four iid providers), each
 with labels and without. The ceiling, noisy copies, does not look at labels. Then, in fresh markets of 8 x 50 units,
 with labels and without, paid by coverage@0.9: the theta that `recommended` takes by itself, the share of honest pay
 that it moves (half the L1 distance to the shares where identical units alone are tied), and what a provider gains by
-noisy copies of everybody's units, 0.6 and 1 spreads of noise (ratios of means over seeds).
+noisy copies of everybody's units, 0.6 and 1 spreads of noise (ratios of means over seeds). Last, in the same markets,
+how unequal the pay of single units is before any are tied, and how many units are tied.
 
-Usage: python benchmarks/theta_without_labels.py [--seeds N] [--domain NAME]
+Usage: python benchmarks/theta_without_labels.py [--seeds N] [--domain NAME] [--units]
 """
 
 from __future__ import annotations
@@ -82,13 +83,41 @@ def market(domain: str, seeds: int, labels: bool) -> None:
     print(f"| {name} | {' | '.join([*cells, *(f'{g:.2f}' for g in gain)])} |", flush=True)
 
 
+def units(domain: str, seeds: int, labels: bool) -> None:
+    """A line for the same markets: what single units earn where identical ones alone are tied."""
+    of = f"{domain}(n_providers=8, per_provider=50)"
+    task = of if labels else {"name": "without_labels", "of": of}
+    recommended, identical = mechanism("recommended"), mechanism("recommended/lineage@none")
+    found = []
+    for seed in range(FIRST_SEED, FIRST_SEED + seeds):
+        drawn = ProviderMarket.from_task(task, seed)
+        oracle, submission = drawn.utility_oracle(COVERAGE), drawn.honest.submission
+        paid = np.sort(identical.pay(submission, oracle).scores.values)[::-1]
+        tied = len(submission) - recommended.pay(submission, oracle).clusters.n_clusters
+        found.append((paid[0] / paid.sum(), paid[:4].sum() / paid.sum(), tied))
+    one, four, tied = np.mean(found, axis=0)
+    name = f"{domain}, {'with labels' if labels else 'without'}"
+    print(f"| {name} | {one:.1%} | {four:.1%} | {tied:.1f} |", flush=True)
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--domain", default="", help="one of them alone")
+    parser.add_argument("--units", action="store_true", help="the last table alone")
     asked = parser.parse_args()
     chosen = [name for name in DOMAINS if name.startswith(asked.domain)]
+    if not asked.units:
+        both(chosen, asked.seeds)
+    print("| market | the best-paid unit | the best four (1 %) | units tied |\n|---|---|---|---|")
+    for domain in chosen:
+        for labels in (True, False):
+            units(domain, asked.seeds, labels)
+
+
+def both(chosen: list[str], seeds: int) -> None:
+    """The first two tables."""
     print("With labels / without.\n")
     print(
         "| domain | rows | theta | pairwise floor | chaining floor | noisy copies, p10 |\n|---|---|---|---|---|---|"
@@ -104,7 +133,8 @@ def main() -> None:
     )
     for domain in chosen:
         for labels in (True, False):
-            market(domain, asked.seeds, labels)
+            market(domain, seeds, labels)
+    print()
 
 
 if __name__ == "__main__":

@@ -103,3 +103,15 @@ def test_the_attack_found_is_the_one_that_s10_plays():
     }
     called = {name: attack for attack, name in kept["s10"].spec.called.items()}
     assert called["best_response_found"] == found, "put it into s10.toml and run s10 again"
+
+
+def test_every_utility_that_can_be_named_stands_in_the_table_of_utilities():
+    from datamarket_gym.core.registry import components
+
+    table = README.partition("## What data are worth")[2].partition("\n## ")[0]
+    mine = {
+        name
+        for name, made in components("learner").items()
+        if made.__module__.startswith("datamarket_gym.")
+    }
+    assert {name for name in mine - {"sklearn"} if f"`{name}" not in table} == set()

@@ -8,6 +8,7 @@ from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.learners.covered_rows import WELL, covered_rows
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.prior import PriorArt
 
 MOST = 3
@@ -115,3 +116,17 @@ def test_any_semivalue_s_parts_sum_to_its_values():
         found = covered_rows(scorer, semivalue, len(held), np.arange(n), np.zeros(n, int), 1)
         assert (found.value == scorer.closed_form(semivalue, 0.0)).all()
         np.testing.assert_allclose(found.part.sum(axis=1), found.value, atol=1e-12)
+
+
+def test_half_way_is_well_and_of_equal_parts_the_first_rows_are_kept():
+    oracle = UtilityOracle(
+        np.eye(4), None, Utility("coverage")
+    )  # strangers have nothing in common: c is 0
+    scorer = oracle.scorer(np.ones((1, 4)), unlabelled(1), None, np.zeros(1, int), 1)
+    found = covered_rows(
+        scorer, SEMIVALUES.create("shapley"), MOST, np.zeros(1, int), np.zeros(1, int), 1
+    )
+    assert found.covered.tolist() == [WELL] * 4
+    assert found.well.tolist() == [1] * 4
+    assert (found.counts.well.tolist(), found.groups.well.tolist()) == ([4], [4])
+    assert found.row.tolist() == [[0, 1, 2]]

@@ -21,7 +21,7 @@ from datamarket_gym.core import registry, scripts
 from datamarket_gym.core.errors import DataMarketError, LearnerError, ParameterError, SubmissionError
 from datamarket_gym.core.executors import Processes, in_order
 from datamarket_gym.judge.metrics import provider_totals
-from datamarket_gym.learners.base import LEARNERS
+from datamarket_gym.learners.base import LEARNERS, TrainingRows, ValidationRows
 from datamarket_gym.units import PriorArt
 
 pytestmark = pytest.mark.filterwarnings("ignore::datamarket_gym.UndatedMarketWarning")
@@ -235,6 +235,22 @@ def test_a_utility_without_a_name_is_refused():
         utility(nearest_distance)
 
 
+def test_a_function_is_given_validation_rows_in_the_order_of_their_content():
+    seen = []
+
+    @utility("first_held", target="class")
+    def first_held(train, validation):
+        seen.append((validation.features.tolist(), validation.label.tolist()))
+        return 0.0
+
+    held, code = np.vstack([HELD, HELD[:2]]), np.array([0, 1] * 3 + [1, 0])
+    rows = TrainingRows(FEATURES, np.arange(8) % 2, np.arange(8), 8, 2, classes=np.array(["a", "b"]))
+    for order in (np.arange(8), np.arange(8)[::-1], RNG.permutation(8)):
+        validation = ValidationRows(held[order], code[order], classes=np.array(["a", "b"]))
+        first_held().scorer(rows, validation).utility(np.ones((1, 8), dtype=bool))
+    assert seen[0] == seen[1] == seen[2]
+
+
 def test_a_function_cannot_change_what_others_are_asked():
     @utility("greedy", target="none")
     def greedy(train, validation):
@@ -338,3 +354,9 @@ def test_a_long_run_says_how_many_sets_were_answered(batched):
     assert told == np.cumsum(answered).tolist()
     assert told[-1] > 50
     assert value.digest == oracle("slow").digest  # progress changes no value
+
+
+@pytest.mark.parametrize("target", ["number", "none"])
+def test_only_functions_of_classes_are_counted_from_chance(target):
+    with pytest.raises(ParameterError, match="chance is of classes"):
+        utility("chance_of_nothing", target=target, over_chance=True)

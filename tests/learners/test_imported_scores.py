@@ -18,6 +18,7 @@ from datamarket_gym.learners import TrainingRows, ValidationRows, read_scores, s
 from datamarket_gym.semivalues import Banzhaf, Beta, LeaveOneOut, Shapley
 from datamarket_gym.semivalues.exact import coalitions_numbered, semivalues_from_table
 from datamarket_gym.units import PriorArt
+from datamarket_gym.units.labels import unlabelled
 
 pytestmark = pytest.mark.filterwarnings("ignore::datamarket_gym.UndatedMarketWarning")
 
@@ -109,6 +110,16 @@ def test_what_is_there_already_changes_nothing():
     assert value - given.empty_value == pytest.approx(SCORES[3:].mean(axis=1).sum(), abs=1e-12)
 
 
+def test_what_is_there_already_counts_by_its_weights():
+    label, classes = np.arange(6) % 3, np.array(list("abc"))
+    weight, held = np.array([2.0, 0.5, 3.0]), ValidationRows(VALIDATION, np.zeros(HELD, dtype=np.int64))
+    rows = TrainingRows(FEATURES[3:6], label[3:], np.arange(3), 3, 3, classes=classes)
+    there = TrainingRows(FEATURES[:3], label[:3], np.zeros(3, int), 1, 3, weight, classes=classes)
+    nobody = np.zeros((1, 3), dtype=bool)
+    (found,) = ImportedScores(table()).scorer_given(rows, there, held).utility(nobody)
+    assert found == pytest.approx(weight @ SCORES[:3].mean(axis=1), abs=1e-12)
+
+
 def test_neither_the_order_of_the_table_nor_that_of_the_rows_changes_a_bit():
     order, across = RNG.permutation(N), RNG.permutation(HELD)
     mixed = ScoreTable(FEATURES[order], LABEL[order], SCORES[np.ix_(order, across)], VALIDATION[across])
@@ -148,6 +159,18 @@ def test_missing_pairs_are_nothing_however_they_are_written():
     assert table(small).digest == table(small.astype(np.float64)).digest
     whole = table(np.rint(4 * SCORES).astype(np.int32))
     assert whole.digest == table(np.rint(4 * SCORES)).digest
+
+
+def test_pairs_given_in_parts_and_pairs_of_nothing_change_no_bit_and_stay_as_they_were():
+    halves = csr_array(
+        (np.repeat(SCORES / 2, 2, axis=1).ravel(), np.tile(np.repeat(np.arange(HELD), 2), N),
+         2 * HELD * np.arange(N + 1)), shape=SCORES.shape)  # fmt: skip
+    assert table(halves).digest == table().digest
+    assert halves.nnz == 2 * SCORES.size
+    some = np.where(np.arange(HELD) % 2, SCORES, 0.0)
+    written = csr_array((some.ravel(), np.tile(np.arange(HELD), N), HELD * np.arange(N + 1)))
+    assert written.nnz == SCORES.size
+    assert table(written).digest == table(some).digest
 
 
 @pytest.mark.parametrize("copies", [2, 3, 5, 7])
@@ -206,6 +229,15 @@ def test_of_several_that_are_equally_alike_the_first_by_content_counts():
         chosen.add(tuple(scored.features[place]))
     assert len(chosen) == 1
     assert chosen < {tuple(row) for row in features[:3]}
+
+
+def test_where_labels_do_not_count_the_first_by_content_of_equal_features_counts():
+    twice = np.concatenate([FEATURES[:2], FEATURES[:2]])
+    for label in (np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0])):
+        found = ScoreTable(twice, label, np.arange(4)[:, None] + np.ones((1, HELD)), VALIDATION)
+        places = found.units(FEATURES[:2], unlabelled(2))
+        for place, features in zip(places.tolist(), FEATURES[:2], strict=True):
+            assert place == np.flatnonzero((found.features == features).all(axis=1))[0]
 
 
 def test_the_most_alike_row_has_the_highest_cosine():
@@ -341,6 +373,17 @@ def test_units_without_scores_count_as_nothing_and_their_equals_share(tmp_path):
     assert (scored.uneven, scored.spread) == (0, 0.0)
     means = scored.sums(np.full((HELD, 1), 1 / HELD))[scored.units(features, label), 0]
     assert np.allclose(means, [1, 2, 2, *[0] * (N - 3)], rtol=0, atol=1e-15)
+
+
+def test_units_of_other_labels_are_no_equals(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("unit,row,score\n" + "".join(f"u{i},z0,7\n" for i in range(N) if i != 2))
+    features = FEATURES.copy()
+    features[2] = features[1]
+    found = read_scores(path, IDS, ROWS)
+    assert LABEL[2] != LABEL[1]
+    assert found.unscored(features, LABEL).tolist() == [2]
+    assert found.unscored(features, None).tolist() == []
 
 
 BAD = {

@@ -7,7 +7,7 @@ from datamarket_gym.core.errors import LearnerError, SubmissionError
 from datamarket_gym.learners.base import LEARNERS, Learner, TrainingRows, ValidationRows
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
-from datamarket_gym.learners.targets import Coding, learners_for, require_learnable
+from datamarket_gym.learners.targets import Coding, learners_for, require_labels, require_learnable
 from datamarket_gym.pipeline import mechanism, prior_of
 from datamarket_gym.units.labels import as_numbers, is_labelled, unlabelled
 from datamarket_gym.units.prior import PriorArt
@@ -224,3 +224,15 @@ def test_classes_that_look_measured_are_sent_to_the_regressions():
         SubmissionError, match=r"unseen in training; .* choose knn_regression or ridge_regression"
     ):
         require_learnable(np.arange(12) + 0.25, oracle)
+
+
+def test_text_where_numbers_are_needed_is_refused_by_whose_it_is():
+    with pytest.raises(SubmissionError, match="label of the rows of june, row 1, is 'cat', which is no"):
+        require_labels("the rows of june", np.array(["1", "cat"]), _Numbers())
+
+
+def test_dates_agree_with_no_number_and_are_refused():
+    dates = np.full(12, "2026-05-01", dtype="datetime64[D]")
+    oracle = UtilityOracle(HELD, np.arange(20) % 2, Utility("coverage"))
+    with pytest.raises(SubmissionError, match=r"datetime64.*write both as numbers or both as text"):
+        require_learnable(dates, oracle)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,12 +16,14 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.payout import need_words as need_words_module
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import NEEDS, read_manifest
 from datamarket_gym.payout.need_words import need_words
 from datamarket_gym.payout.needs import Needs
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.statements import words
 from datamarket_gym.payout.statements.files import write_statements
 from datamarket_gym.payout.verify import verify
 
@@ -161,6 +163,18 @@ def test_no_file_of_the_run_says_what_is_in_a_validation_row(folder):
             assert SECRET.encode() not in path.read_bytes(), path
 
 
+def closely(count):
+    return f"{count} of them closely" if count else "none closely"
+
+
+def test_a_statement_says_none_where_no_example_is_covered_closely(folder):
+    found = explain(folder, "seller 1")
+    far = [replace(unit, well=0) for unit in found.needs.units]
+    told = replace(found, needs=replace(found.needs, well=0, units=far))
+    assert "examples of what is wanted, none closely" in words.covered(told)
+    assert {said.partition(", ")[2] for _, said in words.best_units(told)} == {"none closely"}
+
+
 def test_a_statement_says_how_many_and_nothing_by_which_rows_could_be_told(folder):
     pages = {
         path.name: path.read_text(encoding="utf-8") for path in write_statements(folder).glob("*.html")
@@ -169,11 +183,11 @@ def test_a_statement_says_how_many_and_nothing_by_which_rows_could_be_told(folde
     needs = explain(folder, "seller 1").needs
     said = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert (
-        f"Your units cover {needs.rows} of the 40 examples of what is wanted, {needs.well} of them closely"
+        f"Your units cover {needs.rows} of the 40 examples of what is wanted, {closely(needs.well)}"
         in said
     )
     for unit in needs.units[:3]:
-        assert f"{unit.unit} : covers {unit.rows} examples, {unit.well} of them closely" in said
+        assert f"{unit.unit} : covers {unit.rows} examples, {closely(unit.well)}" in said
         assert f"{unit.degree:.2f}" not in said
     assert not re.search(r"row \d|%", said.partition("What you get")[2].partition("Spot checks")[0])
 
@@ -288,3 +302,10 @@ def test_pictures_are_called_by_their_files(tmp_path):
     picture(tmp_path / "held" / "wanted 0.png", 3)
     with pytest.raises(RunError, match="holds other validation rows"):
         need_words(tmp_path / "run")
+
+
+def test_of_a_long_text_whole_words_are_shown():
+    text = "eighteen " * 20
+    shown = need_words_module._few(text)
+    assert shown == " ".join(["eighteen"] * 6) + " …"
+    assert need_words_module._few("  two\n words ") == "two words"

@@ -202,7 +202,7 @@ def _wide(table: Table, unit: Codes, dense: Features, units: Names, rows: Names)
         )
     order = np.argsort(unit, kind="stable")
     if (again := np.flatnonzero(np.diff(unit[order]) == 0)).size:
-        first, row = sorted(order[again[0] : again[0] + 2].tolist())
+        first, row = order[again[0] : again[0] + 2].tolist()  # the sort was stable
         raise SubmissionError(
             f"{table.where}: rows {first} and {row} are both for one unit; give each one row of scores"
         )

@@ -202,9 +202,13 @@ def covered(found: Explanation) -> str:
         return ""
     nearest = f"; to {needs.nearest:,} nobody comes closer" if needs.nearest else ""
     return (
-        f"Your units cover {needs.rows:,} of the {counted(needs.of, 'example')} of what is wanted, {needs.well:,} of "
-        f"them closely{nearest}."
+        f"Your units cover {needs.rows:,} of the {counted(needs.of, 'example')} of what is wanted, "
+        f"{_closely(needs.well)}{nearest}."
     )
+
+
+def _closely(count: int) -> str:
+    return f"{count:,} of them closely" if count else "none closely"
 
 
 def best_units(found: Explanation) -> list[tuple[str, str]]:
@@ -212,7 +216,7 @@ def best_units(found: Explanation) -> list[tuple[str, str]]:
     if found.needs is None or found.checks.outcome in ("failed", "not checked"):
         return []
     return [
-        (visible(unit.unit), f"covers {counted(unit.rows, 'example')}, {unit.well:,} of them closely")
+        (visible(unit.unit), f"covers {counted(unit.rows, 'example')}, {_closely(unit.well)}")
         for unit in found.needs.units[:_BEST]
     ]
 
