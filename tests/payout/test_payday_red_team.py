@@ -124,3 +124,19 @@ def test_where_payees_are_checked_the_report_has_both_gains(folder, results):
     assert "None multiplied a cheat's pay by more than" in said["words"]
     (plain,) = red_team_section(found.model_copy(update={"findings": [first]}), results)["rows"]
     assert plain["gain"] == f"{first.worst.gain:.3f}"
+
+
+def test_attacks_on_sampled_scores_are_left_out_where_they_would_take_hours(tmp_path):
+    folder = run(tmp_path, units(40, copies=0), validation(30), learner="ridge", audit=True)
+    found, why = read_red_team(folder / "audit.json")
+    assert found is None
+    assert "819,200 sets of units" in why
+    assert "datamarket audit" in why
+    assert "819,200 sets of units" in (folder / "report.html").read_text()
+
+
+def test_attacks_on_few_units_are_played_under_any_utility(tmp_path):
+    folder = run(tmp_path, units(10, copies=0), validation(30), learner="ridge", audit=True)
+    found, why = read_red_team(folder / "audit.json")
+    assert found is not None, why
+    assert found.trials

@@ -1,7 +1,8 @@
 """The red team's part of a run: attacks on a sample of this very market, before others try them.
 
 Each chosen identity plays the attacks of the library against the run's own mechanism. On a large
-submission the market is a sample of identities and units, chosen by content, so that this takes seconds.
+submission the market is a sample of identities and units, chosen by content, so that this takes seconds. Where scores
+are sampled it would take hours, and is left out.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ ATTACKS = (
 FORGED = "backdate"
 """What is tried besides where units have times, with an intake log and without: the clock is then the defence."""
 _PLAYERS, _IDENTITIES, _UNITS, _VALIDATION = 2, 8, 50, 200
+_TRIALS = 80  # about as many attacks, with their parameters, as two identities play
+_SETS = 250_000  # sets of units that are evaluated at most; a linear model answers so many in a minute or less
 _BLOCK = 512  # units of earlier runs that are read at a time
 
 
@@ -45,6 +48,10 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
         write_json(target, {"none": "they were switched off"})
         return
     rows = _sample(inputs, spec.seed)
+    if (sets := _sets(results, len(rows))) > _SETS:
+        why = f"without a formula for scores they would ask {spec.learner} for some {sets:,} sets of units; "
+        write_json(target, {"none": why + "`datamarket audit` plays them, on fewer units in less time"})
+        return
     try:
         submission = inputs.submission.take(rows)
         held = _some(len(inputs.validation_label), _VALIDATION, spec.seed, "audit validation")
@@ -86,6 +93,14 @@ def read_red_team(target: Path) -> tuple[AuditReport | None, str]:
     text = target.read_text(encoding="utf-8")
     plain = json.loads(text)
     return (None, plain["none"]) if "none" in plain else (AuditReport.model_validate_json(text), "")
+
+
+def _sets(results: Results, units: int) -> int:
+    """About how many sets of units all attacks together would have to evaluate; none where there is a formula."""
+    if not results.payments.scores.evaluations:
+        return 0
+    players = min(units, results.payments.clusters.n_clusters)
+    return _TRIALS * results.named_mechanism.samples * players
 
 
 def _some_prior(prior: PriorArt, seed: int) -> PriorArt:
