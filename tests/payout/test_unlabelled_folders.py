@@ -9,6 +9,7 @@ from test_image_folders import HOW, picture, skipped
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.image_files import image_tree
 from datamarket_gym.payout.intake.batch import read_batch
+from datamarket_gym.payout.labels import require_label_columns
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import Columns, Files
 from datamarket_gym.payout.stages import Places
@@ -104,3 +105,34 @@ def test_a_batch_of_one_submitter_has_the_digests_of_the_whole_folder(tmp_path):
         assert part.digests == [
             d for d, i in zip(whole.digests, whole.identity, strict=True) if i == who
         ]
+
+
+def test_one_image_in_a_folder_of_a_label_does_not_leave_out_everybody_elses(tmp_path):
+    """The operator's rows have labels, the units none: then labels do not count, whoever adds a folder."""
+    lay(tmp_path / "flat", labels=False)
+    lay(tmp_path / "deep", labels=True)
+    held = tmp_path / "deep" / "held"
+    paid = pay(Places(tmp_path / "flat" / "units", held), spec(**HOW), tmp_path / "run")
+    assert (paid["units"], paid["labelled"]) == (16, False)
+    picture(tmp_path / "flat" / "units" / "carl" / "cat" / "0.png", 7)
+    with pytest.raises(
+        DataMarketError, match="1 images as identity/label/image and 16 as identity/image"
+    ):
+        pay(Places(tmp_path / "flat" / "units", held), spec(**HOW), tmp_path / "other")
+
+
+def test_rows_of_the_buyer_in_both_layouts_are_refused(tmp_path):
+    lay(tmp_path, labels=False)
+    picture(tmp_path / "held" / "cat" / "0.png", 7)
+    with pytest.raises(DataMarketError, match="1 images as label/image and 8 as image"):
+        pay(Places(tmp_path / "units", tmp_path / "held"), spec(**HOW), tmp_path / "run")
+
+
+def test_folders_with_labels_have_what_accuracy_needs(tmp_path):
+    lay(tmp_path, labels=True)
+    places = {"submissions": tmp_path / "units", "validation": tmp_path / "held"}
+    require_label_columns(places, spec(**HOW, learner="knn"))
+    with pytest.raises(SubmissionError, match="no folders of labels"):
+        require_label_columns(
+            {**places, "validation": tmp_path / "held" / "cat"}, spec(**HOW, learner="knn")
+        )

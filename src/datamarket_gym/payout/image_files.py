@@ -7,6 +7,7 @@ the wrong folder, is listed, and so is an image that no row of the table names.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,21 +87,27 @@ def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageT
     """The images of a folder laid out as ``identity/label/image``, or ``label/image`` where it is nobody's.
 
     Where no image lies in a folder of a label, and some lie one folder higher, there are no labels: ``identity/image``,
-    or images in the folder itself. Images at any other depth are skipped, and listed. Where ``labels`` do not count,
-    because the operator's rows have none, images of either layout are read, those without a folder under the empty
-    label: or whoever uses the other layout would have everybody else's skipped.
+    or images in the folder itself. Images at any other depth are skipped, and listed; where that would be most of them,
+    for want of a label, it is an error: who adds one image in a folder would have everybody else's left out. Where
+    ``labels`` do not count, because the operator's rows have none, images of either layout are read, those without a
+    folder under the empty label: or whoever uses the other layout would have everybody else's skipped.
     """
     owners = ("identity",) if identities else ()
     labelled, plain = "/".join((*owners, "label", "image")), "/".join((*owners, "image"))
     files = [(path, path.relative_to(folder).parts) for path in sorted(_files(folder))]
-    depths = {len(parts) for path, parts in files if not _why_not(path, 0, labelled)}
+    depths = Counter(len(parts) for path, parts in files if not _why_not(path, 0, labelled))
     low, high = (
         len(owners) + 2,
         len(owners) + 1,
     )  # parts of the names of images with a label, and without
-    levels = {low} if low in depths else {high} & depths or {low}
+    if labels and 0 < depths[low] < depths[high]:
+        raise DataMarketError(
+            f"{str(folder)!r} holds {depths[low]:,} images as {labelled} and {depths[high]:,} as {plain}, which would "
+            "not be read; lay all out alike, or, where units have no labels, the validation rows without folders"
+        )
+    levels = {low} if low in depths else {high} & set(depths) or {low}
     if not labels:
-        levels |= {high} & depths
+        levels |= {high} & set(depths)
     shape = " or ".join(name for name, parts in ((labelled, low), (plain, high)) if parts in levels)
     found, skipped = [], []
     for path, parts in files:

@@ -11,7 +11,9 @@ from datamarket_gym.core import scripts
 
 
 def command(
-    kind: Annotated[str | None, typer.Argument(help="One kind of plug point, such as attack.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help="One kind of plug point, such as attack or utility.")
+    ] = None,
     load: Load = None,
 ) -> None:
     """Name every plug point that is registered, with a line each."""
@@ -30,7 +32,8 @@ def command(
     table.add_column("kind", style="dim")
     table.add_column("name", no_wrap=True, style="bold")
     table.add_column("what it is")
-    for each in [kind] if kind else sorted(HOMES):
+    asked = "learner" if kind == "utility" else kind  # what is paid for is made by a learner
+    for each in [asked] if asked else sorted(HOMES):
         for name, component in components(each).items():
             table.add_row(each, name, summary(component))
     console = Console()

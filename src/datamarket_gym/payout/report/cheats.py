@@ -54,10 +54,13 @@ def _row(finding: Finding, found: AuditReport, name: Callable[[str], str]) -> Ro
 
 
 def _unplayed(found: AuditReport, submission: Submission) -> list[str]:
-    """Attacks that change labels, where there are none to change."""
-    tried = dict.fromkeys(trial.attack for trial in found.trials)
-    reasons = ((attack, ATTACKS.create(attack).beyond(submission.label)) for attack in tried)
-    return [f"Not played was {attack}: {why}." for attack, why in reasons if why]
+    """Attacks that change labels, where there are none to change; each once, whatever its parameters."""
+    reasons = (
+        (family(trial.attack), ATTACKS.create(trial.attack).beyond(submission.label))
+        for trial in found.trials
+    )
+    told = dict.fromkeys(f"Not played was {plain_attack(each)}: {why}." for each, why in reasons if why)
+    return list(told)
 
 
 def _summary(found: AuditReport, name: Callable[[str], str], unplayed: list[str]) -> str:
