@@ -120,6 +120,12 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
+def first_text(label: NDArray[Any]) -> str:
+    """The first of some labels that is no number, with its row; empty where all are."""
+    row = next((i for i, value in enumerate(label.tolist()) if not _is_number(value)), None)
+    return "" if row is None else f"row {row} is {_shown(label[row])}"
+
+
 def _is_number(value: Any) -> bool:
     try:
         float(value)
