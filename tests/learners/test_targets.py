@@ -236,3 +236,10 @@ def test_dates_agree_with_no_number_and_are_refused():
     oracle = UtilityOracle(HELD, np.arange(20) % 2, Utility("coverage"))
     with pytest.raises(SubmissionError, match=r"datetime64.*write both as numbers or both as text"):
         require_learnable(dates, oracle)
+
+
+def test_the_one_label_that_makes_a_column_text_is_named():
+    oracle = UtilityOracle(HELD, np.arange(20) % 2, Utility("knn"))
+    odd = np.array(["0", "1", "cat", *"010101010"])
+    with pytest.raises(SubmissionError, match=r"<U3 \(row 2 is 'cat'\) but the validation labels int64"):
+        require_learnable(odd, oracle)

@@ -17,7 +17,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import components, name_of
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.units.labels import are_numbers, as_numbers, is_labelled, unlabelled
+from datamarket_gym.units.labels import are_numbers, as_numbers, first_text, is_labelled, unlabelled
 
 if TYPE_CHECKING:
     from datamarket_gym.learners.oracle import UtilityOracle
@@ -96,8 +96,9 @@ def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> No
         next((k for k in ("US", "Mm") if d.kind in k), "") for d in (label.dtype, validation_label.dtype)
     )
     if ours != theirs:
+        odd = f" ({first})" if ours == "US" and (first := first_text(label)) else ""
         raise SubmissionError(
-            f"column 'label' holds {label.dtype} but the validation labels {validation_label.dtype}; "
+            f"column 'label' holds {label.dtype}{odd} but the validation labels {validation_label.dtype}; "
             "write both as numbers or both as text"
         )
     kinds = label.dtype.kind + validation_label.dtype.kind
