@@ -146,8 +146,10 @@ def test_datasets_and_reference_rows_need_no_labels():
     assert not is_labelled(ReferenceRows(HELD).label)
 
 
-def test_numbers_with_fractions_are_no_classes_under_coverage():
-    with pytest.raises(SubmissionError, match=r"row 1: 0\.5.*knn_regression.*coverage\(labels=False\)"):
+def test_measured_numbers_are_no_classes_under_coverage():
+    with pytest.raises(
+        SubmissionError, match=r"20 different ones in 20 rows.*knn_regression.*coverage\(labels=False\)"
+    ):
         UtilityOracle(HELD, np.arange(20) / 2, Utility("coverage"))
     numbers = UtilityOracle(HELD, np.arange(20) / 2, Utility("coverage(labels=False)"))
     assert mechanism("recommended").pay(_units(np.arange(12) / 3), numbers).as_dict() == _paid(

@@ -69,15 +69,18 @@ def require_labels(whose: str, label: NDArray[Any], learner: Learner) -> None:
 
 
 def require_classes(label: NDArray[Any], learner: Learner) -> None:
-    """Refuse validation labels with fractions where labels must be equal to agree: hardly any two would be."""
-    if not (isinstance(learner, Coverage) and learner.labels and label.dtype.kind == "f"):
+    """Refuse measured validation labels where labels must be equal to agree: hardly any two would be.
+
+    That is numbers in floating point, more than ten of them different and more than half of all.
+    """
+    if not (isinstance(learner, Coverage) and learner.labels and are_numbers(label)):
         return
-    whole = label == np.round(label)
-    if not whole.all():
-        row = int((~whole).argmax())
+    different = len(np.unique(label))
+    if different > max(_FEW_CLASSES, len(label) / 2):
         raise SubmissionError(
-            f"the validation labels are numbers (row {row}: {label[row].item()!r}), and under {name_of(learner)} "
-            "labels agree only where they are equal; pay by a utility of numbers "
+            f"the validation labels are numbers, {different:,} different ones in {len(label):,} rows (row 0: "
+            f"{label[0].item()!r}), and under {name_of(learner)} labels agree only where they are equal; pay by a "
+            "utility of numbers "
             f"({', '.join(learners_for('number'))}), or without labels: coverage(labels=False)"
         )
 
@@ -85,6 +88,7 @@ def require_classes(label: NDArray[Any], learner: Learner) -> None:
 _NEEDED = {"class": "classes to tell apart", "number": "numbers to predict"}
 
 
+_FEW_CLASSES = 10  # so many different numbers may be classes in any case
 _EXACT = 2**53  # the largest whole number up to which float64 has all of them
 
 
