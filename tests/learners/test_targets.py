@@ -148,7 +148,7 @@ def test_datasets_and_reference_rows_need_no_labels():
 
 def test_measured_numbers_are_no_classes_under_coverage():
     with pytest.raises(
-        SubmissionError, match=r"20 different ones in 20 rows.*knn_regression.*coverage\(labels=False\)"
+        SubmissionError, match=r"20 different ones in 20 rows.*knn_regression.*labels=False"
     ):
         UtilityOracle(HELD, np.arange(20) / 2, Utility("coverage"))
     numbers = UtilityOracle(HELD, np.arange(20) / 2, Utility("coverage(labels=False)"))
