@@ -109,4 +109,4 @@ def test_theta_says_which_threshold_is_for_payments_and_which_for_components(tmp
     assert "19 different validation rows are too few" in words
     np.savez(tmp_path / "e.npz", vectors=rows)
     words = " ".join(run("theta", tmp_path / "e.npz", *small).split())
-    assert "These embeddings have no labels" in words
+    assert "`recommended` takes theta 0." in words  # without labels, too

@@ -252,7 +252,7 @@ def test_the_command_prints_what_python_takes(market, tables, tmp_path):
     assert said["theta"] == python.theta
 
 
-def test_a_vector_of_zeros_is_similar_to_nothing_and_stops_nothing(market):
+def test_a_vector_of_zeros_is_similar_to_its_equals_alone_and_stops_nothing(market):
     submission, oracle = market
     features = submission.features.copy()
     features[:3] = 0.0
@@ -261,7 +261,7 @@ def test_a_vector_of_zeros_is_similar_to_nothing_and_stops_nothing(market):
     )
     paid = mechanism("recommended").pay(blank, oracle)
     assert paid.threshold.theta == mechanism("recommended").pay(submission, oracle).threshold.theta
-    assert np.bincount(paid.clusters.label)[paid.clusters.label[:3]].tolist() == [1, 1, 1]
+    assert np.bincount(paid.clusters.label)[paid.clusters.label[:3]].tolist() == [3, 3, 3]
     empty = UtilityOracle(np.vstack([oracle.features, features[:1]]), np.r_[oracle.label, 0], KNN)
     assert settle(mechanism("recommended"), blank, empty)[1].theta == paid.threshold.theta
 

@@ -73,7 +73,7 @@ class Processes:
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered")
-        caller, known = os.getpid(), _registered()
+        caller, known = os.getpid(), (tuple(sys.path), _registered())
         try:
             yield from parallel(
                 delayed(_call_in_worker)(caller, known, function, shared, place, task)
@@ -140,7 +140,7 @@ def _call(function: Callable[..., Any], shared: Any, place: int, task: Task) -> 
 
 def _call_in_worker(
     caller: int,
-    known: tuple[bytes, ...],
+    known: tuple[tuple[str, ...], tuple[bytes, ...]],
     function: Callable[..., Any],
     shared: Any,
     place: int,
@@ -151,7 +151,7 @@ def _call_in_worker(
     if os.getpid() == caller:  # where no process can be started, joblib calls it right here
         return _call(function, shared, place, task)
     _end_with_parent()
-    _adopt(known)
+    _adopt(*known)
     with parallel_config(backend="sequential"):  # n_jobs=-1 in each worker would be cores times cores
         return _call(function, shared, place, task)
 
@@ -168,7 +168,10 @@ def _registered() -> tuple[bytes, ...]:
 
 
 @lru_cache(maxsize=1)  # once in each worker, and again when something was registered anew
-def _adopt(known: tuple[bytes, ...]) -> None:
+def _adopt(path: tuple[str, ...], known: tuple[bytes, ...]) -> None:
+    sys.path += [
+        each for each in path if each not in sys.path
+    ]  # the worker may be older than what was loaded
     adopt(dict(pickle.loads(each) for each in known))
 
 

@@ -223,9 +223,11 @@ def read_inputs(
     if reference is not None:
         require_two_tables(submissions, reference, "reference")
     require_label_columns({"submissions": submissions, "validation rows": validation}, spec)
+    # Tables first as they come; but how a folder of images is read is up to the validation rows.
     hashes: FileHashes = {}
-    held = read_held(validation, spec, hashes)
+    held = read_held(validation, spec, hashes) if submissions.is_dir() else None
     rows = read_submitted(submissions, spec, files, held, log)
+    held = held or read_held(validation, spec, hashes)
     files |= hashes
     sample = None if reference is None else read_held(reference, spec, files, "reference")
     for role, path in (more or {}).items():

@@ -97,7 +97,11 @@ class Held:
 
 
 def read_submitted(
-    path: Path, spec: PayoutSpec, files: FileHashes, held: Held, log: IntakeLog | None = None
+    path: Path,
+    spec: PayoutSpec,
+    files: FileHashes,
+    held: Held | None = None,
+    log: IntakeLog | None = None,
 ) -> Rows:
     """The submitted units; the hash of each file read is added to ``files``.
 
@@ -111,7 +115,7 @@ def read_submitted(
             "times are from the intake log alone, whatever a column says; leave --time out, or --intake",
         )
     if path.is_dir():
-        return _submitted_images(path, spec, files, is_labelled(held.label), log)
+        return _submitted_images(path, spec, files, held is None or is_labelled(held.label), log)
     table, columns = Table.open(path), spec.columns
     files["submissions"] = file_hash(path)
     names = {"identity": columns.identity}

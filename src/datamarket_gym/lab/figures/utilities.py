@@ -51,6 +51,7 @@ ASKED = {
 SYNTHETIC = "synthetic"
 _BRIGHT = 2.0  # gains from here on have the brightest colour; each cell says its number
 _BAR = 1.05
+_HONEST = attack_words("honest")
 
 
 PANELS = (
@@ -92,7 +93,7 @@ def gains(rows: Sequence[Row]) -> Any:
             figure,
             f"gain: pay over honest pay; real data: the largest of the means on {', '.join(real)}",
         )
-        say(figure, f"1 is honesty; bold: above {_BAR}; the brighter the more")
+        say(figure, f"1 is honesty (not shown: {_HONEST}); bold: above {_BAR}; the brighter the more")
         say(
             figure,
             "ridge and logistic regression have no closed form: names play; -: the attack needs labels",
