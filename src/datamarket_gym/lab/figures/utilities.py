@@ -126,9 +126,8 @@ def numbers(rows: Sequence[Row]) -> Any:
             _gains(axis, cells)
             _named(axis, names, words("mechanism", mechanism))
         axes[0, 0].set_yticks(range(len(attacks)), [attack_words(a) for a in attacks], fontsize=8)
-        say(
-            figure, f"gain: pay over honest pay; 1 is honesty; bold: above {_BAR}; the brighter the more"
-        )
+        say(figure, f"gain: pay over honest pay; 1 is honesty (not shown: {_HONEST})")
+        say(figure, f"bold: above {_BAR}; the brighter the more")
         say(
             figure,
             "ridge regression has no closed form: its markets are smaller, and units' values sampled",
