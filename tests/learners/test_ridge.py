@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from coalition_lists import all_coalitions
+from coalition_lists import all_coalitions, by_sums_and_by_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import RidgeClassifier
@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import create
-from datamarket_gym.learners import ridge_engine
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.ridge import Ridge
 
@@ -88,13 +87,7 @@ def test_constant_and_badly_scaled_features(weighted):
 
 def test_sums_and_rows_give_the_same(monkeypatch):
     rows, validation = market(3, d=20, weighted=True)
-    coalitions = all_coalitions(rows.n_players)
-    answers = []
-    for few in (0.0, 1e9):
-        monkeypatch.setattr(ridge_engine, "_FEW_ROWS", few)
-        answers.append(Ridge().scorer(rows, validation).utility(coalitions))
-    monkeypatch.setattr(ridge_engine, "_SUMS_CELLS", 0)
-    answers.append(Ridge().scorer(rows, validation).utility(coalitions))
+    answers = by_sums_and_by_rows(monkeypatch, Ridge(), rows, validation)
     np.testing.assert_array_equal(answers[0], answers[1])
     np.testing.assert_array_equal(answers[0], answers[2])
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from coalition_lists import all_coalitions
+from coalition_lists import all_coalitions, by_sums_and_by_rows
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -73,13 +73,7 @@ def test_constant_and_badly_scaled_features():
 
 def test_sums_and_rows_give_the_same(monkeypatch):
     rows, validation = market(3, d=20, weighted=True)
-    coalitions = all_coalitions(rows.n_players)
-    answers = []
-    for few in (0.0, 1e9):
-        monkeypatch.setattr(ridge_engine, "_FEW_ROWS", few)
-        answers.append(RidgeRegression().scorer(rows, validation).utility(coalitions))
-    monkeypatch.setattr(ridge_engine, "_SUMS_CELLS", 0)
-    answers.append(RidgeRegression().scorer(rows, validation).utility(coalitions))
+    answers = by_sums_and_by_rows(monkeypatch, RidgeRegression(), rows, validation)
     np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=1e-10)
     np.testing.assert_array_equal(answers[1], answers[2])
 

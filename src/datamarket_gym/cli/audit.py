@@ -28,12 +28,11 @@ from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
 from datamarket_gym.payout.intake.times import IntakeLog
-from datamarket_gym.payout.labels import counted_labels, require_label_columns
+from datamarket_gym.payout.read_tables import read_tables
 from datamarket_gym.payout.scored import read_scored, scores_file
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.submitted import Rows, read_held, read_submitted
+from datamarket_gym.payout.submitted import Rows
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
-from datamarket_gym.units.io import require_two_tables
 from datamarket_gym.units.sql import as_files
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.tables import Table
@@ -111,14 +110,7 @@ def _market(
 ) -> tuple[MarketState, UtilityOracle, tuple[str, ...]]:
     """The market that is audited, what it is paid by, and labels that do not count; read as a payday reads tables."""
     submissions, validation = tables["submissions"], tables["validation"]
-    require_two_tables(submissions, validation)
-    require_label_columns({"submissions": submissions, "validation rows": validation}, spec)
-    held, other = read_held(validation, spec, {}), None
-    if "reference" in tables:
-        require_two_tables(submissions, tables["reference"], "reference")
-        other = read_held(tables["reference"], spec, {}, "reference")
-    rows = read_submitted(submissions, spec, {}, held, log)
-    read = counted_labels(rows, held, other)
+    read = read_tables(submissions, validation, tables.get("reference"), spec, {}, log)
     held, other = read.held, read.sample
     sample = None if other is None else ReferenceRows(other.features, other.label, other.embedding)
     submission = _submission(submissions, spec, read.rows)

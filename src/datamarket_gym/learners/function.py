@@ -187,10 +187,7 @@ class FunctionScorer(Scorer):
         function = type(self._learner).function
         try:
             return function(*given)
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # whatever it is, it is the function's; say where it happened
+        except (Exception, SystemExit) as error:  # the function's, whatever it is; say where
             raise LearnerError(
                 f"{self._who} failed on {of}: {type(error).__name__}: {error}{_where(error, function)}"
             ) from error

@@ -30,24 +30,17 @@ from datamarket_gym.payout.image_files import Skipped, unnamed
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog, Received
 from datamarket_gym.payout.intervals import validation_groups
-from datamarket_gym.payout.labels import LabelledTables, counted_labels, require_label_columns
+from datamarket_gym.payout.labels import LabelledTables
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.prior.known import KnownUnits
 from datamarket_gym.payout.prior.units import PriorUnits, UnitKind, kind_of_labels
 from datamarket_gym.payout.quarantine import BadRow
+from datamarket_gym.payout.read_tables import read_tables
 from datamarket_gym.payout.scored import Scored, read_scored
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.submitted import (
-    Held,
-    Optional,
-    Rows,
-    first_too_large,
-    read_held,
-    read_submitted,
-)
+from datamarket_gym.payout.submitted import Held, Optional, Rows, first_too_large
 from datamarket_gym.pipeline.prior import Known
-from datamarket_gym.units.io import require_two_tables
 from datamarket_gym.units.labels import unlabelled, without_labels
 from datamarket_gym.units.submission import Submission, Text
 
@@ -219,17 +212,8 @@ def read_inputs(
     another tool's scores, where these are paid for.
     """
     files: FileHashes = {}
-    require_two_tables(submissions, validation)
-    if reference is not None:
-        require_two_tables(submissions, reference, "reference")
-    require_label_columns({"submissions": submissions, "validation rows": validation}, spec)
-    # Tables first as they come; but how a folder of images is read is up to the validation rows.
-    hashes: FileHashes = {}
-    held = read_held(validation, spec, hashes) if submissions.is_dir() else None
-    rows = read_submitted(submissions, spec, files, held, log)
-    held = held or read_held(validation, spec, hashes)
-    files |= hashes
-    sample = None if reference is None else read_held(reference, spec, files, "reference")
+    tables = read_tables(submissions, validation, reference, spec, files, log)
+    rows, held, sample = tables.rows, tables.held, tables.sample
     for role, path in (more or {}).items():
         files[role] = file_hash(path)
     skipped = {"submissions": rows.skipped, "validation": held.skipped}
@@ -245,13 +229,10 @@ def read_inputs(
         files[INTAKE] = {"name": "", "bytes": 0, "sha256": rows.received.sha256}
     if (source := source_elsewhere("learner", name_of(LEARNERS.create(spec.learner)))) is not None:
         files["utility"] = {"name": source[0], "bytes": 0, "sha256": source[1]}  # code of one's own
-    tables = counted_labels(rows, held, sample)
     inputs = _assembled(tables, files, skipped)
     if scores is None:
         return inputs
-    return replace(
-        inputs, scored=read_scored(scores, submissions, validation, spec, tables.rows, tables.held)
-    )
+    return replace(inputs, scored=read_scored(scores, submissions, validation, spec, rows, held))
 
 
 def _unnamed(images: Sequence[dict[str, list[str]]]) -> Skipped:

@@ -166,9 +166,8 @@ def honest_rows(submission: Submission, utility: UtilityOracle) -> LabelledVecto
     if held is None:
         return None
     _require_width(submission, held.shape[1], whose)
-    match (
-        utility.learner.target
-    ):  # what is a class, and what is not, is for the learner to say if it needs one
+    # What is a class, and what is not, is for the learner to say if it needs one.
+    match utility.learner.target:
         case "number":
             return LabelledVectors(held)
         case "class" if are_numbers(rows.label):
