@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from datamarket_gym.core.compute import compute
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.threads import one_thread
 
@@ -25,11 +26,15 @@ def spans(n_validation: int, n_rows: int) -> list[tuple[int, int]]:
 def over_blocks(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iterator[T]:
     """What ``work`` says of each block, in order; ``cells`` pairs in all say whether threads are worth it.
 
-    One BLAS thread each, so that products have the same bits whatever the machine.
+    One BLAS thread each, so that products have the same bits whatever the machine. ``work`` may be called in another
+    process on another machine: it takes along what it reads, and says all that it finds in what it returns.
     """
+    told = compute().progress
     with one_thread("blas"):
         if len(blocks) == 1 or cells < CELLS // 8:
             yield from map(work, blocks)
-        else:
-            with ThreadPoolExecutor(available_cores()) as pool:
-                yield from pool.map(work, blocks)
+            return
+        with ThreadPoolExecutor(available_cores()) as pool:
+            for done, found in enumerate(pool.map(work, blocks), 1):
+                told.count(done, len(blocks))
+                yield found

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
+from datamarket_gym.core.compute import compute, computing
 from datamarket_gym.core.errors import DataMarketError, FutureTimesWarning, LeftOutWarning
 from datamarket_gym.core.files import claimed, sha256
 from datamarket_gym.core.progress import SILENT, Progress
@@ -112,7 +113,8 @@ def work_out(
             if places is not None:
                 received = payday.inputs.received
                 keep(places, out, None if received is None else received.upto)
-            with one_thread("blas"):  # large products are divided among the cores by this package
+            # Large products are divided among the cores by this package.
+            with one_thread("blas"), computing(replace(compute(), progress=progress)):
                 results = Work(payday, run, known).results()
             progress.stage("writing tables")
             write_tables(results, out)

@@ -1,0 +1,42 @@
+"""By what work is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from datamarket_gym.core.blocks import CELLS, over_blocks
+from datamarket_gym.core.compute import Compute, compute, computing
+from datamarket_gym.core.errors import ParameterError
+
+
+class _Told:
+    def __init__(self) -> None:
+        self.counted: list[tuple[int, int]] = []
+
+    def stage(self, what: str, unit: str = "") -> None:
+        pass
+
+    def count(self, done: int, total: int) -> None:
+        self.counted.append((done, total))
+
+
+def test_what_was_named_holds_inside_alone():
+    with computing(Compute(memory=0.5)):
+        assert compute().bytes == 1 << 29
+        with pytest.raises(RuntimeError), computing(Compute(memory=2)):
+            raise RuntimeError
+        assert compute().memory == 0.5
+    assert compute() == Compute()
+
+
+@pytest.mark.parametrize("wrong", [{"device": "tpu"}, {"memory": 0.0}, {"memory": float("nan")}])
+def test_what_cannot_be_is_refused_by_name(wrong):
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        Compute(**wrong)
+
+
+def test_large_work_says_how_far_it_is():
+    told = _Told()
+    with computing(Compute(progress=told)):
+        assert list(over_blocks(lambda b: b * b, [1, 2, 3], CELLS)) == [1, 4, 9]
+    assert told.counted == [(1, 3), (2, 3), (3, 3)]
