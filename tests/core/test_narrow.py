@@ -1,8 +1,12 @@
+import pickle
+
 import numpy as np
 import pytest
 
-from datamarket_gym.core.narrow import Narrow
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.narrow import Narrow, arranged, beyond, in_blocks
 from datamarket_gym.core.stacked import Mapped, Stacked
+from datamarket_gym.units.submission import Submission
 
 
 @pytest.fixture(params=[(9,), (4, 0, 5), (1, 8)])
@@ -56,3 +60,88 @@ def test_mapped_rows_are_those_of_the_function(both):
     assert (mapped[3:6] == whole[3:6, 1:] * 2.0).all()
     assert mapped[3:6].flags.c_contiguous
     assert (np.asarray(Stacked(mapped, whole[:, 1:])) == np.r_[whole[:, 1:] * 2.0, whole[:, 1:]]).all()
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("sizes", [(9,), (4, 0, 5)])
+def test_rows_that_were_chosen_are_those_of_the_whole_and_are_not_copied(kind, sizes):
+    rng = np.random.default_rng(1)
+    parts = [rng.normal(size=(n, 3)).astype(kind) for n in sizes]
+    whole = np.concatenate(parts).astype(np.float64)
+    order = rng.permutation(9)
+    some = Narrow(parts).take(order).take(np.arange(9) % 3 != 1)
+    wanted = whole[order][np.arange(9) % 3 != 1]
+    for key in (
+        slice(None),
+        slice(1, 4),
+        slice(4, None, -2),
+        [0, -1],
+        (slice(2, 5), 1),
+        3,
+        [[0, 1], [5, 5]],
+    ):
+        assert some[key].dtype == np.float64
+        assert np.array_equal(some[key], wanted[key]), key
+    assert np.array_equal(np.asarray(arranged(whole, order)), whole[order])
+    assert np.array_equal(np.stack(list(some)), wanted)
+    assert all(np.shares_memory(a, b) for a, b in zip(some._parts, parts, strict=True) if len(a))
+
+
+def test_rows_that_are_not_there_are_refused(both):
+    narrow, _ = both
+    for rows in ([9], [0, -10], np.ones(8, dtype=bool)):
+        with pytest.raises(IndexError):
+            narrow[rows]
+        with pytest.raises(IndexError):
+            narrow.take(rows)
+
+
+def test_what_was_chosen_travels_alone_and_narrow(tmp_path):
+    whole = np.random.default_rng(0).normal(size=(1000, 50)).astype(np.float16)
+    np.save(tmp_path / "whole.npy", whole)
+    narrow = Narrow([np.load(tmp_path / "whole.npy", mmap_mode="r")])
+    sent = pickle.dumps(narrow.take([5, 3]))
+    assert len(sent) < 2000
+    assert np.array_equal(pickle.loads(sent)[:], whole[[5, 3]].astype(np.float64))
+    assert len(pickle.dumps(narrow)) < 1.1 * whole.nbytes
+    assert np.array_equal(pickle.loads(pickle.dumps(narrow))[:], whole.astype(np.float64))
+    assert pickle.loads(pickle.dumps(narrow.take([]))).shape == (0, 50)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, ">f4"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -60000.0])
+def test_the_first_number_beyond_a_size_is_found_by_blocks(kind, bad, monkeypatch):
+    monkeypatch.setattr("datamarket_gym.core.narrow.CELLS", 8)
+    whole = np.random.default_rng(0).normal(size=(9, 4)).astype(kind)
+    assert beyond(Narrow([whole]), 100.0) is None
+    assert beyond(whole, 100.0) is None
+    whole[5, 2] = whole[7, 1] = bad
+    for matrix in (whole, Narrow([whole[:3], whole[3:]])):
+        assert beyond(matrix, 100.0) == (5, 2)
+        assert beyond(matrix, np.finfo(np.float64).max) == (None if bad == -60000.0 else (5, 2))
+
+
+def test_all_of_it_is_read_by_blocks(both, monkeypatch):
+    monkeypatch.setattr("datamarket_gym.core.narrow.CELLS", 6)
+    narrow, whole = both
+    assert [at for at, _ in in_blocks(narrow)] == [0, 2, 4, 6, 8]
+    assert np.array_equal(np.concatenate([block for _, block in in_blocks(narrow)]), whole)
+    assert np.array_equal(np.asarray(narrow), whole)
+
+
+def test_a_submission_stays_narrow_where_rows_are_chosen_and_put_together():
+    whole = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float16)
+    names = np.array(list("abcdef"))
+    units = Submission(names, names, Narrow([whole]), np.arange(6))
+    plain = Submission(names, names, whole.astype(np.float64), np.arange(6))
+    assert (units.keys == plain.keys).all()
+    some = units.take(np.array([4, 1]))
+    both_ways = Submission.concat([some, units.take(np.array([2]))])
+    assert isinstance(some.features, Narrow)
+    assert isinstance(both_ways.features, Narrow)
+    assert (both_ways.keys == plain.keys[[4, 1, 2]]).all()
+    assert "keys" in some.__dict__  # not hashed again
+    assert (units.take(np.array([0]), {"label": np.array([9])}).keys != units.keys[:1]).all()
+    whole[3, 1] = np.nan
+    with pytest.raises(SubmissionError, match="'features', row 3, entry 1 is nan"):
+        Submission(names, names, Narrow([whole]), np.arange(6))

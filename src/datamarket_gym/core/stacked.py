@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.narrow import Narrow
 
 
 class Stacked:
@@ -42,7 +43,7 @@ class Stacked:
 class Mapped:
     """Rows of a matrix as a function makes them, row by row; worked out where they are read, and not kept."""
 
-    def __init__(self, rows: Features, by: Callable[[Features], Features]) -> None:
+    def __init__(self, rows: Features | Narrow, by: Callable[[Features], Features]) -> None:
         self.rows, self.by = rows, by
         self.shape = (len(rows), by(rows[:1]).shape[1])
 
@@ -58,5 +59,5 @@ class Mapped:
         return self[:].astype(dtype or np.float64, copy=False)
 
 
-Rows = Features | Stacked | Mapped
+Rows = Features | Narrow | Stacked | Mapped
 """What can be read a block at a time."""

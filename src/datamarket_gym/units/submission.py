@@ -14,7 +14,7 @@ from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.frames import Tabular
-from datamarket_gym.core.narrow import Narrow
+from datamarket_gym.core.narrow import Narrow, beyond, joined_rows, taken
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.units.labels import is_labelled, label_column
 
@@ -116,10 +116,19 @@ class Submission(Shown, Tabular):
         return to_table(self)
 
     def take(self, rows: NDArray[Any], changed: Mapping[str, NDArray[Any]] | None = None) -> Submission:
-        """Some rows (a mask or indices) in that order, with some columns replaced."""
-        columns = {name: column[rows] for name, column in self._columns().items()}
+        """Some rows (a mask, numbers or a slice) in that order, with some columns replaced.
+
+        Rows that are stored narrow stay so, and their keys, where known, go along: no unit is hashed twice.
+        """
+        changed = changed or {}
+        columns = {
+            name: taken(column, rows) for name, column in self._columns().items() if name not in changed
+        }
         metadata = {name: column[rows] for name, column in self.metadata.items()}
-        return Submission(**{**columns, **(changed or {})}, metadata=metadata)
+        found = Submission(**columns, **changed, metadata=metadata)
+        if "keys" in self.__dict__ and not changed.keys() & {"features", "label"}:
+            found.__dict__["keys"] = self.keys[rows]
+        return found
 
     @staticmethod
     def concat(parts: list[Submission]) -> Submission:
@@ -128,7 +137,7 @@ class Submission(Shown, Tabular):
         shared = [name for name in columns[0] if all(name in other for other in columns)]
         extra = [key for key in parts[0].metadata if all(key in part.metadata for part in parts)]
         return Submission(
-            **{name: np.concatenate([c[name] for c in columns]) for name in shared},
+            **{name: joined_rows([c[name] for c in columns]) for name in shared},
             metadata={key: np.concatenate([p.metadata[key] for p in parts]) for key in extra},
         )
 
@@ -163,12 +172,10 @@ class Submission(Shown, Tabular):
 def matrix(name: str, values: Any) -> Features:
     """A finite float64 matrix (r, d), or an error that names the row and the column.
 
-    One that lies in a file (`Narrow`) is taken as it is: it was checked when it was put there.
+    One that is stored narrow stays so (`Narrow`), and is float64 wherever it is read.
     """
-    if isinstance(values, Narrow):
-        return cast(Features, values)
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = values if isinstance(values, Narrow) else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise SubmissionError(
             f"column {name!r} is not a numeric matrix ({error}); give all units as many numbers"
@@ -177,13 +184,17 @@ def matrix(name: str, values: Any) -> Features:
         raise SubmissionError(
             f"column {name!r} has shape {array.shape}; give each unit a row of at least one number"
         )
-    if not np.isfinite(array).all():
-        row, column = np.argwhere(~np.isfinite(array))[0]
+    known = isinstance(array, Narrow) and array.finite
+    if not known and (found := beyond(array, np.finfo(np.float64).max)) is not None:
+        row, column = found
         raise SubmissionError(
             f"column {name!r}, row {row}, entry {column} is {array[row, column]}; "
             "remove the unit or fill in a finite number"
         )
-    return np.ascontiguousarray(array)
+    if not isinstance(array, Narrow):
+        return np.ascontiguousarray(array)
+    array.finite = True
+    return cast(Features, array)
 
 
 def _text(name: str, values: Any) -> Text:

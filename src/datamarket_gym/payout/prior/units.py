@@ -63,9 +63,11 @@ class PriorUnits:
         sizes = [len(file.array("owner")) for file in files]
         start = np.cumsum([0, *sizes[:-1]])
         n = sum(sizes)
-        features = Narrow([file.matrix("features") for file in files])
+        features = Narrow([file.matrix("features") for file in files], finite=True)  # when it was bought
         embedding = (
-            None if kind.embedding is None else Narrow([file.matrix("embedding") for file in files])
+            None
+            if kind.embedding is None
+            else Narrow([file.matrix("embedding") for file in files], finite=True)
         )
         label, root, stands = [], [], []
         unit: list[str] = []
