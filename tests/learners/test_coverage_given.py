@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners.background import AlwaysThere, with_background
-from datamarket_gym.learners.base import TrainingRows, ValidationRows, among
+from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.distinct import among
 from datamarket_gym.semivalues.exact import semivalues_from_table
 
 LAWS = ["shapley", "banzhaf", "beta(alpha=2, beta=2)", "beta(alpha=4, beta=1)", "loo"]

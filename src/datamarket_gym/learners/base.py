@@ -139,6 +139,8 @@ class Learner(ABC):
         return None
 
 
+_NUMBERS = 1 << 20  # features looked at at once: 8 MiB
+
 LEARNERS: Kind[Learner] = Kind("learner", Learner)
 
 
@@ -180,15 +182,17 @@ def _check_table(name: str, features: Features, n_labels: int) -> None:
         )
     if not features.shape[1]:
         raise SubmissionError(f"{name} rows have no features; pass at least one number for each row")
-    peak = np.maximum(features.max(axis=1), -features.min(axis=1))  # NaN where a row has one
-    good = peak <= LARGEST
-    if not good.all():
-        row = int((~good).argmax())
-        column = int((~(np.abs(features[row]) <= LARGEST)).argmax())
-        raise SubmissionError(
-            f"{name} row {row}: feature {column} is {features[row, column]}; drop the row or put "
-            f"a finite number there (at most {LARGEST:g} in size)"
-        )
+    step = max(1, _NUMBERS // features.shape[1])
+    for start in range(0, len(features), step):
+        block = features[start : start + step]
+        bad = ~(np.maximum(block.max(axis=1), -block.min(axis=1)) <= LARGEST)  # NaN where a row has one
+        if bad.any():
+            row = int(bad.argmax())
+            column = int((~(np.abs(block[row]) <= LARGEST)).argmax())
+            raise SubmissionError(
+                f"{name} row {start + row}: feature {column} is {block[row, column]}; drop the row or put "
+                f"a finite number there (at most {LARGEST:g} in size)"
+            )
 
 
 def _check(name: str, values: Values | NDArray[np.int64], good: NDArray[np.bool_]) -> None:
@@ -200,48 +204,9 @@ def _check(name: str, values: Values | NDArray[np.int64], good: NDArray[np.bool_
         )
 
 
-def distinct_features(features: Features) -> tuple[Features, Codes]:
-    """The distinct feature rows in byte order, and each row's place among them."""
-    clean = np.ascontiguousarray(features, dtype=np.float64) + 0.0  # -0.0 and 0.0 are the same
-    order, tied = _byte_order(clean)
-    ranked = clean[order]
-    new = np.ones(len(clean), dtype=bool)
-    new[tied] = (ranked[tied] != ranked[tied - 1]).any(axis=1)
-    place = np.empty(len(clean), dtype=np.int64)
-    place[order] = np.cumsum(new) - 1
-    return (ranked if new.all() else ranked[new]), place
-
-
-def _byte_order(clean: Features) -> tuple[Codes, Codes]:
-    """Rows in the order of their big-endian bytes, and the places of those that begin like the one before.
-
-    Any fixed total order would do. Bytes compare from the sign and exponent down, as the bits of a number do
-    when read as a whole number: the first column says it all but for rows that agree in it.
-    """
-    first = clean[:, 0].copy().view(np.uint64)
-    order = np.argsort(first, kind="stable")
-    alike = np.r_[False, first[order[1:]] == first[order[:-1]], False]
-    run = np.flatnonzero(alike[:-1] | alike[1:])
-    if len(run):
-        raw = clean[order[run]].astype(">f8").view(np.dtype((np.void, 8 * clean.shape[1]))).ravel()
-        order[run] = order[run][np.argsort(raw, kind="stable")]
-    return order, np.flatnonzero(alike[:-1])
-
-
-def among(
-    features: Features, others: Features, counted: NDArray[np.bool_] | None = None
-) -> NDArray[np.bool_]:
-    """Which rows are, number for number, one of the others, of those that are ``counted``."""
-    looked = np.isin(others[:, 0], features[:, 0])  # few are left to be looked at
-    alike = others[looked if counted is None else looked & counted] + 0.0
-    known = {row.tobytes() for row in alike.astype(np.float64)}
-    mine = (row.tobytes() for row in features.astype(np.float64) + 0.0)
-    return np.array([bool(known) and row in known for row in mine], dtype=bool)
-
-
 def content_order(rows: TrainingRows, place: Codes) -> NDArray[np.int64]:
     """Row numbers by (label, features, weight); rows equal in all three keep no order of their own.
 
-    ``place`` is the second answer of `distinct_features`.
+    ``place`` is the second answer of `distinct.distinct_rows`.
     """
     return np.lexsort((rows.weights, place, rows.label)).astype(np.int64)

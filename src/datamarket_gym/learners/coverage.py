@@ -37,13 +37,12 @@ from datamarket_gym.learners.base import (
     Target,
     TrainingRows,
     ValidationRows,
-    among,
     check_coalitions,
     check_rows,
     content_order,
-    distinct_features,
     rows_per_player,
 )
+from datamarket_gym.learners.distinct import among, distinct_rows
 from datamarket_gym.learners.floor import highest_similarities
 from datamarket_gym.learners.similarity import SIMILARITIES, compared_by
 from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform
@@ -109,9 +108,9 @@ class Coverage(Learner):
         """c: the quantile of the similarities between validation rows, at least 0."""
         n = len(validation)
         if n > _STRANGERS:  # evenly of all, in an order that depends on content alone
-            distinct = distinct_features(validation)[0]
+            distinct = distinct_rows(validation)[0]
             take = np.linspace(0, len(distinct) - 1, min(_STRANGERS, len(distinct))).astype(np.int64)
-            sample, n = distinct[take], len(take)
+            sample, n = validation[distinct[take]] + 0.0, len(take)
         else:
             sample = validation
         if n < 2:
@@ -169,9 +168,9 @@ class CoverageScorer(Scorer):
         self._single = bool((self._rows_of <= 1).all())
         self._c = learner.strangers(validation.features)
         self._n_validation = n = len(validation.label)
-        distinct, place = distinct_features(rows.features)
+        distinct, place = distinct_rows(rows.features)
         order = content_order(rows, place)
-        units = similarity.directions(distinct, validation.features)
+        units = similarity.directions(rows.features[distinct] + 0.0, validation.features)
         towards = similarity.directions(validation.features, validation.features)
         parts = [(np.argsort(place, kind="stable"), np.arange(n))]  # as the distinct units come
         if learner.labels:

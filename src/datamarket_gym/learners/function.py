@@ -32,9 +32,9 @@ from datamarket_gym.learners.base import (
     check_coalitions,
     check_rows,
     content_order,
-    distinct_features,
     rows_per_player,
 )
+from datamarket_gym.learners.distinct import distinct_rows
 from datamarket_gym.learners.similarity import ComparedAsTables
 from datamarket_gym.units.labels import is_labelled
 
@@ -128,11 +128,11 @@ class FunctionScorer(Scorer):
 
     def __init__(self, learner: FunctionUtility, rows: TrainingRows, validation: ValidationRows) -> None:
         self._learner, self._rows_of, self._answered = learner, rows_per_player(rows), 0
-        order = content_order(rows, distinct_features(rows.features)[1])
+        order = content_order(rows, distinct_rows(rows.features)[1])
         self._player = rows.player[order]
         label = rows.submitted_label[order]
         self._train = _seen(rows.features[order], label, rows.weights[order])
-        held = np.lexsort((validation.label, distinct_features(validation.features)[1]))
+        held = np.lexsort((validation.label, distinct_rows(validation.features)[1]))
         label = validation.submitted_label[held]
         self._validation = _seen(validation.features[held], label, np.ones(len(held)))
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
 from datamarket_gym.core.blocks import over_blocks, spans
-from datamarket_gym.learners.base import TrainingRows, ValidationRows, content_order, distinct_features
+from datamarket_gym.learners.base import TrainingRows, ValidationRows, content_order
+from datamarket_gym.learners.distinct import distinct_rows
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ class Neighbourhood:
     def __init__(self, rows: TrainingRows, validation: ValidationRows) -> None:
         middle = (len(validation.label) - 1) // 2
         origin = np.partition(validation.features.astype(np.float64), middle, axis=0)[middle]
-        distinct, place = distinct_features(rows.features)
+        distinct, place = distinct_rows(rows.features)
         self.rows: Codes = content_order(rows, place)
         self.label: Codes = rows.label[self.rows]
         self.player: Codes = rows.player[self.rows]
@@ -47,7 +48,7 @@ class Neighbourhood:
         # the product are then the rows themselves.
         _, first, where = np.unique(place[self.rows], return_index=True, return_inverse=True)
         by_appearance = np.argsort(first)
-        self._distinct: Features = distinct[by_appearance] - origin
+        self._distinct: Features = rows.features[distinct[by_appearance]] - origin
         self._place: Codes | None = None
         if len(distinct) < len(self.rows):
             self._place = np.argsort(by_appearance)[where]

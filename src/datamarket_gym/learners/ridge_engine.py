@@ -27,9 +27,9 @@ from datamarket_gym.learners.base import (
     ValidationRows,
     check_coalitions,
     content_order,
-    distinct_features,
     rows_per_player,
 )
+from datamarket_gym.learners.distinct import distinct_rows
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Scaled:
     @classmethod
     def of(cls, rows: TrainingRows, targets: Features, validation: ValidationRows) -> Scaled:
         """Scale by the weighted mean and deviation of all rows; constant columns keep scale one."""
-        order = content_order(rows, distinct_features(rows.features)[1])
+        order = content_order(rows, distinct_rows(rows.features)[1])
         features = rows.features[order].astype(np.float64)
         weight = rows.weights[order]
         centre = np.average(features, axis=0, weights=weight)

@@ -28,9 +28,9 @@ from datamarket_gym.learners.base import (
     check_coalitions,
     check_rows,
     content_order,
-    distinct_features,
     rows_per_player,
 )
+from datamarket_gym.learners.distinct import distinct_rows
 from datamarket_gym.learners.score_table import ScoreTable
 from datamarket_gym.learners.similarity import ComparedAsTables
 
@@ -142,5 +142,5 @@ class AdditiveScorer(Scorer):
 
 def _found(table: ScoreTable, rows: TrainingRows) -> tuple[Codes, Codes]:
     """The order of the rows by content, and the known unit of each in that order."""
-    order = content_order(rows, distinct_features(rows.features)[1])
+    order = content_order(rows, distinct_rows(rows.features)[1])
     return order, table.units(rows.features[order], rows.submitted_label[order])

@@ -29,9 +29,9 @@ from datamarket_gym.learners.base import (
     check_coalitions,
     check_rows,
     content_order,
-    distinct_features,
     rows_per_player,
 )
+from datamarket_gym.learners.distinct import distinct_rows
 
 
 def estimator_named(text: str) -> Any:
@@ -116,7 +116,7 @@ class SklearnScorer(Scorer):
         self._jobs = learner.jobs
         self._progress = learner.progress
         self._rows_of = rows_per_player(rows)
-        order = content_order(rows, distinct_features(rows.features)[1])
+        order = content_order(rows, distinct_rows(rows.features)[1])
         self._features, self._label = rows.features[order], rows.label[order]
         self._player, self._weight = rows.player[order], rows.weights[order]
         self._validation = validation

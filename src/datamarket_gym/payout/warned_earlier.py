@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from datamarket_gym.core.screen import counted
-from datamarket_gym.learners.base import LEARNERS, among
+from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.distinct import among
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning

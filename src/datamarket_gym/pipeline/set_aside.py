@@ -17,7 +17,7 @@ from datamarket_gym.core.errors import LeakError
 from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
-from datamarket_gym.learners.base import among
+from datamarket_gym.learners.distinct import among
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.units.submission import Submission
