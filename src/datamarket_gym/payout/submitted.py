@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import LARGEST, Features, Values
 from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.core.narrow import beyond, taken
 from datamarket_gym.payout.book.arrived import What
 from datamarket_gym.payout.file_hashes import FileHashes, file_hash, images_hash
 from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree, note_images
@@ -135,14 +136,14 @@ def read_submitted(
     text = [names[r] for r in ("id", "identity", "text", "image", "trusted_source") if r in names]
     other = [names[role] for role in ("label", "time") if role in names]
     faults = Faults() if spec.quarantine else None
-    single, dense = table.read([*text, *linked], other, matrices, faults)
+    single, dense = table.read([*text, *linked], other, matrices, faults, narrow=True)
     count = len(single[columns.identity].data)
     if blank := "label" in names and has_none(single[names["label"]], spec):
         del names["label"]
     for role, file in files_of.items():
         if file is not None:
             apart = f"{'submissions ' * (role == 'features')}{role}"
-            dense[role] = _apart(file, count, files, apart, finite=faults is None)
+            dense[role] = _apart(file, count, files, apart, finite=faults is None, narrow=True)
     rows, bad = np.arange(count), tuple[BadRow, ...]()
     if faults is not None:
         rows, bad = _quarantined(faults, spec, names, single, dense, repr(str(path)))
@@ -200,7 +201,7 @@ def _of(
     """Some rows of what was read."""
     return (
         {name: column.of(rows) for name, column in single.items()},
-        {role: matrix[rows] for role, matrix in dense.items()},
+        {role: taken(matrix, rows) for role, matrix in dense.items()},
     )
 
 
@@ -324,9 +325,9 @@ def _require_size(where: str, role: str, matrix: Features | None) -> None:
 
 def first_too_large(matrix: Features | None) -> tuple[int, int, float] | None:
     """Row, entry and value of the first number to which distances overflow; None where there is none."""
-    if matrix is None or max(matrix.max(), -matrix.min()) <= LARGEST:
+    if matrix is None or (found := beyond(matrix, LARGEST)) is None:
         return None
-    row, entry = np.argwhere(np.abs(matrix) > LARGEST)[0].tolist()
+    row, entry = found
     return row, entry, float(matrix[row, entry])
 
 
@@ -386,8 +387,16 @@ def _images(
     return embed(content, content_encoder(spec, "image"), ids, what)
 
 
-def _apart(written: str, rows: int, files: FileHashes, role: str, *, finite: bool = True) -> Features:
+def _apart(
+    written: str,
+    rows: int,
+    files: FileHashes,
+    role: str,
+    *,
+    finite: bool = True,
+    narrow: bool = False,
+) -> Features:
     path, member = file_and_member(written)
-    found = ArrayFile.open(path).matrix(member, rows, finite=finite)
+    found = ArrayFile.open(path).matrix(member, rows, finite=finite, narrow=narrow)
     files[role] = file_hash(path)
     return found

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import LARGEST, Features, Values
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.narrow import beyond, is_narrow, kept_narrow
 from datamarket_gym.units.times import DATES, looks_like, not_among
 
 MARKS = ("nan", "NaN", "NAN", "-nan", "NaT", "<NA>", "#N/A")
@@ -281,8 +282,8 @@ def matrix_block(where: str, names: Sequence[str], columns: Sequence[Any], row: 
         )
     else:
         block = _lists(where, names[0], columns[0], row)
-    if not np.isfinite(block).all():
-        at, entry = np.argwhere(~np.isfinite(block))[0].tolist()
+    if (found := beyond(block, np.finfo(np.float64).max)) is not None:
+        at, entry = found
         name = names[0] if len(names) == 1 else names[entry]
         place = f"row {row + at}" + (f", entry {entry}" if len(names) == 1 else "")
         raise SubmissionError(
@@ -292,19 +293,23 @@ def matrix_block(where: str, names: Sequence[str], columns: Sequence[Any], row: 
     return block
 
 
-def stacked(where: str, names: Sequence[str], blocks: list[NDArray[Any]]) -> Features:
-    """Blocks one below the other as float64; each is let go as soon as it is copied."""
+def stacked(
+    where: str, names: Sequence[str], blocks: list[NDArray[Any]], *, narrow: bool = False
+) -> Features:
+    """Blocks one below the other as float64, or ``narrow``; each is let go as soon as it is copied."""
     widths = [block.shape[1] for block in blocks]
     for i, width in enumerate(widths):
         if width != widths[0]:
             raise _ragged(where, names[0], sum(map(len, blocks[:i])), widths[0], width)
-    out = np.empty((sum(map(len, blocks)), widths[0]))
+    kind = np.result_type(*blocks)
+    kind = kind if narrow and is_narrow(kind) else np.dtype(np.float64)
+    out = np.empty((sum(map(len, blocks)), widths[0]), kind)
     at = len(out)
     while blocks:
         block = blocks.pop()
         out[at - len(block) : at] = block
         at -= len(block)
-    return out
+    return cast(Features, kept_narrow(out, finite=True))
 
 
 def _lists(where: str, name: str, column: Any, row: int) -> NDArray[Any]:
