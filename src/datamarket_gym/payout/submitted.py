@@ -143,7 +143,7 @@ def read_submitted(
     for role, file in files_of.items():
         if file is not None:
             apart = f"{'submissions ' * (role == 'features')}{role}"
-            dense[role] = _apart(file, count, files, apart, finite=faults is None, narrow=True)
+            dense[role] = _apart(file, count, files, apart, finite=faults is None)
     rows, bad = np.arange(count), tuple[BadRow, ...]()
     if faults is not None:
         rows, bad = _quarantined(faults, spec, names, single, dense, repr(str(path)))
@@ -300,7 +300,7 @@ def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "val
         names = {}
     label = _labels(single, names, count, numbers=predicts_numbers(spec))
     if features_file:
-        dense["features"] = _apart(features_file, count, files, f"{whose} features")
+        dense["features"] = np.asarray(_apart(features_file, count, files, f"{whose} features"))
     images: dict[str, list[str]] = {}
     features = dense.get("features")
     if features is None:
@@ -387,16 +387,8 @@ def _images(
     return embed(content, content_encoder(spec, "image"), ids, what)
 
 
-def _apart(
-    written: str,
-    rows: int,
-    files: FileHashes,
-    role: str,
-    *,
-    finite: bool = True,
-    narrow: bool = False,
-) -> Features:
+def _apart(written: str, rows: int, files: FileHashes, role: str, *, finite: bool = True) -> Features:
     path, member = file_and_member(written)
-    found = ArrayFile.open(path).matrix(member, rows, finite=finite, narrow=narrow)
+    found = ArrayFile.open(path).matrix(member, rows, finite=finite, narrow=True)
     files[role] = file_hash(path)
     return found

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import LARGEST, Codes, Features
 from datamarket_gym.core.narrow import in_blocks, is_narrow, kept_narrow
-from datamarket_gym.units.columns import is_list, is_text, plain_numbers
+from datamarket_gym.units.columns import is_text
+from datamarket_gym.units.matrices import is_list, plain_numbers
 
 
 class Faults:

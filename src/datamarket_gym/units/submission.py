@@ -201,10 +201,11 @@ def _text(name: str, values: Any) -> Text:
     array = np.asarray(values)
     if array.ndim != 1:
         raise SubmissionError(f"column {name!r} has shape {array.shape}; give one name per unit")
-    missing = np.array([value is None or value != value for value in array.tolist()])
-    if missing.any():
-        raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
-    return array.astype(np.str_)
+    if array.dtype.kind not in "US":  # among text nothing is missing
+        missing = np.array([value is None or value != value for value in array.tolist()])
+        if missing.any():
+            raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
+    return array.astype(np.str_, copy=False)
 
 
 def _time(values: Any) -> Values:

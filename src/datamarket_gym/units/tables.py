@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.arrays import file_and_member
-from datamarket_gym.units.columns import Column, matrix_block, stacked, untyped
+from datamarket_gym.units.columns import Column, untyped
 from datamarket_gym.units.excel import Excel
 from datamarket_gym.units.formats import Batch, Kind, Source, ending, readable, table_ending
 from datamarket_gym.units.loose import Faults, LooseMatrix
+from datamarket_gym.units.matrices import StrictMatrix
 from datamarket_gym.units.text_tables import Delimited, JsonLines
 
 _ROWS = 8192
@@ -143,9 +143,12 @@ class Table:
         # A column that is wanted in two ways (a time that is a feature, too) is gone through twice.
         passes = [single | dense] if not single.keys() & dense.keys() else [single, dense]
         parts: dict[str, list[Any]] = {name: [] for name in single}
-        blocks: dict[str, list[NDArray[Any]]] = {role: [] for role in matrices}
-        loose = {role: LooseMatrix(self.where, names) for role, names in matrices.items()}
         total, told = self.source.rows, compute().progress
+        strict = {
+            role: StrictMatrix(self.where, names, total, narrow=narrow)
+            for role, names in matrices.items()
+        }
+        loose = {role: LooseMatrix(self.where, names) for role, names in matrices.items()}
         for wanted in passes:
             row = 0
             for batch in self.source.batches(wanted):
@@ -157,7 +160,7 @@ class Table:
                 for role, names in matrices.items() if wanted is not single else ():
                     columns = [_stored(batch[name]) for name in names]
                     if faults is None:
-                        blocks[role].append(matrix_block(self.where, names, columns, row))
+                        strict[role].add(columns)
                     else:
                         loose[role].add(columns, row)
                 row += count
@@ -168,10 +171,7 @@ class Table:
         found = {name: self._column(name, single[name], arrays) for name, arrays in parts.items()}
         if faults is not None:
             return found, {role: some.whole(faults, narrow=narrow) for role, some in loose.items()}
-        return found, {
-            role: stacked(self.where, matrices[role], some, narrow=narrow)
-            for role, some in blocks.items()
-        }
+        return found, {role: some.whole() for role, some in strict.items()}
 
     def _column(self, name: str, kind: Kind, arrays: list[Any]) -> Column:
         try:
