@@ -36,6 +36,11 @@ def embedded(folder):
     return run(folder, with_embedding(halves(units()), 2), held, theta="0.9", learner="knn")
 
 
+def attacked(folder):
+    few, held = halves(units(n=8, copies=2, identities=2)), halves(validation())
+    return run(folder, few, held, learner="ridge", audit=True)
+
+
 def set_aside(folder):
     submitted = halves(units())
     submitted["features"][7, 2] = np.nan
@@ -62,7 +67,7 @@ def by_log(folder):
     return paid_by_log(folder, halves(units()), halves(validation()), where)
 
 
-@pytest.mark.parametrize("paid", [plain, embedded, set_aside, leaked, second_month, by_log])
+@pytest.mark.parametrize("paid", [plain, embedded, attacked, set_aside, leaked, second_month, by_log])
 def test_all_that_is_written_is_the_same_to_the_byte(tmp_path, paid, monkeypatch):
     wide = outputs(paid(tmp_path / "wide" / "same"))
     monkeypatch.setattr(narrow_module, "WHOLE", 0)

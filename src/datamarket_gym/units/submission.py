@@ -115,7 +115,9 @@ class Submission(Shown, Tabular):
 
         return to_table(self)
 
-    def take(self, rows: NDArray[Any], changed: Mapping[str, NDArray[Any]] | None = None) -> Submission:
+    def take(
+        self, rows: NDArray[Any] | slice, changed: Mapping[str, NDArray[Any]] | None = None
+    ) -> Submission:
         """Some rows (a mask, numbers or a slice) in that order, with some columns replaced.
 
         Rows that are stored narrow stay so, and their keys, where known, go along: no unit is hashed twice.
@@ -129,6 +131,13 @@ class Submission(Shown, Tabular):
         if "keys" in self.__dict__ and not changed.keys() & {"features", "label"}:
             found.__dict__["keys"] = self.keys[rows]
         return found
+
+    def plain(self) -> Submission:
+        """The same units with plain float64 arrays in place of what is stored narrow, for whoever changes them."""
+        narrow = [n for n in ("features", "embedding") if isinstance(getattr(self, n), Narrow)]
+        if not narrow:
+            return self
+        return self.take(slice(None), {name: np.asarray(getattr(self, name)) for name in narrow})
 
     @staticmethod
     def concat(parts: list[Submission]) -> Submission:
