@@ -135,12 +135,7 @@ def lists(matrix: np.ndarray, kind: str = "float32") -> pa.FixedSizeListArray:
 
 def one_pass(places: Places) -> float:
     """Processor seconds of a float32 distance-and-select pass: the nearest units of every validation row, one core."""
-    units, held = (
-        np.stack(
-            [row for batch in file.iter_batches(columns=["features"]) for row in _rows(batch)]
-        ).astype(np.float32)
-        for file in map(pq.ParquetFile, (places.submissions, places.validation))
-    )
+    units, held = _single(places.submissions), _single(places.validation)
     squares = np.einsum("ij,ij->i", units, units)
     with one_thread("blas"):
         used = time.process_time()
@@ -150,9 +145,15 @@ def one_pass(places: Places) -> float:
         return time.process_time() - used
 
 
-def _rows(batch: pa.RecordBatch) -> np.ndarray:
-    column = batch.column(0)
-    return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
+def _single(path: Path) -> np.ndarray:
+    """The features of a table as float32."""
+    file = pq.ParquetFile(path)
+    out, at = np.empty((file.metadata.num_rows, DIMENSIONS), np.float32), 0
+    for batch in file.iter_batches(batch_size=ROWS, columns=["features"]):
+        numbers = batch.column(0).flatten().to_numpy(zero_copy_only=False)
+        out[at : at + len(batch)] = numbers.reshape(len(batch), -1)
+        at += len(batch)
+    return out
 
 
 def apart(work: Any, *given: Any) -> Any:

@@ -132,13 +132,6 @@ class Submission(Shown, Tabular):
             found.__dict__["keys"] = self.keys[rows]
         return found
 
-    def plain(self) -> Submission:
-        """The same units with plain float64 arrays in place of what is stored narrow, for whoever changes them."""
-        narrow = [n for n in ("features", "embedding") if isinstance(getattr(self, n), Narrow)]
-        if not narrow:
-            return self
-        return self.take(slice(None), {name: np.asarray(getattr(self, name)) for name in narrow})
-
     @staticmethod
     def concat(parts: list[Submission]) -> Submission:
         """Stack submissions; a column (or metadata entry) stays only where all parts have it."""
@@ -149,6 +142,13 @@ class Submission(Shown, Tabular):
             **{name: joined_rows([c[name] for c in columns]) for name in shared},
             metadata={key: np.concatenate([p.metadata[key] for p in parts]) for key in extra},
         )
+
+    def plain(self) -> Submission:
+        """The same units with plain float64 arrays in place of what is stored narrow, for whoever changes them."""
+        narrow = [n for n in ("features", "embedding") if isinstance(getattr(self, n), Narrow)]
+        if not narrow:
+            return self
+        return self.take(slice(None), {name: np.asarray(getattr(self, name)) for name in narrow})
 
     def _columns(self) -> dict[str, Any]:
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "metadata"}
