@@ -129,7 +129,8 @@ def test_all_of_it_is_read_by_blocks(both, monkeypatch):
     assert np.array_equal(np.asarray(narrow), whole)
 
 
-def test_a_submission_stays_narrow_where_rows_are_chosen_and_put_together():
+def test_a_submission_stays_narrow_where_rows_are_chosen_and_put_together(monkeypatch):
+    monkeypatch.setattr("datamarket_gym.core.narrow.WHOLE", 0)
     whole = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float16)
     names = np.array(list("abcdef"))
     units = Submission(names, names, Narrow([whole]), np.arange(6))
