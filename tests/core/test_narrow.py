@@ -59,6 +59,10 @@ def test_mapped_rows_are_those_of_the_function(both):
     assert mapped.shape == (9, 2)
     assert (mapped[3:6] == whole[3:6, 1:] * 2.0).all()
     assert mapped[3:6].flags.c_contiguous
+    assert (Narrow([mapped])[5] == mapped[5:6][0]).all()
+    assert (np.stack(list(Narrow([mapped]).take([7, 2]))) == mapped[np.array([7, 2])]).all()
+    with pytest.raises(TypeError):
+        iter(mapped)
     assert (np.asarray(Stacked(mapped, whole[:, 1:])) == np.r_[whole[:, 1:] * 2.0, whole[:, 1:]]).all()
 
 

@@ -68,6 +68,11 @@ class Narrow(NDArrayOperatorsMixin):
         found = self._stored(rows, *columns)
         return cast(Features, found.astype(np.float64))
 
+    def __iter__(self) -> Iterator[Features]:
+        """Row by row, read by blocks."""
+        for _, block in self.blocks():
+            yield from block.astype(np.float64)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Features:
         """All of it."""
         out = np.empty(self.shape, dtype or np.float64)
@@ -114,6 +119,8 @@ class Narrow(NDArrayOperatorsMixin):
                 first = int(self._ends[at]) - len(self._parts[at])
                 return _read(self._parts[at], slice(start - first, max(stop, start) - first), columns)
         places = self._places(rows)
+        if not places.ndim:
+            return self._stored(np.atleast_1d(np.asarray(rows)), columns)[0]
         if len(self._parts) == 1:
             return _read(self._parts[0], places, columns)
         flat = places.ravel()
