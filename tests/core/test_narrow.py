@@ -59,6 +59,10 @@ def test_mapped_rows_are_those_of_the_function(both):
     assert mapped.shape == (9, 2)
     assert (mapped[3:6] == whole[3:6, 1:] * 2.0).all()
     assert mapped[3:6].flags.c_contiguous
+    assert (Narrow([mapped])[5] == mapped[5:6][0]).all()
+    assert (np.stack(list(Narrow([mapped]).take([7, 2]))) == mapped[np.array([7, 2])]).all()
+    with pytest.raises(TypeError):
+        iter(mapped)
     assert (np.asarray(Stacked(mapped, whole[:, 1:])) == np.r_[whole[:, 1:] * 2.0, whole[:, 1:]]).all()
 
 
@@ -129,7 +133,8 @@ def test_all_of_it_is_read_by_blocks(both, monkeypatch):
     assert np.array_equal(np.asarray(narrow), whole)
 
 
-def test_a_submission_stays_narrow_where_rows_are_chosen_and_put_together():
+def test_a_submission_stays_narrow_where_rows_are_chosen_and_put_together(monkeypatch):
+    monkeypatch.setattr("datamarket_gym.core.narrow.WHOLE", 0)
     whole = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float16)
     names = np.array(list("abcdef"))
     units = Submission(names, names, Narrow([whole]), np.arange(6))

@@ -9,29 +9,60 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Features, Keys
+from datamarket_gym.core.arrays import Keys
+from datamarket_gym.core.stacked import Rows
 
-_ROWS = 4096
+_ROWS = 1024
+_HEX = np.frombuffer(b"".join(b"%02x" % i for i in range(256)), dtype="S2")
 
 
-def unit_keys(features: Features, labels: np.ndarray, decimals: int | None = None) -> Keys:
+def unit_keys(features: Rows, labels: NDArray[Any], decimals: int | None = None) -> Keys:
     """Sha256 of each unit's payload (features and label), optionally rounded to ``decimals``."""
-    values, digests = np.asarray(features, dtype="<f8"), []
-    for at in range(0, len(values), _ROWS):  # a few rows at a time: no second copy of a large matrix
-        some = values[at : at + _ROWS]
+    if len(features) != len(labels):
+        raise ValueError(f"{len(features)} rows of features but {len(labels)} labels")
+    return _keys(features, decimals, _tails(labels))
+
+
+def row_keys(rows: Rows, decimals: int | None = None) -> Keys:
+    """Sha256 of each row of numbers alone, likewise."""
+    return _keys(rows, decimals, None)
+
+
+def _keys(rows: Rows, decimals: int | None, tails: list[bytes] | None) -> Keys:
+    """Sha256 of the bytes of each row, and of its tail after them.
+
+    A few rows are made float64 at a time, and hashed where they lie: most of the time is OpenSSL's, with the
+    processor's own instructions for it (`benchmarks/reading_scale.py`). Nothing that leaves these for numpy could be
+    faster, and threads are not: they take turns at each row.
+    """
+    digests: list[bytes] = []
+    for at in range(0, len(rows), _ROWS):
+        some = np.array(rows[at : at + _ROWS], dtype="<f8", order="C")
         if decimals is not None:
-            some = np.round(some, decimals)
-        rows = np.ascontiguousarray(some + 0.0)  # -0.0 and 0.0 are the same content
-        digests += [
-            hashlib.sha256(row.tobytes() + b"|" + str(label).encode()).hexdigest()
-            for row, label in zip(rows, labels[at : at + _ROWS].tolist(), strict=True)
-        ]
-    if len(digests) != len(labels):
-        raise ValueError(f"{len(digests)} rows of features but {len(labels)} labels")
-    return np.array(digests, dtype="S64")
+            np.round(some, decimals, out=some)
+        some += 0.0  # -0.0 and 0.0 are the same content
+        whole, width = some.data.cast("B"), some.shape[1] * 8
+        hashes = [hashlib.sha256(whole[i : i + width]) for i in range(0, len(some) * width, width)]
+        if tails is not None:
+            for found, tail in zip(hashes, tails[at : at + _ROWS], strict=True):
+                found.update(tail)
+        digests += [found.digest() for found in hashes]
+    raw = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 32)
+    return _HEX[raw].view("S64").reshape(-1)
+
+
+def _tails(labels: NDArray[Any]) -> list[bytes]:
+    """What stands after the numbers of each unit; labels that are written alike are written once."""
+    written = labels.tolist()
+    if labels.dtype.kind not in "biuUS":  # among others equal ones may be written unlike: 0.0 and -0.0
+        return [f"|{label}".encode() for label in written]
+    tail = {label: f"|{label}".encode() for label in set(written)}
+    return [tail[label] for label in written]
 
 
 def combined_key(keys: Iterable[bytes]) -> bytes:

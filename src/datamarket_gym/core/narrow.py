@@ -68,6 +68,11 @@ class Narrow(NDArrayOperatorsMixin):
         found = self._stored(rows, *columns)
         return cast(Features, found.astype(np.float64))
 
+    def __iter__(self) -> Iterator[Features]:
+        """Row by row, read by blocks."""
+        for _, block in self.blocks():
+            yield from block.astype(np.float64)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Features:
         """All of it."""
         out = np.empty(self.shape, dtype or np.float64)
@@ -114,6 +119,8 @@ class Narrow(NDArrayOperatorsMixin):
                 first = int(self._ends[at]) - len(self._parts[at])
                 return _read(self._parts[at], slice(start - first, max(stop, start) - first), columns)
         places = self._places(rows)
+        if not places.ndim:
+            return self._stored(np.atleast_1d(np.asarray(rows)), columns)[0]
         if len(self._parts) == 1:
             return _read(self._parts[0], places, columns)
         flat = places.ravel()
@@ -154,6 +161,18 @@ def joined_rows(parts: Sequence[Any]) -> Any:
     return Narrow(parts, finite=all(getattr(part, "finite", False) for part in parts))
 
 
+def kept_narrow(numbers: NDArray[Any], *, finite: bool = False) -> Any:
+    """A matrix that was read: as it is stored, where that is narrow and it is large; else as plain float64."""
+    if is_narrow(numbers.dtype) and numbers.size > WHOLE:
+        return Narrow([numbers], finite=finite)
+    return np.ascontiguousarray(numbers, dtype=np.float64)
+
+
+def is_narrow(kind: np.dtype[Any]) -> bool:
+    """Whether numbers of that kind are stored narrow: all of them are float64, too, at half the length or less."""
+    return kind.kind == "f" and kind.itemsize in _BITS
+
+
 def in_blocks(matrix: Any) -> Iterator[tuple[int, Any]]:
     """A matrix some rows at a time, each block with where it begins, as it is stored."""
     return matrix.blocks() if isinstance(matrix, Narrow) else Narrow([matrix]).blocks()
@@ -179,4 +198,5 @@ def _within(block: NDArray[Any], most: float) -> bool:
             if bits >= infinite:
                 return bits == infinite and most == np.inf
             return float(np.array(bits, kind).view(block.dtype)) <= most
-    return bool(max(block.max(), -block.min()) <= most)  # not a number is not at most anything
+    # What is no number is not at most anything.
+    return bool(float(block.max()) <= most and -float(block.min()) <= most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class Stacked:
 
 class Mapped:
     """Rows of a matrix as a function makes them, row by row; worked out where they are read, and not kept."""
+
+    __iter__: ClassVar[None] = None  # Python would ask for one row after the other until there is none
 
     def __init__(self, rows: Features | Narrow, by: Callable[[Features], Features]) -> None:
         self.rows, self.by = rows, by

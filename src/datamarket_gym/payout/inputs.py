@@ -94,7 +94,7 @@ class Inputs:
     @property
     def everyone(self) -> Text:
         """The numbers of all identities, as submissions write them; of units that were set aside too."""
-        return np.array([_number(i) for i in range(len(self.identities))])
+        return numbered(len(self.identities))
 
     @property
     def absent(self) -> frozenset[str]:
@@ -280,21 +280,17 @@ def _assembled(tables: LabelledTables, files: FileHashes, skipped: dict[str, Ski
         _require_alike(rows, sample, "reference")
     for what, matrix in (("features", rows.features), ("embedding", rows.embedding)):
         _require_size(what, matrix, rows.ids)
-    seen: dict[str, int] = {}
-    for row, name in enumerate(rows.ids):
-        if seen.setdefault(name, row) != row:
-            raise SubmissionError(
-                f"unit id {name!r} appears in rows {seen[name]} and {row}; ids must be unique"
-            )
+    _require_once(rows.ids)
     named = {row.identity for row in rows.bad if row.identity and not unwritable(row.identity)}
     identities = sorted(
         named.union(rows.identity)
     )  # who has bad rows alone is told of, and paid nothing
-    number = {name: _number(i) for i, name in enumerate(identities)}
+    number = {name: i for i, name in enumerate(identities)}
+    numbers = numbered(max(len(rows.ids), len(identities)))
     submission = Submission(
-        id=np.array([_number(i) for i in range(len(rows.ids))]),
-        source=None if rows.source is None else _sources(rows.ids, rows.source),
-        identity=np.array([number[name] for name in rows.identity]),
+        id=numbers[: len(rows.ids)],
+        source=None if rows.source is None else numbers[_sources(rows.ids, rows.source)],
+        identity=numbers[[number[name] for name in rows.identity]],
         features=rows.features,
         label=rows.label,
         embedding=rows.embedding,
@@ -316,8 +312,22 @@ def _assembled(tables: LabelledTables, files: FileHashes, skipped: dict[str, Ski
     )  # fmt: skip
 
 
-def _number(place: int) -> str:
-    return f"{place:09d}"
+def numbered(count: int) -> Text:
+    """The numbers from 0 on as submissions write them: nine digits each."""
+    digits = np.arange(count)[:, None] // 10 ** np.arange(8, -1, -1) % 10 + ord("0")
+    return digits.astype(np.uint32).view("U9").reshape(-1)
+
+
+def _require_once(ids: list[str]) -> None:
+    """Refuse two units of one name, by both rows."""
+    if len(set(ids)) == len(ids):
+        return
+    seen: dict[str, int] = {}
+    for row, name in enumerate(ids):
+        if seen.setdefault(name, row) != row:
+            raise SubmissionError(
+                f"unit id {name!r} appears in rows {seen[name]} and {row}; ids must be unique"
+            )
 
 
 def _require_alike(rows: Rows, held: Held, whose: str) -> None:
@@ -356,7 +366,7 @@ def _derived(rows: Rows) -> int:
     return sum(source not in (None, unit) for unit, source in named)
 
 
-def _sources(ids: list[str], source: Optional) -> NDArray[np.str_]:
+def _sources(ids: list[str], source: Optional) -> list[int]:
     """The number of the unit that each names as its source; its own where it names none, or one that is not here."""
     place = {name: i for i, name in enumerate(ids)}
-    return np.array([f"{i if s is None else place.get(s, i):09d}" for i, s in enumerate(source)])
+    return [i if s is None else place.get(s, i) for i, s in enumerate(source)]

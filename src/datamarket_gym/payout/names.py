@@ -23,6 +23,7 @@ _FORMULA = f"{_BEFORE}[{_SIGNS}]"
 _CELL = re.compile(f"(?<=[;,\t\r\n])(?={_FORMULA})")
 _CELL_SAFE = re.compile(f"(?<=[;,\t\r\n])'(?={_FORMULA})")
 _START = re.compile(f"['\t\r\n]|{_FORMULA}")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # all that Unicode calls Cc or Cs
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 LONGEST_SHOWN = 64
 _NOBODY = frozenset(
@@ -35,8 +36,10 @@ _BLANK = "\u2800"  # a Braille cell without dots
 _NAMED = 3
 
 
-def require_writable(role: str, names: Iterable[str]) -> None:
+def require_writable(role: str, names: Sequence[str]) -> None:
     """Refuse names that no file can hold faithfully: control characters, lone surrogates, blanks."""
+    if all(map(str.strip, names)) and not unwritable("".join(names)):
+        return
     for row, name in enumerate(names):
         if not name.strip():
             raise SubmissionError(f"column {role!r} is empty in row {row}; name every unit's {role}")
@@ -46,8 +49,8 @@ def require_writable(role: str, names: Iterable[str]) -> None:
 
 def unwritable(name: str) -> str:
     """The character of a name that no file can hold faithfully, in words; empty where there is none."""
-    bad = next((c for c in name if unicodedata.category(c) in ("Cc", "Cs")), None)
-    return "" if bad is None else f"the control character U+{ord(bad):04X}"
+    bad = _CONTROL.search(name)
+    return "" if bad is None else f"the control character U+{ord(bad[0]):04X}"
 
 
 def visible(name: str, longest: int = LONGEST_SHOWN) -> str:

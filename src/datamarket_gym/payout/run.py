@@ -77,12 +77,13 @@ def pay(
     if places.intake is not None and places.upto is None:
         places = replace(places, upto=kept_head(out))
     known = None if reuse is None else reusable(reuse)
-    progress.stage("reading and checking the inputs")
+    progress.stage("reading and checking the inputs", "rows")
     if places.prior:
         places = replace(places, prior=accepted(places.prior, out))
     if places.intake is not None:
         require_grown(places.intake, accounts, places.prior)
-    payday = Payday.read(places, spec, settles, taken)
+    with computing(replace(compute(), progress=progress)):
+        payday = Payday.read(places, spec, settles, taken)
     _check_times(payday)
     if payday.left_out:
         warnings.warn(LeftOutWarning("disputes", f"{'; '.join(payday.left_out)}."), stacklevel=2)

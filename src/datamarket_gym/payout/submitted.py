@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import LARGEST, Features, Values
 from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.core.narrow import beyond, taken
 from datamarket_gym.payout.book.arrived import What
 from datamarket_gym.payout.file_hashes import FileHashes, file_hash, images_hash
 from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree, note_images
@@ -135,7 +136,7 @@ def read_submitted(
     text = [names[r] for r in ("id", "identity", "text", "image", "trusted_source") if r in names]
     other = [names[role] for role in ("label", "time") if role in names]
     faults = Faults() if spec.quarantine else None
-    single, dense = table.read([*text, *linked], other, matrices, faults)
+    single, dense = table.read([*text, *linked], other, matrices, faults, narrow=True)
     count = len(single[columns.identity].data)
     if blank := "label" in names and has_none(single[names["label"]], spec):
         del names["label"]
@@ -200,7 +201,7 @@ def _of(
     """Some rows of what was read."""
     return (
         {name: column.of(rows) for name, column in single.items()},
-        {role: matrix[rows] for role, matrix in dense.items()},
+        {role: taken(matrix, rows) for role, matrix in dense.items()},
     )
 
 
@@ -299,7 +300,7 @@ def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "val
         names = {}
     label = _labels(single, names, count, numbers=predicts_numbers(spec))
     if features_file:
-        dense["features"] = _apart(features_file, count, files, f"{whose} features")
+        dense["features"] = np.asarray(_apart(features_file, count, files, f"{whose} features"))
     images: dict[str, list[str]] = {}
     features = dense.get("features")
     if features is None:
@@ -324,9 +325,9 @@ def _require_size(where: str, role: str, matrix: Features | None) -> None:
 
 def first_too_large(matrix: Features | None) -> tuple[int, int, float] | None:
     """Row, entry and value of the first number to which distances overflow; None where there is none."""
-    if matrix is None or max(matrix.max(), -matrix.min()) <= LARGEST:
+    if matrix is None or (found := beyond(matrix, LARGEST)) is None:
         return None
-    row, entry = np.argwhere(np.abs(matrix) > LARGEST)[0].tolist()
+    row, entry = found
     return row, entry, float(matrix[row, entry])
 
 
@@ -388,6 +389,6 @@ def _images(
 
 def _apart(written: str, rows: int, files: FileHashes, role: str, *, finite: bool = True) -> Features:
     path, member = file_and_member(written)
-    found = ArrayFile.open(path).matrix(member, rows, finite=finite)
+    found = ArrayFile.open(path).matrix(member, rows, finite=finite, narrow=True)
     files[role] = file_hash(path)
     return found

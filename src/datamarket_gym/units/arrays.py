@@ -7,13 +7,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.narrow import beyond, is_narrow, kept_narrow
 from datamarket_gym.units.formats import ending, require_file
 
 ENDINGS = (".npy", ".npz")
@@ -61,10 +62,13 @@ class ArrayFile:
         except _BROKEN as error:
             raise self._unreadable(error) from error
 
-    def matrix(self, name: str = "", rows: int | None = None, *, finite: bool = True) -> Features:
+    def matrix(
+        self, name: str = "", rows: int | None = None, *, finite: bool = True, narrow: bool = False
+    ) -> Features:
         """A matrix of finite numbers as float64: the one of that name, or else the likely one.
 
-        Not ``finite``, numbers may be what they are, for whoever looks at them next.
+        Not ``finite``, numbers may be what they are, for whoever looks at them next. A large one of float16 or float32
+        stays so where it may be ``narrow`` (`core.narrow`).
         """
         name = self.chosen(name)
         found = self.read(name)
@@ -78,10 +82,11 @@ class ArrayFile:
                 f"{str(self.path)!r} holds {found.dtype} of shape {found.shape}; "
                 f"it must be a matrix of numbers with {count}"
             )
-        # Memory-mapped where possible, so that this is the only copy.
-        numbers = np.array(found, dtype=np.float64)
-        if finite and not np.isfinite(numbers).all():
-            row, entry = np.argwhere(~np.isfinite(numbers))[0].tolist()
+        # Memory-mapped where possible, so that this is the only copy: a file may change while the run goes on.
+        kind = found.dtype.newbyteorder("=")
+        numbers = np.array(found, dtype=kind if narrow and is_narrow(kind) else np.float64, order="C")
+        if finite and (at := beyond(numbers, np.finfo(np.float64).max)) is not None:
+            row, entry = at
             where = f"{self.path}#{name}".rstrip("#")
             raise SubmissionError(
                 f"{where!r}: row {row}, entry {entry} is {numbers[row, entry]}; drop the row or fill in a "
@@ -91,7 +96,7 @@ class ArrayFile:
             raise SubmissionError(
                 f"{str(self.path)!r} has shape {numbers.shape}; give each row at least one number"
             )
-        return numbers
+        return cast(Features, kept_narrow(numbers, finite=finite))
 
     def chosen(self, wanted: str, usual: Sequence[str] = _LIKELY) -> str:
         """The name of an array of the file: the one wanted, the only one, or else the first of the usual ones."""

@@ -8,16 +8,15 @@ from __future__ import annotations
 import io
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import LARGEST, Features, Values
+from datamarket_gym.core.arrays import LARGEST, Values
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.times import DATES, looks_like, not_among
 
@@ -51,7 +50,7 @@ class Column:
         numbers, wherever all of the column are: 7.0 is 7.
         """
         self._refuse(self.missing())
-        return [str(value) for value in self._written()]
+        return cast(list[str], self._written())
 
     def optional(self) -> list[str | None]:
         """Names where there are any; None where the cell is missing or blank."""
@@ -152,11 +151,11 @@ class Column:
         self._single_type()
         found: list[Any] = self.data.to_pylist()
         if is_text(self.data.type):
-            for row, value in enumerate(found):
-                if value is not None and "\0" in value:
-                    raise SubmissionError(
-                        f"{self.where}: column {self.name!r}, row {row} holds a NUL byte; remove it"
-                    )
+            holds = pc.fill_null(pc.match_substring(self.data.cast(pa.large_string()), "\0"), False)
+            if pc.any(holds).as_py():
+                raise SubmissionError(
+                    f"{self.where}: column {self.name!r}, row {_first(holds)} holds a NUL byte; remove it"
+                )
         return found
 
     def _single_type(self) -> None:
@@ -178,7 +177,10 @@ class Column:
             given = [value for value, gone in zip(cells, none, strict=True) if not gone]
             if all(value == int(value) for value in given):
                 return [None if gone else self._whole(row) for row, gone in enumerate(none)]
-        out = [None if gone else str(value) for value, gone in zip(cells, none, strict=True)]
+        if is_text(self.data.type) and not none.any():
+            out: list[str | None] = cells
+        else:
+            out = [None if gone else str(value) for value, gone in zip(cells, none, strict=True)]
         if all(_WITH_POINT.fullmatch(value) for value in out if value is not None):
             return [None if value is None else value[:-2] for value in out]
         return out
@@ -273,87 +275,6 @@ def _too_long(cell: str) -> bool:
     return len(digits) > 18 and digits.isdecimal() and (len(digits) > 40 or int(digits) >= 2**63)
 
 
-def matrix_block(where: str, names: Sequence[str], columns: Sequence[Any], row: int) -> NDArray[Any]:
-    """Some rows of a matrix, from one column of lists or one or more of numbers; ``row`` is the first."""
-    if len(columns) > 1 or not is_list(columns[0].type):
-        block = np.column_stack(
-            [_whole_numbers(where, n, c, row) for n, c in zip(names, columns, strict=True)]
-        )
-    else:
-        block = _lists(where, names[0], columns[0], row)
-    if not np.isfinite(block).all():
-        at, entry = np.argwhere(~np.isfinite(block))[0].tolist()
-        name = names[0] if len(names) == 1 else names[entry]
-        place = f"row {row + at}" + (f", entry {entry}" if len(names) == 1 else "")
-        raise SubmissionError(
-            f"{where}: column {name!r}, {place} is {block[at, entry]}; "
-            "drop the row or fill in a finite number"
-        )
-    return block
-
-
-def stacked(where: str, names: Sequence[str], blocks: list[NDArray[Any]]) -> Features:
-    """Blocks one below the other as float64; each is let go as soon as it is copied."""
-    widths = [block.shape[1] for block in blocks]
-    for i, width in enumerate(widths):
-        if width != widths[0]:
-            raise _ragged(where, names[0], sum(map(len, blocks[:i])), widths[0], width)
-    out = np.empty((sum(map(len, blocks)), widths[0]))
-    at = len(out)
-    while blocks:
-        block = blocks.pop()
-        out[at - len(block) : at] = block
-        at -= len(block)
-    return out
-
-
-def _lists(where: str, name: str, column: Any, row: int) -> NDArray[Any]:
-    if column.null_count:
-        raise _missing(where, name, row + _first(column.is_null()))
-    lengths = np.asarray(pc.list_value_length(column))
-    other = lengths != lengths[0]
-    if other.any():
-        at = int(other.argmax())
-        raise _ragged(where, name, row + at, int(lengths[0]), int(lengths[at]))
-    if not lengths[0]:
-        raise SubmissionError(
-            f"{where}: column {name!r}, row {row} is a list of no numbers; give at least one"
-        )
-    return _whole_numbers(where, name, column.flatten(), row, int(lengths[0])).reshape(len(column), -1)
-
-
-def _whole_numbers(where: str, name: str, column: Any, row: int, width: int = 1) -> NDArray[Any]:
-    found = plain_numbers(where, name, column)
-    if column.null_count:
-        raise _missing(where, name, row + _first(column.is_null()) // width)
-    return found
-
-
-def plain_numbers(where: str, name: str, column: Any) -> NDArray[Any]:
-    """A column of numbers; NaN where one is missing."""
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise SubmissionError(
-            f"{where}: column {name!r} holds {kind}; give a list of numbers per unit, "
-            f"or numeric columns {name}_0, {name}_1, ..."
-        )
-    if pa.types.is_decimal(kind):
-        column = column.cast(pa.float64())
-    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found
-
-
-def _missing(where: str, name: str, row: int) -> SubmissionError:
-    return SubmissionError(f"{where}: column {name!r} is empty in row {row}; fill it in or drop the row")
-
-
-def _ragged(where: str, name: str, row: int, before: int, here: int) -> SubmissionError:
-    return SubmissionError(
-        f"{where}: column {name!r} has {before} numbers in the rows before and {here} in row {row}; "
-        "give all units as many"
-    )
-
-
 def _first(mask: Any) -> int:
     return int(np.asarray(mask).argmax())
 
@@ -374,10 +295,3 @@ def _is_bytes(kind: Any) -> bool:
         pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
         or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind)
     )  # fmt: skip
-
-
-def is_list(kind: Any) -> bool:
-    """Whether a type is one of lists."""
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )

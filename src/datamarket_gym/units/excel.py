@@ -49,7 +49,7 @@ def sheet_of(path: Path, wanted: str) -> str:
 class Excel:
     """One sheet of an Excel file."""
 
-    typed = True
+    typed, rows = True, 0
 
     def __init__(self, path: Path, wanted: str = "") -> None:
         self.path, self.where = path, repr(f"{path}#{wanted}" if wanted else str(path))

@@ -48,6 +48,8 @@ class Source(Protocol):
     names: tuple[str, ...]
     typed: bool
     """Whether cells have types; where not, ``any`` comes as the strings that are written."""
+    rows: int
+    """How many rows it has; 0 where that cannot be told without going through it."""
 
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
         """The wanted columns, batch by batch."""

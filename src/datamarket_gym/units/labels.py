@@ -57,7 +57,10 @@ def label_column(values: Any, count: int) -> NDArray[Any]:
         raise SubmissionError(f"column 'label' has shape {array.shape}; give one label per unit")
     if array.dtype.kind == "S":
         array = _decoded(array)
-    missing = np.array([_is_missing(value) for value in array.tolist()], dtype=bool)
+    if array.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in array.tolist()], dtype=bool)
+    else:
+        missing = array != array  # what is no number, or no moment
     if isinstance(values, np.ma.MaskedArray):  # whose array holds something under the mask, too
         missing |= np.ma.getmaskarray(values)
     if array.dtype.kind in "USO" and not missing.all():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import LARGEST, Codes, Features
-from datamarket_gym.units.columns import is_list, is_text, plain_numbers
+from datamarket_gym.core.narrow import in_blocks, is_narrow, kept_narrow
+from datamarket_gym.units.columns import is_text
+from datamarket_gym.units.matrices import is_list, plain_numbers
 
 
 class Faults:
@@ -57,9 +59,10 @@ class LooseMatrix:
         self.lengths.append(np.full(len(block), block.shape[1]))
         self.flat.append(block.ravel())
 
-    def whole(self, faults: Faults) -> Features:
-        """The matrix; as wide as most rows are (of equally many, as the first)."""
-        lengths, flat = np.concatenate(self.lengths), np.concatenate(self.flat)
+    def whole(self, faults: Faults, *, narrow: bool = False) -> Features:
+        """The matrix, float64 or ``narrow``; as wide as most rows are (of equally many, as the first)."""
+        lengths, kind = np.concatenate(self.lengths), np.result_type(*self.flat)
+        kind = kind if narrow and is_narrow(kind) else np.dtype(np.float64)
         counts = Counter(lengths[lengths > 0].tolist())
         width = counts.most_common(1)[0][0] if counts else 1
         for row, wrong in self.said:
@@ -68,12 +71,13 @@ class LooseMatrix:
         faults.note(np.flatnonzero(lengths == -1), f"{name} is empty")
         for row in np.flatnonzero((lengths != width) & (lengths != -1)).tolist():
             faults.note([row], f"{name} has {lengths[row]} numbers where most rows have {width}")
-        starts = np.cumsum(np.maximum(lengths, 0)) - np.maximum(lengths, 0)
-        fits = np.flatnonzero(lengths == width)
-        out = np.zeros((len(lengths), width))
-        out[fits] = flat[starts[fits, None] + np.arange(width)]
+        out, at = np.zeros((len(lengths), width), kind), 0
+        for flat, here in zip(self.flat, self.lengths, strict=True):
+            starts, fits = np.cumsum(np.maximum(here, 0)) - np.maximum(here, 0), here == width
+            out[at : at + len(here)][fits] = flat[starts[fits, None] + np.arange(width)]
+            at += len(here)
         out[[row for row, _ in self.said]] = 0.0
-        return out
+        return cast(Features, kept_narrow(out))
 
     def _numbers(self, name: str, column: Any, row: int | None) -> NDArray[Any]:
         """Numbers, NaN where there are none; ``row`` is the first, None inside lists."""
@@ -104,10 +108,11 @@ def note_numbers(faults: Faults, name: str, matrix: Features | None) -> None:
     """Note the rows of a matrix with a number that is not finite, or too large to measure distances by."""
     if matrix is None:
         return
-    bad = ~(np.abs(matrix) <= LARGEST)
-    for row in np.flatnonzero(bad.any(axis=1)).tolist():
-        entry = int(bad[row].argmax())
-        faults.note([row], f"{name}, entry {entry} is {matrix[row, entry]:g}")
+    for at, block in in_blocks(matrix):
+        bad = ~(np.abs(block) <= LARGEST)
+        for row in np.flatnonzero(bad.any(axis=1)).tolist():
+            entry = int(bad[row].argmax())
+            faults.note([at + row], f"{name}, entry {entry} is {block[row, entry]:g}")
 
 
 def _number(cell: str) -> float | None:

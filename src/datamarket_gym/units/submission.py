@@ -115,7 +115,9 @@ class Submission(Shown, Tabular):
 
         return to_table(self)
 
-    def take(self, rows: NDArray[Any], changed: Mapping[str, NDArray[Any]] | None = None) -> Submission:
+    def take(
+        self, rows: NDArray[Any] | slice, changed: Mapping[str, NDArray[Any]] | None = None
+    ) -> Submission:
         """Some rows (a mask, numbers or a slice) in that order, with some columns replaced.
 
         Rows that are stored narrow stay so, and their keys, where known, go along: no unit is hashed twice.
@@ -140,6 +142,13 @@ class Submission(Shown, Tabular):
             **{name: joined_rows([c[name] for c in columns]) for name in shared},
             metadata={key: np.concatenate([p.metadata[key] for p in parts]) for key in extra},
         )
+
+    def plain(self) -> Submission:
+        """The same units with plain float64 arrays in place of what is stored narrow, for whoever changes them."""
+        narrow = [n for n in ("features", "embedding") if isinstance(getattr(self, n), Narrow)]
+        if not narrow:
+            return self
+        return self.take(slice(None), {name: np.asarray(getattr(self, name)) for name in narrow})
 
     def _columns(self) -> dict[str, Any]:
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "metadata"}
@@ -201,10 +210,11 @@ def _text(name: str, values: Any) -> Text:
     array = np.asarray(values)
     if array.ndim != 1:
         raise SubmissionError(f"column {name!r} has shape {array.shape}; give one name per unit")
-    missing = np.array([value is None or value != value for value in array.tolist()])
-    if missing.any():
-        raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
-    return array.astype(np.str_)
+    if array.dtype.kind not in "US":  # among text nothing is missing
+        missing = np.array([value is None or value != value for value in array.tolist()])
+        if missing.any():
+            raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
+    return array.astype(np.str_, copy=False)
 
 
 def _time(values: Any) -> Values:

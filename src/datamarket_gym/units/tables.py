@@ -16,18 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.compute import compute
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.arrays import file_and_member
-from datamarket_gym.units.columns import Column, matrix_block, stacked, untyped
+from datamarket_gym.units.columns import Column, untyped
 from datamarket_gym.units.excel import Excel
 from datamarket_gym.units.formats import Batch, Kind, Source, ending, readable, table_ending
 from datamarket_gym.units.loose import Faults, LooseMatrix
+from datamarket_gym.units.matrices import StrictMatrix
 from datamarket_gym.units.text_tables import Delimited, JsonLines
 
 _ROWS = 8192
+_MANY = 50_000  # rows that take long enough to be counted
 
 
 @dataclass(frozen=True)
@@ -123,11 +125,14 @@ class Table:
         other: Sequence[str] = (),
         matrices: Mapping[str, Sequence[str]] | None = None,
         faults: Faults | None = None,
+        *,
+        narrow: bool = False,
     ) -> tuple[dict[str, Column], dict[str, Features]]:
         """Columns of text and of any other kind by name, and matrices by role.
 
         ``matrices`` says for each role which columns it is made of. Rows of matrices that cannot be used are errors,
-        or, where ``faults`` are given, noted there.
+        or, where ``faults`` are given, noted there. Large ones of float16 or float32 stay so where they may be
+        ``narrow`` (`core.narrow`), and are float64 else.
         """
         matrices = matrices or {}
         single: dict[str, Kind] = {**dict.fromkeys(other, "any"), **dict.fromkeys(text, "text")}
@@ -138,7 +143,11 @@ class Table:
         # A column that is wanted in two ways (a time that is a feature, too) is gone through twice.
         passes = [single | dense] if not single.keys() & dense.keys() else [single, dense]
         parts: dict[str, list[Any]] = {name: [] for name in single}
-        blocks: dict[str, list[NDArray[Any]]] = {role: [] for role in matrices}
+        total, told = self.source.rows, compute().progress
+        strict = {
+            role: StrictMatrix(self.where, names, total, narrow=narrow)
+            for role, names in matrices.items()
+        }
         loose = {role: LooseMatrix(self.where, names) for role, names in matrices.items()}
         for wanted in passes:
             row = 0
@@ -151,16 +160,18 @@ class Table:
                 for role, names in matrices.items() if wanted is not single else ():
                     columns = [_stored(batch[name]) for name in names]
                     if faults is None:
-                        blocks[role].append(matrix_block(self.where, names, columns, row))
+                        strict[role].add(columns)
                     else:
                         loose[role].add(columns, row)
                 row += count
+                if total > _MANY:
+                    told.count(row, total)
             if not row:
                 raise SubmissionError(f"{self.where} has no rows; give at least one")
         found = {name: self._column(name, single[name], arrays) for name, arrays in parts.items()}
         if faults is not None:
-            return found, {role: some.whole(faults) for role, some in loose.items()}
-        return found, {role: stacked(self.where, matrices[role], some) for role, some in blocks.items()}
+            return found, {role: some.whole(faults, narrow=narrow) for role, some in loose.items()}
+        return found, {role: some.whole() for role, some in strict.items()}
 
     def _column(self, name: str, kind: Kind, arrays: list[Any]) -> Column:
         try:
@@ -206,7 +217,8 @@ class _Parquet:
         import pyarrow.parquet as pq
 
         self.path, self.where = path, repr(str(path))
-        self.names = tuple(pq.read_schema(path).names)
+        about = pq.read_metadata(path)
+        self.names, self.rows = tuple(about.schema.to_arrow_schema().names), about.num_rows
 
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
         import pyarrow.parquet as pq
@@ -225,7 +237,7 @@ class _Arrow:
     def __init__(self, path: Path) -> None:
         self.path, self.where = path, repr(str(path))
         reader = self._reader(None)
-        self.names = tuple(reader.schema.names)
+        self.names, self.rows = tuple(reader.schema.names), 0
         if not isinstance(reader, pa.ipc.RecordBatchFileReader) and not _ends_as_stream(path):
             raise SubmissionError(
                 f"{self.where} is cut off: the mark at the end of an Arrow stream is missing; write it again"
@@ -263,7 +275,7 @@ class _InMemory:
     typed, where = True, "the table"
 
     def __init__(self, table: pa.Table) -> None:
-        self.table, self.names = table, tuple(table.column_names)
+        self.table, self.names, self.rows = table, tuple(table.column_names), table.num_rows
 
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
         for batch in self.table.select(list(wanted)).to_batches(max_chunksize=_ROWS):

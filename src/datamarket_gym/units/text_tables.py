@@ -47,7 +47,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_once)
 class Delimited:
     """CSV, separated by commas, semicolons or tabs as the header is, and TSV."""
 
-    typed = False
+    typed, rows = False, 0
 
     def __init__(self, path: Path) -> None:
         self.path, self.where = path, repr(str(path))
@@ -151,7 +151,7 @@ def _remedy(value: str) -> str:
 class JsonLines:
     """One object per line, its fields as columns; a field that a line lacks is empty there."""
 
-    typed = True
+    typed, rows = True, 0
 
     def __init__(self, path: Path) -> None:
         self.path, self.where = path, repr(str(path))

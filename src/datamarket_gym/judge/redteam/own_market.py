@@ -44,7 +44,7 @@ def market_state(
     """
     n = len(validation_label)
     leak = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
-    profile = honest_profile(submission)
+    profile = honest_profile(submission.plain())
     return MarketState(profile, validation_features[leak], validation_label[leak], seed, logged=logged)
 
 

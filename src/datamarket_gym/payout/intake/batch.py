@@ -81,7 +81,8 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     if what == "features" and files.features is None:
         matrices["features"] = table.require_matrix("features", columns.features or "features")
     text = [*ids, *owners, *content]
-    single, dense = table.read(text, [*labels, *table.counting(text, labels, matrices)], matrices)
+    other = [*labels, *table.counting(text, labels, matrices)]
+    single, dense = table.read(text, other, matrices, narrow=True)
     count = rows_read(single, dense)
     if labels and is_blank(single[labels[0]], columns.label):
         labels = []
@@ -107,4 +108,4 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
 
 def _array(written: str, rows: int) -> Features:
     path, member = file_and_member(written)
-    return ArrayFile.open(path).matrix(member, rows)
+    return ArrayFile.open(path).matrix(member, rows, narrow=True)

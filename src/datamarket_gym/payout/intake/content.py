@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.payout.book.arrived import What
 from datamarket_gym.payout.spec import Columns
 
@@ -70,11 +71,11 @@ def _number(number: np.floating[Any], text: str) -> str:
 
 def _contents(what: What, payload: Any) -> Iterable[bytes]:
     if what == "features":
-        return _numbers(np.asarray(payload))
+        return _numbers(payload if isinstance(payload, Narrow) else np.asarray(payload))
     return (text.encode() for text in payload) if what == "text" else payload
 
 
-def _numbers(features: NDArray[Any]) -> Iterable[bytes]:
+def _numbers(features: Features | Narrow) -> Iterable[bytes]:
     for at in range(0, len(features), _ROWS):  # a few rows at a time: no second copy of a large matrix
         some = features[at : at + _ROWS]
         if not (np.abs(some) <= _LARGEST).all():

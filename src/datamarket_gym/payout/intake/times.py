@@ -141,7 +141,8 @@ class IntakeLog:
         with _naming(self.book):
             found = self.arrivals.of(identity, digests)
         missing = [row for row, batch in enumerate(found) if batch is None]
-        time = [np.nan if batch is None else batch.seconds for batch in found]
+        seconds = {id(batch): batch.seconds for batch in self.arrivals.batches}
+        time = [np.nan if batch is None else seconds[id(batch)] for batch in found]
         entry = [0 if batch is None else batch.counts.number for batch in found]
         before = self._before(identity, digests, entry)
         taken = Received(self.upto, np.array(time), np.array(entry, dtype=np.int64), before)
@@ -150,7 +151,8 @@ class IntakeLog:
     def _before(self, identity: Sequence[str], digests: list[bytes], entry: Sequence[int]) -> list[str]:
         """For each unit the first who handed the same in before that entry, and does not have it among these units."""
         wanted, ours = set(digests), set(zip(identity, digests, strict=True))
-        batches = [batch for batch in self.arrivals.batches if batch.counts.number < max(entry)]
+        last = max(entry)
+        batches = [batch for batch in self.arrivals.batches if batch.counts.number < last]
         first: dict[bytes, tuple[int, str]] = {}
         with _naming(self.book):
             held = held_digests(self.book, self.arrivals.arrived, [batch.entry for batch in batches])
@@ -159,7 +161,7 @@ class IntakeLog:
                 for each in wanted.intersection(here):
                     if (who, each) not in ours:
                         first.setdefault(each, (number, who))
-        nobody = (max(entry), "")
+        nobody = (last, "")
         found = [first.get(digest, nobody) for digest in digests]
         return [
             f"entry {number} has it from “{visible(who)}”" if number < at else ""

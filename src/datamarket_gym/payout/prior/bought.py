@@ -102,8 +102,8 @@ def shortest(matrix: Features) -> Features:
                 np.array_equal(part, part.astype(kind))
                 for part in (matrix[at : at + _ROWS] for at in range(0, len(matrix), _ROWS))
             ):
-                return matrix.astype(kind)
-    return matrix
+                return np.asarray(matrix, dtype=kind)
+    return np.asarray(matrix)
 
 
 class BoughtFile:
