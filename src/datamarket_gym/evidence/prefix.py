@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.candidates import slack_of
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.evidence.distinct import Directions
 
 _WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 _SAMPLE = 1024  # rows whose pairs say how many are left at each width
@@ -46,8 +46,8 @@ class Prefix:
         return np.nextafter(np.float32(theta) - self.slack, np.float32(-2.0))
 
 
-def prefix_of(rows: Rows, theta: float, memory: int) -> Prefix:
-    """The prefix of directions (rows of length one, or zero) that makes pairs at or above ``theta`` cheapest to find.
+def prefix_of(rows: Directions, theta: float, memory: int) -> Prefix:
+    """The prefix of directions that makes pairs at or above ``theta`` cheapest to find.
 
     ``memory`` bounds its bytes, as far as eight numbers a row allow.
     """
@@ -58,7 +58,7 @@ def prefix_of(rows: Rows, theta: float, memory: int) -> Prefix:
     return _short(rows, _axes(rows, theta, widest))
 
 
-def _axes(rows: Rows, theta: float, widest: int) -> Features | None:
+def _axes(rows: Directions, theta: float, widest: int) -> Features | None:
     """The main axes of a sample of rows, as many as make the least work; none where that is to multiply all numbers."""
     n, d = rows.shape
     sample = rows[np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))]
@@ -78,7 +78,7 @@ def _axes(rows: Rows, theta: float, widest: int) -> Features | None:
     return None if chosen is None else np.ascontiguousarray(axes[:, :chosen])
 
 
-def _short(rows: Rows, axes: Features | None) -> Prefix:
+def _short(rows: Directions, axes: Features | None) -> Prefix:
     """Coordinates along some axes and the length of the rest, in float32.
 
     The length is worked out as sqrt(|x|^2 - |p|^2). In float64 the difference is off by less than d 2^-46, the axes'
