@@ -9,9 +9,9 @@ from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.evidence import pairs as searched
 from datamarket_gym.evidence.distinct import Distinct
-from datamarket_gym.evidence.forest import Pairs, Stream, spanning
+from datamarket_gym.evidence.forest import SPANNING, Pairs, Stream, spanning
 from datamarket_gym.evidence.graph import Edges, components
-from datamarket_gym.evidence.layers.content import COSINE, SPANNING
+from datamarket_gym.evidence.layers.content import COSINE
 from datamarket_gym.evidence.pairs import similar_pairs
 from datamarket_gym.units import Submission
 

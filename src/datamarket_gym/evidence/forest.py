@@ -16,6 +16,9 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 
+SPANNING = "cosine, spanning"
+"""The reason of ties by cosine where not all are listed, but those that hold each cluster together."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:

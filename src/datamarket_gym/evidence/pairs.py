@@ -25,6 +25,8 @@ from datamarket_gym.evidence.forest import Pairs, Stream
 from datamarket_gym.evidence.prefix import Prefix, prefix_of
 
 MOST_PAIRS = 1 << 18
+TOLD = 10_000
+"""From so many rows on a search says how it goes about it."""
 _ROWS, _COLUMNS = 2048, 512  # of a block: its products stay near the processor
 _LEAST_ROWS = 64
 _MANY = 64  # one pair in so many is left by prefixes: the block is multiplied whole
@@ -38,7 +40,10 @@ def similar_pairs(rows: Directions, theta: float, node: Codes | None = None) -> 
     """
     n, d = rows.shape
     by = compute().bytes
-    search = _Search(rows, prefix_of(rows, theta, by // 4), theta, node, MOST_PAIRS)
+    prefix = prefix_of(rows, theta, by // 4)
+    if n >= TOLD:
+        compute().progress.stage(f"comparing {n:,} units, {prefix.words}", "blocks")
+    search = _Search(rows, prefix, theta, node, MOST_PAIRS)
     a_row = 4 * _COLUMNS * 4 + 20 * d  # its products and what is chosen of them, and its direction twice
     height = int(np.clip(by // 4 // (a_row * available_cores()), _LEAST_ROWS, _ROWS))
     bands = [(at, min(at + height, n)) for at in range(0, n, height)]
@@ -92,7 +97,7 @@ class _Search:
             cosine = np.einsum("ij,ij->i", ours.whole[row], self.rows[at + column])
         else:
             theirs = self.rows[at : at + width]
-            if self.prefix.width < theirs.shape[1]:
+            if self.prefix.rest:
                 about = ours.short @ theirs.astype(np.float32).T
                 near = about[row, column] >= np.float32(self.theta) - slack_of(theirs.shape[1])
                 row, column = row[near], column[near]

@@ -37,9 +37,15 @@ class Prefix:
     short: NDArray[np.float32]
     width: int
     slack: np.float32
+    rest: bool
 
     def __len__(self) -> int:
         return len(self.short)
+
+    @property
+    def words(self) -> str:
+        """How pairs are searched."""
+        return f"exactly, by prefixes of {self.width}" if self.rest else "exactly, by whole products"
 
     def least(self, theta: float) -> np.float32:
         """What a float32 product must reach so that the cosine may be ``theta``."""
@@ -97,4 +103,4 @@ def _short(rows: Directions, axes: Features | None) -> Prefix:
         rest = np.sum(part * part, axis=1) - np.sum(along * along, axis=1)
         short[at : at + _PART, :width] = along
         short[at : at + _PART, width] = np.sqrt(np.maximum(rest, 0.0) + d * 2.0**-46)
-    return Prefix(short, width, slack_of(short.shape[1]))
+    return Prefix(short, width, slack_of(short.shape[1]), axes is not None)

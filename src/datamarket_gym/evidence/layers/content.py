@@ -13,6 +13,7 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.distinct import Distinct
+from datamarket_gym.evidence.forest import SPANNING
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
 from datamarket_gym.evidence.pairs import similar_pairs
 from datamarket_gym.evidence.settled import nearest_settled
@@ -36,8 +37,6 @@ def raw_content(submission: Submission, kind: str, layer: str) -> tuple[Codes, N
 
 
 COSINE = "cosine"
-SPANNING = "cosine, spanning"
-"""The reasons of ties by cosine: where all are listed, and where those are that hold each cluster together."""
 
 
 @register("evidence", "none")

@@ -20,7 +20,6 @@ _REASONS = {
     "exact_hash": "the same, number for number",
     "lineage": "nearly the same",
     "cosine": "nearly the same",
-    "cosine, spanning": "nearly the same",
     "minhash": "nearly the same text",
     "perceptual": "nearly the same picture",
     "trusted source": "one names the other as its source",
