@@ -123,7 +123,7 @@ def test_ties_across_are_those_that_cross(seed, n, m):
         assert tree.edge[i] in crossing
         assert across[i] == len(crossing)
         assert tree.hanging(i).tolist() == sorted(below[i])
-        found = _cover(edges, np.arange(n), tree.node[tree.hanging(i)])
+        found = _cover(edges, np.isin(np.arange(n), tree.node[tree.hanging(i)]), np.arange(n))
         ends = np.stack([edges.left, edges.right])[:, crossing].T
         assert np.isin(ends, found).any(axis=1).all()
         assert len(found) == smallest(ends)

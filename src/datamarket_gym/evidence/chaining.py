@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.evidence.forest import SPANNING, spanning
@@ -63,11 +64,14 @@ def find_chains(clusters: Clusters) -> list[Chain]:
         return []
     everyone = np.arange(len(clusters.label))
     alike = components(everyone, clusters.edges.where(clusters.edges.score >= 1.0))
-    return cuts(clusters, alike, np.ones(len(everyone)))
+    return cuts(clusters, alike, np.ones(len(everyone)), alike)
 
 
-def cuts(clusters: Clusters, group: Codes, weight: Values) -> list[Chain]:
-    """The same where groups of units count as one each, by the weight of its first unit."""
+def cuts(clusters: Clusters, group: Codes, weight: Values, end: Codes) -> list[Chain]:
+    """The same where groups of units are never cut, and have the weight of their first unit.
+
+    ``end`` says which units are one and the same end of ties, of which the fewest are counted.
+    """
     label, whole = clusters.label, SPANNING not in clusters.edges.reason
     edges = clusters.edges.where(group[clusters.edges.left] != group[clusters.edges.right])
     first = np.unique(group, return_index=True)[1]
@@ -90,7 +94,9 @@ def cuts(clusters: Clusters, group: Codes, weight: Values) -> list[Chain]:
             continue
         tie = int(tree.edge[at])
         cover = (
-            _cover(edges, group, tree.node[tree.hanging(at)]) if whole else np.empty(0, dtype=np.int64)
+            _cover(edges, np.isin(group, tree.node[tree.hanging(at)]), end)
+            if whole
+            else np.empty(0, dtype=np.int64)
         )
         of_cluster.append(
             Chain(
@@ -102,7 +108,7 @@ def cuts(clusters: Clusters, group: Codes, weight: Values) -> list[Chain]:
                 float(edges.score[tie]),
                 int(across[at]) if whole else None,
                 len(cover) if whole else None,
-                tuple(first[cover].tolist()) if len(cover) <= FEW else (),
+                tuple(cover.tolist()) if len(cover) <= FEW else (),
             )
         )
     told = [chain for each in found.values() for chain in _thinnest(each)]
@@ -115,30 +121,37 @@ def chain_words(chain: Chain, named: Callable[[int], str]) -> str:
     strongest = f"{named(chain.left)} and {named(chain.right)}, {chain.score:.3f}"
     if chain.ties is None:
         return f"{parts}: the strongest tie is between {strongest}; ties across were not counted"
-    if chain.ties == 1:
-        return f"{parts}: held together by one tie, between {strongest}"
+    if chain.ties == chain.held_by:  # no two have an end in common: the ties say all
+        held = "one tie, between" if chain.ties == 1 else f"{chain.ties:,} ties, the strongest between"
+        return f"{parts}: held together by {held} {strongest}"
     through = " and ".join(named(unit) for unit in chain.through) or f"{chain.held_by:,} units"
     return f"{parts}: {chain.ties:,} ties, all through {through}; the strongest is between {strongest}"
 
 
 def _thinnest(chains: list[Chain]) -> list[Chain]:
-    """The thinnest cuts of a cluster; those that the same units hold, once."""
-    kept: dict[tuple[int, ...], Chain] = {}
+    """The thinnest cuts of a cluster, and of those at one unit the first: it has ties to both sides."""
+    kept: list[Chain] = []
+    seen: set[int] = set()
     for chain in sorted(chains, key=lambda chain: (chain.held_by or 0, chain.score)):
-        kept.setdefault(chain.through or (chain.left, chain.right), chain)
-    return list(kept.values())[:_MOST_CUTS]
+        if len(kept) < _MOST_CUTS and not seen & {chain.left, chain.right, *chain.through}:
+            kept.append(chain)
+            seen.update(chain.through)
+    return kept
 
 
-def _cover(edges: Edges, group: Codes, inside: Codes) -> Codes:
-    """The fewest groups at which all ties between some groups and the others end."""
+def _cover(edges: Edges, inside: NDArray[np.bool_], end: Codes) -> Codes:
+    """The fewest units at which all ties between those inside and the others end, the first of each kind of end."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
-    one, other = group[edges.left], group[edges.right]
-    held = np.isin(one, inside)
-    crossing = held != np.isin(other, inside)
-    ours, row = np.unique(np.where(held, one, other)[crossing], return_inverse=True)
-    theirs, column = np.unique(np.where(held, other, one)[crossing], return_inverse=True)
+    held = inside[edges.left]
+    crossing = held != inside[edges.right]
+    first = np.unique(end, return_index=True)[1]
+    within, beyond = (
+        np.where(held == ours, edges.left, edges.right)[crossing] for ours in (True, False)
+    )
+    ours, row = np.unique(end[within], return_inverse=True)
+    theirs, column = np.unique(end[beyond], return_inverse=True)
     graph = coo_array((np.ones(len(row), dtype=np.int8), (row, column)), shape=(len(ours), len(theirs)))
     mate = maximum_bipartite_matching(graph.tocsr(), perm_type="column")  # of each row, or -1
     # Koenig: what can be reached from rows without a mate, by ties and back by mates.
@@ -148,7 +161,7 @@ def _cover(edges: Edges, group: Codes, inside: Codes) -> Codes:
         columns[column[rows[row]]] = True
         more = mated[columns[mate[mated]] & ~rows[mated]]
         if not len(more):
-            return np.concatenate([ours[~rows], theirs[columns]])
+            return first[np.concatenate([ours[~rows], theirs[columns]])].astype(np.int64)
         rows[more] = True
 
 

@@ -20,9 +20,8 @@ from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.candidates import slack_of
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.machine import available_cores
-from datamarket_gym.evidence.distinct import Directions
 from datamarket_gym.evidence.forest import Pairs, Stream
-from datamarket_gym.evidence.prefix import Prefix, prefix_of
+from datamarket_gym.evidence.prefix import Directions, Prefix, prefix_of
 
 MOST_PAIRS = 1 << 18
 TOLD = 10_000

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.arrays import Codes, Features, directions
 from datamarket_gym.core.candidates import slack_of
-from datamarket_gym.evidence.distinct import Directions
+from datamarket_gym.core.stacked import Rows
+from datamarket_gym.evidence.distinct import DistinctRows
 
 _WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 _SAMPLE = 1024  # rows whose pairs say how many are left at each width
@@ -25,6 +26,28 @@ _PART = 4096  # rows that are read at a time
 _DECIDED = 1e5  # what it costs to decide a pair, in numbers multiplied
 _READ = 16  # what it costs to look at a product, likewise
 _LEAST_ROWS = 4096  # fewer are multiplied whole before a prefix is found
+
+
+class Directed:
+    """The different directions among rows, in float64, worked out where they are read."""
+
+    def __init__(self, rows: DistinctRows) -> None:
+        self._rows = rows
+        self.shape = (len(rows), rows.width)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: slice | Codes) -> Features:
+        """Some of them; those that lie together are read without a list of places."""
+        place = self._rows.distinct[key]
+        if isinstance(key, slice) and len(place) and place[-1] - place[0] == len(place) - 1:
+            return directions(self._rows.vectors[int(place[0]) : int(place[-1]) + 1])
+        return directions(self._rows.vectors[place])
+
+
+Directions = Rows | Directed
+"""Rows of length one, to be read a block or some at a time."""
 
 
 @dataclass(frozen=True, eq=False)

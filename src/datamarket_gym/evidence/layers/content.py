@@ -12,10 +12,11 @@ from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError, require_in
 from datamarket_gym.core.registry import register
-from datamarket_gym.evidence.distinct import Distinct
+from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.forest import SPANNING
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
 from datamarket_gym.evidence.pairs import similar_pairs
+from datamarket_gym.evidence.prefix import Directed
 from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.units.submission import Submission
 
@@ -99,28 +100,32 @@ class Cosine(EvidenceLayer):
             old, cosine = nearest_settled(unit[: view.settled], unit[view.settled :], self.theta)
             new = np.flatnonzero(old >= 0)
             return Edges.of(old[new], view.settled + new, COSINE, cosine[new])
-        rows = Distinct(vectors)
+        rows = DistinctRows(vectors)
         _require_directions(rows)
-        pairs = similar_pairs(rows, self.theta, view.node[rows.places])
+        place = rows.distinct
+        pairs = similar_pairs(Directed(rows), self.theta, view.node[place])
         found = Edges.of(
-            rows.places[pairs.left],
-            rows.places[pairs.right],
+            place[pairs.left],
+            place[pairs.right],
             COSINE if pairs.whole else SPANNING,
             pairs.cosine,
         )
         return Edges.concat([star(rows.first, COSINE), found])
 
 
-def _require_directions(rows: Distinct) -> None:
-    """Refuse rows of zeros."""
-    if len(rows.zeros):
+def _require_directions(rows: DistinctRows) -> None:
+    """Refuse rows of zeros: they are at no place, and like themselves alone."""
+    pointed = np.zeros(len(rows.first), dtype=bool)
+    pointed[rows.distinct] = True
+    zero = np.flatnonzero(~pointed[rows.first])
+    if len(zero):
         raise SubmissionError(
-            f"the embedding of row {rows.zeros[0]} has zero norm, so its cosine is undefined; "
+            f"the embedding of row {zero[0]} has zero norm, so its cosine is undefined; "
             "remove the unit or embed it again"
         )
 
 
 def _normalised(vectors: Features) -> Features:
-    _require_directions(Distinct(vectors))
+    _require_directions(DistinctRows(vectors))
     unit: Features = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit
