@@ -25,17 +25,15 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.runs import MANIFEST, Format, Run, Unkept, open_run
 from datamarket_gym.evidence import Threshold
-from datamarket_gym.evidence.chaining import FEW, chain_words, find_chains
 from datamarket_gym.evidence.collapse import find_collapse, told_once
 from datamarket_gym.evidence.dates import nobody_first
-from datamarket_gym.evidence.graph import LAYERS
-from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.judge.checked import Expected
 from datamarket_gym.judge.guarantees import Paid
 from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
 from datamarket_gym.judge.metrics import clearly_paid, harm_of
+from datamarket_gym.judge.redteam.chain_warning import chained_words
 from datamarket_gym.judge.redteam.clock import SEALED, assumed, clocks_of, under
 from datamarket_gym.judge.redteam.expectation import checked_attack, require_checkable
 from datamarket_gym.judge.redteam.findings import (
@@ -62,7 +60,6 @@ from datamarket_gym.world.data.files import looking_in, named_folder
 from datamarket_gym.world.market import MarketState, ProviderMarket
 
 REPORT = "audit.json"
-_MOST_CHAINS = 3  # in a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,28 +184,7 @@ def _settled(
     leaks = honest.payments.leaks
     aside = [told(leaks)] if len(leaks) else []
     found = [*aside, *([] if collapse is None else [collapse.words])]
-    return settled_by, settled.evidence, [*found, *_chained(settled, honest)]
-
-
-def _chained(settled: Mechanism, honest: Paid) -> list[str]:
-    """What a few units chain together under likeness; lineage joins no two groups, and other evidence is certain."""
-    layer = LAYERS.create(settled.evidence)
-    if isinstance(layer, Lineage) or not layer.by_similarity:
-        return []
-    submission = honest.profile.submission
-    thin = [chain for chain in find_chains(honest.payments.clusters) if chain.thin]
-
-    def named(unit: int) -> str:
-        return f"{submission.id[unit]} of {submission.identity[unit]}"
-
-    words = [chain_words(chain, named) for chain in thin[:_MOST_CHAINS]]
-    more = f"; and {len(thin) - len(words)} more" if len(thin) > len(words) else ""
-    head = f"{settled.evidence} chains large parts of clusters through {FEW} units or fewer"
-    return (
-        [f"{head}: {'; '.join(words)}{more}. lineage@auto ties a unit to one earlier unit alone"]
-        if thin
-        else []
-    )
+    return settled_by, settled.evidence, [*found, *chained_words(settled, honest)]
 
 
 def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:
