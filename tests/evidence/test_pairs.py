@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -124,7 +126,7 @@ def kruskal(left, right, cosine, n):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(0, 120), st.integers(1, 6))
+@given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(0, 600), st.integers(1, 60))
 def test_clusters_at_every_theta_are_those_of_the_whole_graph(seed, n, m, levels):
     rng = np.random.default_rng(seed)
     code = np.unique(rng.integers(n, size=(m, 2)) @ np.array([n, 1]))
@@ -135,6 +137,8 @@ def test_clusters_at_every_theta_are_those_of_the_whole_graph(seed, n, m, levels
     whole, forest = (
         Edges.of(left[at], right[at], "x", score[at]) for at in (np.arange(len(left)), chosen)
     )
+    expected = [(i, j) for i, j, _ in kruskal(left, right, score, n)]
+    assert list(zip(left[chosen].tolist(), right[chosen].tolist(), strict=True)) == expected
     for theta in np.unique(score):
         some, few = whole.where(whole.score >= theta), forest.where(forest.score >= theta)
         assert components(np.arange(n), some).tolist() == components(np.arange(n), few).tolist()
@@ -146,7 +150,6 @@ def test_clusters_at_every_theta_are_those_of_the_whole_graph(seed, n, m, levels
     held = stream.pairs()
     assert held.seen == len(left)
     if not held.whole:
-        expected = [(int(left[i]), int(right[i])) for i in chosen]
         assert list(zip(held.left.tolist(), held.right.tolist(), strict=True)) == expected
     for i in range(n):
         mine = np.flatnonzero((left == i) | (right == i))
@@ -184,6 +187,19 @@ def test_near_copies_of_one_unit_are_held_by_as_many_ties_as_there_are():
     assert len(clusters.edges) == 1999
     equal = EvidenceGraph.build(market(np.r_[rows[:50], np.ones((5000, 32))]), "cosine@0.95")
     assert len(equal.edges) == 4999
+
+
+def test_memory_does_not_grow_with_the_pairs_of_near_copies():
+    """4.5 million pairs, of which 24 bytes each would be 108 MB, and twice the rows have four times as many."""
+    rng, peak = np.random.default_rng(0), []
+    for n in (1500, 3000):
+        rows = directions(np.ones(16) + 1e-6 * rng.normal(size=(n, 16)))
+        tracemalloc.start()
+        found = similar_pairs(rows, 0.95)
+        peak.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert (found.seen, len(found)) == (n * (n - 1) // 2, n - 1)
+    assert peak[1] < 2.5 * peak[0]
 
 
 def test_rows_are_read_a_block_at_a_time_in_whatever_kind_of_number():

@@ -16,6 +16,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 
+_STRONG = 8  # ties a row that are sorted before all others
 SPANNING = "cosine, spanning"
 """The reason of ties by cosine where not all are listed, but those that hold each cluster together."""
 
@@ -56,18 +57,50 @@ class Pairs:
 
 def spanning(left: Codes, right: Codes, score: Values) -> Codes:
     """Places of the ties in the maximum spanning forest, the strongest first; each pair comes once."""
+    left, right = _numbered(np.minimum(left, right), np.maximum(left, right))
+    n = int(right.max()) + 1 if len(right) else 0
+    many = _STRONG * n
+    if len(left) <= 2 * many:
+        return _kruskal(left, right, score, n)
+    # Of very many ties the strongest first: among what they join, weaker ones are in no forest, and need no sorting.
+    level = np.partition(score, len(score) - many)[len(score) - many]
+    strong = np.flatnonzero(score >= level)
+    strong = strong[_kruskal(left[strong], right[strong], score[strong], n)]
+    joined = _joined(left[strong], right[strong], n)
+    weak = np.flatnonzero((score < level) & (joined[left] != joined[right]))
+    both = np.concatenate([strong, weak])
+    return both[_kruskal(left[both], right[both], score[both], n)]
+
+
+def _numbered(low: Codes, high: Codes) -> tuple[Codes, Codes]:
+    """Rows numbered anew, in order, without those that no tie has."""
+    if not len(low):
+        return low, high
+    used = np.zeros(int(high.max()) + 1, dtype=bool)
+    used[low] = used[high] = True
+    number = np.cumsum(used) - 1
+    return number[low], number[high]
+
+
+def _kruskal(low: Codes, high: Codes, score: Values, n: int) -> Codes:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import minimum_spanning_tree
 
-    low, high = np.minimum(left, right), np.maximum(left, right)
     order = np.lexsort((high, low, -score))
-    names, place = np.unique(np.concatenate([low, high]), return_inverse=True)
     # Places in the order as weights, from one: a weight of zero is no tie to scipy, and equal ones are drawn for.
     weight = np.empty(len(order))
     weight[order] = np.arange(1, len(order) + 1)
-    graph = coo_array((weight, (place[: len(low)], place[len(low) :])), shape=(len(names), len(names)))
+    graph = coo_array((weight, (low, high)), shape=(n, n))
     kept = minimum_spanning_tree(graph.tocsr()).data.astype(np.int64)
     return order[np.sort(kept) - 1]
+
+
+def _joined(low: Codes, high: Codes, n: int) -> Codes:
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(low), dtype=np.int8), (low, high)), shape=(n, n))
+    return connected_components(graph, directed=False)[1].astype(np.int64)
 
 
 class Stream:
