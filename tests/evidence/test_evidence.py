@@ -1,13 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import create, written
 from datamarket_gym.evidence import EvidenceGraph, EvidenceLayer
-from datamarket_gym.evidence.layers import content as content_module
-from datamarket_gym.evidence.layers.content import similar_pairs
 from datamarket_gym.units import Submission
 
 
@@ -46,26 +42,6 @@ def test_threshold_argument_sets_theta(submission):
 def test_cosine_compares_the_embedding_where_there_is_one(submission):
     embedded = submission.take(np.arange(6), {"embedding": np.eye(6)})
     assert clusters(embedded, "cosine@0.5") == [[u] for u in "uvwxyz"]
-
-
-@given(st.integers(0, 2**32 - 1), st.floats(-0.5, 0.999), st.integers(1, 40))
-@settings(max_examples=40, deadline=None)
-def test_blocked_cosine_equals_all_pairs(seed, theta, n):
-    rng = np.random.default_rng(seed)
-    vectors = rng.normal(size=(n, 3))
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    before = content_module._BLOCK
-    content_module._BLOCK = 7
-    try:
-        left, right, score = similar_pairs(unit, theta)
-    finally:
-        content_module._BLOCK = before
-    dots = unit @ unit.T
-    near = {(i, j) for i in range(n) for j in range(i + 1, n) if dots[i, j] >= theta + 1e-12}
-    perhaps = {(i, j) for i in range(n) for j in range(i + 1, n) if dots[i, j] >= theta - 1e-12}
-    found = set(zip(left.tolist(), right.tolist(), strict=True))
-    assert near <= found <= perhaps
-    assert (score >= theta).all()
 
 
 def test_zero_norm_embedding_names_the_row(submission):

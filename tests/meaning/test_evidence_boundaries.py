@@ -6,9 +6,9 @@ import pytest
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence.layers.content import similar_pairs
 from datamarket_gym.evidence.layers.linkage import agreeing, read_pairs
 from datamarket_gym.evidence.layers.perceptual import near_hashes
+from datamarket_gym.evidence.pairs import similar_pairs
 from datamarket_gym.units import Submission
 
 
@@ -36,13 +36,18 @@ def test_single_precision_decides_nothing():
     unit = rng.normal(size=(12, 48))
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     short = unit.astype(np.float32)
-    left, right, score = similar_pairs(unit, -0.999)
+
+    def told(theta):
+        found = similar_pairs(unit, theta)
+        return set(zip(found.left.tolist(), found.right.tolist(), strict=True))
+
+    pairs = similar_pairs(unit, -0.999)
     below = 0
-    for i, j, theta in zip(left.tolist(), right.tolist(), score.tolist(), strict=True):
-        at = similar_pairs(unit, theta)
-        above = similar_pairs(unit, float(np.nextafter(theta, 1.0)))
-        assert (i, j) in set(zip(at[0].tolist(), at[1].tolist(), strict=True))
-        assert (i, j) not in set(zip(above[0].tolist(), above[1].tolist(), strict=True))
+    for i, j, theta in zip(
+        pairs.left.tolist(), pairs.right.tolist(), pairs.cosine.tolist(), strict=True
+    ):
+        assert (i, j) in told(theta)
+        assert (i, j) not in told(float(np.nextafter(theta, 1.0)))
         below += (short @ short.T)[i, j] < np.float32(theta)
     assert below > 10  # or the test would show nothing
 

@@ -7,6 +7,7 @@ import numpy as np
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.payout.chained import chained
 from datamarket_gym.payout.clock import time_warnings
 from datamarket_gym.payout.names import look_alikes, says_nothing, spelled, visible
 from datamarket_gym.payout.quarantine import BadRow
@@ -46,6 +47,7 @@ def warnings_of(results: Results) -> list[StandingWarning]:
         unscored_units,
         uneven_scores,
         _joined,
+        chained,
         _loses_half,
         _collapse,
         _balances,

@@ -32,6 +32,7 @@ NAMES = (
     "labels_ignored",
     "loses_half",
     "joined_identities",
+    "chained",
     "collapse",
     "large_balances",
     "odd_lengths",

@@ -366,3 +366,35 @@ def test_units_without_times_are_a_warning(market):
     )
     assert not any("carry no times" in words for words in timed.warnings)
     assert any("carry no times" in words for words in found.warnings)
+
+
+@pytest.mark.filterwarnings("ignore::datamarket_gym.core.errors.CollapsedMarketWarning")
+def test_an_audit_of_components_names_units_that_chain_large_groups():
+    """Two groups of fifty and a unit between them; lineage ties the same units and has nothing to name."""
+    rng = np.random.default_rng(0)
+    one, other = np.eye(20)[0], 0.6 * np.eye(20)[0] + 0.8 * np.eye(20)[1]
+    groups = [centre + 0.03 * rng.normal(size=(50, 20)) for centre in (one, other)]
+    n = 101
+    submission = Submission(
+        id=np.array([*(f"u{i}" for i in range(100)), "between"]),
+        identity=np.array([*(f"seller {i % 4}" for i in range(100)), "mallory"]),
+        features=np.vstack([*groups, (one + other)[None] / 2]),
+        label=np.r_[np.zeros(50, dtype=int), np.ones(51, dtype=int)],
+        time=np.arange(n, dtype=float),
+    )
+    held = np.vstack([g[:10] + 0.5 * rng.normal(size=(10, 20)) for g in groups])
+    label = np.repeat([0, 1], 10)
+    utility = UtilityOracle(held, label, KNN)
+    state = market_state(submission, held, label)
+
+    def told(evidence):
+        report = audit(
+            state, mechanism(f"recommended/{evidence}"), utility, providers=1, only="sybil_split_k@2"
+        )
+        return [words for words in report.warnings if "chains large parts" in words]
+
+    (words,) = told("cosine@0.85")
+    assert "parts of 50 and 51 units" in words
+    assert "all through between of mallory" in words
+    assert not told("lineage@0.85")
+    assert not told("cosine@0.98")

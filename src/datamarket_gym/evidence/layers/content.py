@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,9 +11,12 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError, require_in
-from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.registry import register
+from datamarket_gym.evidence.distinct import DistinctRows
+from datamarket_gym.evidence.forest import SPANNING
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
+from datamarket_gym.evidence.pairs import similar_pairs
+from datamarket_gym.evidence.prefix import Directed
 from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.units.submission import Submission
 
@@ -36,8 +37,7 @@ def raw_content(submission: Submission, kind: str, layer: str) -> tuple[Codes, N
     return rows, column[rows]
 
 
-_BLOCK = 2048  # rows per block: similarities are held for one block pair at a time
-_SLACK = 1e-4  # float32 candidates within this of theta are decided in float64
+COSINE = "cosine"
 
 
 @register("evidence", "none")
@@ -87,78 +87,45 @@ class Cosine(EvidenceLayer):
         require_in("theta", self.theta, -1.0, 1.0, open_low=True)
 
     def edges(self, view: View) -> Edges:
-        """All pairs of different nodes at or above theta; identical vectors as a star.
+        """Pairs of different nodes at or above theta; identical vectors as a star.
+
+        All pairs up to `MOST_PAIRS`; where there are more, their maximum spanning forest, which makes the same
+        clusters, under a reason of its own (`SPANNING`).
 
         Where units are settled, each of the others with the nearest of these: a star of two copies would tie one alone.
         """
-        unit = _normalised(view.submission.vectors)
+        vectors = view.submission.vectors
         if view.settled:
+            unit = _normalised(vectors)
             old, cosine = nearest_settled(unit[: view.settled], unit[view.settled :], self.theta)
             new = np.flatnonzero(old >= 0)
-            return Edges.of(old[new], view.settled + new, "cosine", cosine[new])
-        distinct, first, group = _distinct(unit)
-        copies = star(group, "cosine")
-        left, right, score = similar_pairs(distinct, self.theta)
-        left, right = first[left], first[right]
-        apart = view.node[left] != view.node[right]
-        found = Edges.of(left[apart], right[apart], "cosine", score[apart])
-        return Edges.concat([copies, found])
+            return Edges.of(old[new], view.settled + new, COSINE, cosine[new])
+        rows = DistinctRows(vectors)
+        _require_directions(rows)
+        place = rows.distinct
+        pairs = similar_pairs(Directed(rows), self.theta, view.node[place])
+        found = Edges.of(
+            place[pairs.left],
+            place[pairs.right],
+            COSINE if pairs.whole else SPANNING,
+            pairs.cosine,
+        )
+        return Edges.concat([star(rows.first, COSINE), found])
 
 
-def similar_pairs(unit: Features, theta: float) -> tuple[Codes, Codes, NDArray[np.float64]]:
-    """All pairs i < j of unit vectors with dot product >= theta, one block pair at a time.
-
-    Candidates come from float32 products; each is then decided by one float64 dot product of the
-    two rows, so the answer does not depend on blocks, BLAS or the order of rows.
-    """
-    from threadpoolctl import threadpool_limits
-
-    short = unit.astype(np.float32)
-
-    def band(a: int) -> tuple[Codes, Codes, NDArray[np.float64]]:
-        return _pairs_of_band(unit, short, a, theta)
-
-    starts = range(0, len(unit), _BLOCK)
-    # Bands of blocks on all cores, collected in order: the pairs are those of one thread.
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cores()) as pool:
-        parts = list(pool.map(band, starts))
-    lefts, rights, scores = zip(*parts, strict=True)
-    return np.concatenate(lefts), np.concatenate(rights), np.concatenate(scores)
-
-
-def _pairs_of_band(
-    unit: Features, short: NDArray[np.float32], a: int, theta: float
-) -> tuple[Codes, Codes, NDArray[np.float64]]:
-    """Pairs whose first member is in the block of rows from ``a`` on."""
-    lefts, rights, scores = [], [], []
-    for b in range(a, len(unit), _BLOCK):
-        near = short[a : a + _BLOCK] @ short[b : b + _BLOCK].T >= theta - _SLACK
-        left, right = np.nonzero(np.triu(near, 1) if a == b else near)
-        left, right = left + a, right + b
-        score = np.einsum("ij,ij->i", unit[left], unit[right])
-        keep = score >= theta
-        lefts.append(left[keep])
-        rights.append(right[keep])
-        scores.append(np.minimum(score[keep], 1.0))
-    return np.concatenate(lefts), np.concatenate(rights), np.concatenate(scores)
-
-
-def _normalised(vectors: Features) -> Features:
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    zero = np.flatnonzero(norms[:, 0] == 0)
+def _require_directions(rows: DistinctRows) -> None:
+    """Refuse rows of zeros: they are at no place, and like themselves alone."""
+    pointed = np.zeros(len(rows.first), dtype=bool)
+    pointed[rows.distinct] = True
+    zero = np.flatnonzero(~pointed[rows.first])
     if len(zero):
         raise SubmissionError(
             f"the embedding of row {zero[0]} has zero norm, so its cosine is undefined; "
             "remove the unit or embed it again"
         )
-    return vectors / norms
 
 
-def _distinct(unit: Features) -> tuple[Features, Codes, Codes]:
-    """One of each of the distinct rows, its place, and for every row which of them it is."""
-    # By hash, a row at a time: exact copies are found without comparing pairs or copying the matrix.
-    keys = np.array([hashlib.sha256((row + 0.0).tobytes()).digest() for row in unit], dtype="S32")
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    # In order of rows, which are gathered faster so, and where blocks of one source stay together.
-    order = np.argsort(first)
-    return unit[first[order]], first[order].astype(np.int64), np.argsort(order)[group].astype(np.int64)
+def _normalised(vectors: Features) -> Features:
+    _require_directions(DistinctRows(vectors))
+    unit: Features = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit

@@ -33,6 +33,7 @@ from datamarket_gym.judge.guarantees.certify import certified
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
 from datamarket_gym.judge.metrics import clearly_paid, harm_of
+from datamarket_gym.judge.redteam.chain_warning import chained_words
 from datamarket_gym.judge.redteam.clock import SEALED, assumed, clocks_of, under
 from datamarket_gym.judge.redteam.expectation import checked_attack, require_checkable
 from datamarket_gym.judge.redteam.findings import (
@@ -182,7 +183,8 @@ def _settled(
     )
     leaks = honest.payments.leaks
     aside = [told(leaks)] if len(leaks) else []
-    return settled_by, settled.evidence, [*aside, *([] if collapse is None else [collapse.words])]
+    found = [*aside, *([] if collapse is None else [collapse.words])]
+    return settled_by, settled.evidence, [*found, *chained_words(settled, honest)]
 
 
 def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:

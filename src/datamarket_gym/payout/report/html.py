@@ -49,6 +49,7 @@ class PayoutPage:
     needs: Row | None
     clusters: list[Row]
     clusters_left_out: int
+    chains: list[Row]
     leaks: list[Row]
     leaks_left_out: int
     bought: Row | None

@@ -26,6 +26,7 @@ from datamarket_gym.payout.needs import Needs
 from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.bought import bought_section
+from datamarket_gym.payout.report.chains import chain_rows
 from datamarket_gym.payout.report.charts import (
     MOST_SHOWN,
     payment_chart,
@@ -94,6 +95,7 @@ def payout_page(
         needs=needs_section(needs, results),
         clusters=shown,
         clusters_left_out=left_out,
+        chains=chain_rows(results),
         leaks=leaked_units(results)[:_MOST_LEAKS],
         leaks_left_out=max(0, len(results.leaks) - _MOST_LEAKS),
         bought=bought_section(results),

@@ -1,0 +1,143 @@
+"""All pairs of directions with a cosine of at least theta, exactly, without the products of all pairs.
+
+Bands of rows are held against all later rows. A float32 product of prefixes (`evidence.prefix`) proves most pairs below
+theta. Each of the others is decided by one float64 product of the two rows, the same wherever it is worked out, so
+that the answer depends neither on blocks nor on prefixes. Where prefixes leave many pairs of a block, whole float32
+products come between, and rows are read once for all of their pairs.
+
+Up to `MOST_PAIRS` all pairs are told, beyond that their maximum spanning forest (`evidence.forest`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.blocks import over_blocks
+from datamarket_gym.core.candidates import slack_of
+from datamarket_gym.core.compute import compute
+from datamarket_gym.core.machine import available_cores
+from datamarket_gym.evidence.forest import Pairs, Stream
+from datamarket_gym.evidence.prefix import Directions, Prefix, prefix_of
+
+MOST_PAIRS = 1 << 18
+TOLD = 10_000
+"""From so many rows on a search says how it goes about it."""
+_ROWS, _COLUMNS = 2048, 512  # of a block: its products stay near the processor
+_LEAST_ROWS = 64
+_MANY = 64  # one pair in so many is left by prefixes: the block is multiplied whole
+_PAIR = 24  # bytes
+
+
+def similar_pairs(rows: Directions, theta: float, node: Codes | None = None) -> Pairs:
+    """Pairs i < j of directions with dot product >= theta, of different nodes where there are such.
+
+    Memory follows `core.compute`: a quarter of it for prefixes, a quarter for blocks, and half for pairs on their way.
+    """
+    n, d = rows.shape
+    by = compute().bytes
+    prefix = prefix_of(rows, theta, by // 4)
+    if n >= TOLD:
+        compute().progress.stage(f"comparing {n:,} units, {prefix.words}", "blocks")
+    search = _Search(rows, prefix, theta, node, MOST_PAIRS)
+    a_row = 4 * _COLUMNS * 4 + 20 * d  # its products and what is chosen of them, and its direction twice
+    height = int(np.clip(by // 4 // (a_row * available_cores()), _LEAST_ROWS, _ROWS))
+    bands = [(at, min(at + height, n)) for at in range(0, n, height)]
+    at_once = max(available_cores(), by // 2 // (_PAIR * MOST_PAIRS))
+    found = Stream(MOST_PAIRS)
+    for at in range(0, len(bands), at_once):
+        some = bands[at : at + at_once]
+        for pairs in over_blocks(
+            search, some, sum((stop - start) * (n - start) for start, stop in some)
+        ):
+            found.add(pairs)
+    return found.pairs()
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What a band of rows is searched with, here or elsewhere."""
+
+    rows: Directions
+    prefix: Prefix
+    theta: float
+    node: Codes | None
+    most: int
+
+    def __call__(self, band: tuple[int, int]) -> Pairs:
+        """Pairs whose first row is in the band."""
+        start, stop = band
+        found, ours = Stream(self.most), _Band(self.rows, start, stop)
+        short, least = self.prefix.short, self.prefix.least(self.theta)
+        products = np.empty((stop - start) * _COLUMNS, dtype=np.float32)
+        for at in range(start, len(short), _COLUMNS):
+            theirs = short[at : at + _COLUMNS]
+            similar = products[: (stop - start) * len(theirs)].reshape(stop - start, len(theirs))
+            np.matmul(short[start:stop], theirs.T, out=similar)
+            if similar.max() < least:
+                continue
+            some = np.flatnonzero(similar.max(axis=1) >= least)
+            row, column = np.nonzero(similar[some] >= least)
+            row = some[row]
+            asked = at + column > start + row
+            if self.node is not None:
+                asked &= self.node[start + row] != self.node[at + column]
+            row, column = row[asked], column[asked]
+            if len(row):
+                found.add(self._decided(ours, at, len(theirs), row, column))
+        return found.pairs()
+
+    def _decided(self, ours: _Band, at: int, width: int, row: Codes, column: Codes) -> Pairs:
+        """Those of a block that reach theta."""
+        if len(row) * _MANY < len(ours.whole) * width:
+            cosine = np.einsum("ij,ij->i", ours.whole[row], self.rows[at + column])
+        else:
+            theirs = self.rows[at : at + width]
+            if self.prefix.rest:
+                about = ours.short @ theirs.astype(np.float32).T
+                near = about[row, column] >= np.float32(self.theta) - slack_of(theirs.shape[1])
+                row, column = row[near], column[near]
+                if not len(row):
+                    return Pairs.joined([])
+            cosine = _row_by_row(ours.whole, theirs, row, column)
+        near = cosine >= self.theta
+        row, column, cosine = row[near], column[near], np.minimum(cosine[near], 1.0)
+        return Pairs(ours.start + row, at + column, cosine, len(row))
+
+
+class _Band:
+    """Rows of a band in float64 and float32, read when first asked for."""
+
+    def __init__(self, rows: Directions, start: int, stop: int) -> None:
+        self._rows, self.start, self._stop = rows, start, stop
+        self._whole: Features | None = None
+        self._short: NDArray[np.float32] | None = None
+
+    @property
+    def whole(self) -> Features:
+        """All numbers of its directions."""
+        if self._whole is None:
+            self._whole = self._rows[self.start : self._stop]
+        return self._whole
+
+    @property
+    def short(self) -> NDArray[np.float32]:
+        """The same in float32."""
+        if self._short is None:
+            self._short = self.whole.astype(np.float32)
+        return self._short
+
+
+def _row_by_row(ours: Features, theirs: Features, row: Codes, column: Codes) -> Values:
+    """Products of pairs, a row with all of its columns at a time: numpy adds them up as it does pair by pair."""
+    out = np.empty(len(row))
+    ends = np.flatnonzero(row[1:] != row[:-1]) + 1
+    for start, end in zip([0, *ends.tolist()], [*ends.tolist(), len(row)], strict=True):
+        others = theirs[column[start:end]]
+        np.einsum(
+            "ij,ij->i", np.broadcast_to(ours[row[start]], others.shape), others, out=out[start:end]
+        )
+    return out

@@ -1,0 +1,30 @@
+"""What an audit says of units that chain large groups together."""
+
+from __future__ import annotations
+
+from datamarket_gym.evidence.chaining import FEW, chain_words, find_chains
+from datamarket_gym.evidence.graph import LAYERS
+from datamarket_gym.evidence.lineage import Lineage
+from datamarket_gym.judge.guarantees.paid import Paid
+from datamarket_gym.pipeline.mechanism import Mechanism
+
+_MOST = 3  # in a sentence
+
+
+def chained_words(settled: Mechanism, honest: Paid) -> list[str]:
+    """What few units chain together under likeness; lineage joins no two groups, and other evidence is certain."""
+    layer = LAYERS.create(settled.evidence)
+    if isinstance(layer, Lineage) or not layer.by_similarity:
+        return []
+    submission = honest.profile.submission
+    thin = [chain for chain in find_chains(honest.payments.clusters) if chain.thin]
+    if not thin:
+        return []
+
+    def named(unit: int) -> str:
+        return f"{submission.id[unit]} of {submission.identity[unit]}"
+
+    words = "; ".join(chain_words(chain, named) for chain in thin[:_MOST])
+    more = f"; and {len(thin) - _MOST:,} more" if len(thin) > _MOST else ""
+    head = f"{settled.evidence} chains large parts of clusters through {FEW} units or fewer"
+    return [f"{head}: {words}{more}. lineage@auto ties a unit to one earlier unit alone"]
