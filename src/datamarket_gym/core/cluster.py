@@ -23,7 +23,7 @@ from uuid import uuid4
 from datamarket_gym.core.alike import different, possessions
 from datamarket_gym.core.errors import ClusterError, ParameterError
 from datamarket_gym.core.executors import Task
-from datamarket_gym.core.parcels import Packed, called, pack, unlike
+from datamarket_gym.core.parcels import THREADS, Packed, called, pack, unlike
 
 _CONNECT = 5.0  # seconds in which a scheduler answers
 _PATIENCE = 60.0  # seconds in which somebody restarts a worker, where none is left
@@ -132,11 +132,12 @@ class Connection:
             return found
 
         threads = self._threads()
-        found = {address: {**has, "threads": str(threads.get(address, 1))}
-                 for address, has in self._client.run(asked).items()}  # fmt: skip
-        if table := different({**possessions(occasion), "threads": "1"}, found):
-            few = ": start them with --nthreads 1 and more --nworkers" if "  threads" in table else ""
-            raise ClusterError(unlike(f"workers of {self._address}{few}", table))
+        found = {
+            address: {**has, THREADS: str(threads.get(address, 1))}
+            for address, has in self._client.run(asked).items()
+        }
+        if table := different({**possessions(occasion), THREADS: "1"}, found):
+            raise ClusterError(unlike(f"workers of {self._address}", table))
 
     def each(
         self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
@@ -156,9 +157,12 @@ class Connection:
                 yield early.pop(errand.wanted)
                 errand.wanted += 1
 
-    def send(self, packed: Packed) -> list[Any]:
-        """Futures of a parcel and of the large arrays that it asks for; those that workers hold are not sent again."""
-        held = {d: f for d, f in self._held.items() if d in packed.large and f.status == "finished"}
+    def send(self, packed: Packed, again: bool) -> list[Any]:
+        """Futures of a parcel and of the large arrays that it asks for; those that workers hold are not sent again.
+
+        Unless what was sent before was lost: then nothing is taken to be held.
+        """
+        held = {} if again else {d: f for d, f in self._held.items() if d in packed.large}
         for digest, array in packed.large.items():
             if digest not in held:
                 held[digest] = self._scattered(array)
@@ -166,10 +170,16 @@ class Connection:
         return [self._scattered(packed.parcel), *(held[digest] for digest in packed.asks)]
 
     def _scattered(self, found: Any) -> Any:
-        try:
-            return self._client.scatter(found, broadcast=True, hash=False, timeout=_PATIENCE)
-        except Exception as error:  # a timeout, a closed connection: whatever dask calls it
-            raise self.lost() from error
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._client.scatter(found, broadcast=True, hash=False, timeout=_PATIENCE)
+            except (
+                Exception
+            ) as error:  # a worker that dies meanwhile, none, no scheduler: whatever dask calls it
+                if time.monotonic() > deadline or self._client.status in ("closing", "closed"):
+                    raise self.lost() from error
+                time.sleep(0.5)
 
     def lost(self) -> ClusterError:
         """That nobody is there any more."""
@@ -191,7 +201,9 @@ class _Errand:
             0  # the first place whose result is still to be taken, where they are wanted in order
         )
         self._todo = list(range(len(tasks)))  # a heap
-        self._away: dict[str, tuple[int, Any]] = {}  # futures and their places by key
+        self._away: dict[
+            str, tuple[int, Any, int]
+        ] = {}  # place, future and number of the sending, by key
         self._back: SimpleQueue[str] = SimpleQueue()
         self._sent: list[Any] = []
         self._sendings = 0
@@ -203,7 +215,7 @@ class _Errand:
         try:
             while self._todo or self._away:
                 self._submit()
-                place, future = self._away.pop(self._next())
+                place, future, sending = self._away.pop(self._next())
                 try:
                     result = future.result()
                 except KilledWorker as error:
@@ -213,12 +225,13 @@ class _Errand:
                     ) from error
                 except CancelledError:  # what it needs is gone with the workers that held it
                     heappush(self._todo, place)
-                    self._sent = []
+                    if sending == self._sendings:
+                        self._sent = []
                     continue
                 yield place, result
         finally:
             with suppress(Exception):  # the scheduler may be gone, and with it the tasks
-                self._client.cancel([future for _, future in self._away.values()])
+                self._client.cancel([future for _, future, _ in self._away.values()])
 
     def _submit(self) -> None:
         """Send tasks until every worker has a few, the first ones first."""
@@ -232,7 +245,7 @@ class _Errand:
             parcel, *large = self._sent
             task = self._packed.task(self._tasks[place])
             future = self._client.submit(called, parcel, large, task, pure=False)
-            self._away[future.key] = place, future
+            self._away[future.key] = place, future, self._sendings
             future.add_done_callback(lambda done: self._back.put(done.key))
 
     def _send(self) -> None:
@@ -240,8 +253,8 @@ class _Errand:
             raise ClusterError(
                 f"what all tasks need was sent {_SENDINGS} times, and its holders died each time, {_MEMORY}"
             )
+        self._sent = self._home.send(self._packed, again=self._sendings > 0)
         self._sendings += 1
-        self._sent = self._home.send(self._packed)
 
     def _next(self) -> str:
         """The key of a task that came back, or was lost."""

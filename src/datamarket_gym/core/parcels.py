@@ -26,6 +26,9 @@ from datamarket_gym.core.executors import adopt_registered, call_in_worker, in_w
 from datamarket_gym.core.registry import scripts_elsewhere
 
 Bytes = NDArray[np.uint8]
+THREADS = (
+    "threads"  # of a worker: two tasks in one process would undo each other's limits on linear algebra
+)
 _LARGE = 1 << 20  # bytes from which on an array travels beside the rest
 
 
@@ -46,11 +49,19 @@ class Parcel:
     def call(self, large: Sequence[Bytes], task: bytes) -> Any:
         """What the function says of a task, in a worker."""
         if self._opened is None:
-            if table := different(self._packer, {"this worker": possessions(self._occasion)}):
-                raise ClusterError(unlike("a worker that came later", table))
+            self._require_alike()
             self._opened = self._open(large)
         function, shared = self._opened
         return call_in_worker(function, shared, pickle.loads(task), self._by)
+
+    def _require_alike(self) -> None:
+        """Refuse a worker that came after all others had been asked, if it is not like who packed this."""
+        from distributed import get_worker
+
+        worker = get_worker()
+        has = {**possessions(self._occasion), THREADS: str(worker.state.nthreads)}
+        if table := different({**self._packer, THREADS: "1"}, {worker.address: has}):
+            raise ClusterError(unlike("a worker that came later", table))
 
     def _open(self, large: Sequence[Bytes]) -> Any:
         try:
@@ -71,9 +82,9 @@ def unlike(who: str, table: str) -> str:
     """That somebody has not what this process has, and what to do."""
     return (
         f"{who} would compute other bits than this process:\n\n{table}\n\n"
-        "Install the same everywhere (a container image is the simplest), and set the same secrets. Where processors "
-        "differ, OPENBLAS_CORETYPE=Haswell and NPY_DISABLE_CPU_FEATURES choose what all of them have, here too. "
-        "See docs/cluster.md"
+        "Install the same everywhere, set the same secrets, and start each with --nthreads 1 (several: --nworkers). "
+        "Where processors differ, OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES choose what all of them have, here "
+        "too. See docs/cluster.md"
     )
 
 
