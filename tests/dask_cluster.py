@@ -35,7 +35,7 @@ class DaskCluster:
 
     def whole(self):
         """Two workers, whatever was killed; their process ids."""
-        names = [name for name in ("one", "two") if not self._alive(name)]
+        names = [name for name in ("one", "two") if not self.alive(name)]
         for name in names:
             self.worker(name)
         for name in names:
@@ -66,7 +66,7 @@ class DaskCluster:
             process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _alive(self, name):
+    def alive(self, name):
         return name in self.workers and self.workers[name].poll() is None
 
     def _begin(self, name, *words, **environment):
