@@ -1,6 +1,7 @@
 """Tasks on a cluster: the same bits as here, whoever dies meanwhile; and errors that say what to do."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
+from repository import ROOT
 
 SPANS = [(at, at + 20) for at in range(0, 600, 20)]
 
@@ -163,6 +165,11 @@ def test_an_experiment_whose_worker_is_killed_ends_with_the_same_bytes(cluster, 
     told = Counted(at=4, then=lambda: cluster.kill("two"))
     with computing(Compute(cluster=cluster.address)):
         run_experiment(spec, tmp_path / "there", progress=told)
+    (page,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "cluster.md").read_text(), re.S)
+    shown = {}
+    exec(page, shown)
+    shown["run_there"](spec.model_copy(update={"seeds": 2}), tmp_path / "shown", cluster.address)
+    assert cluster.address in (tmp_path / "shown" / "timings.json").read_text()
     for name in ("results.parquet", "table.json", "table.md", "manifest.json"):
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
     assert [done for done, _ in told.counts] == list(range(11))  # each cell once
