@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dask_cluster
 import postgres_server
 from datamarket_gym.units import Submission
 from datamarket_gym.world.market import ProviderMarket
@@ -48,6 +49,25 @@ def postgres():
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def dask_processes():
+    if reason := dask_cluster.why_not():
+        pytest.skip(reason)
+    cluster = dask_cluster.DaskCluster()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def cluster(dask_processes):
+    """A dask scheduler and two workers, each a process of its own; a test may kill the workers."""
+    dask_processes.whole()
+    return dask_processes
 
 
 @pytest.fixture

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
 from datamarket_gym.core.blocks import CELLS, over_blocks
@@ -40,3 +43,19 @@ def test_large_work_says_how_far_it_is():
     with computing(Compute(progress=told)):
         assert list(over_blocks(lambda b: b * b, [1, 2, 3], CELLS)) == [1, 4, 9]
     assert told.counted == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_answers_are_not_all_made_before_they_are_wanted():
+    begun = []
+    with computing(Compute(threads=2)):
+        answers = over_blocks(lambda b: begun.append(b) or b, range(100), CELLS)
+        assert next(answers) == 0
+        time.sleep(0.2)
+        assert len(begun) < 20
+        assert list(answers) == list(range(1, 100))
+
+
+def test_one_thread_is_this_one():
+    with computing(Compute(threads=1)):
+        names = set(over_blocks(lambda b: threading.current_thread().name, [1, 2, 3], CELLS))
+    assert names == {threading.current_thread().name}

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from datamarket_gym.core.compute import Compute, compute, computing
 from datamarket_gym.core.errors import DataMarketError, LearnerError, ParameterError, UnknownNameError
 from datamarket_gym.core.executors import Processes, Serial, executor, in_order
+from datamarket_gym.core.machine import available_cores
 
 
 def slow_first(shared, i):
@@ -216,3 +218,13 @@ def test_jobs_of_an_estimator_are_not_multiplied_by_ours():
     """n_jobs=2 in each of two workers would be four threads on two cores."""
     assert [jobs for _, jobs in Processes(2).each(own_jobs, None, [(), ()])] == [1, 1]
     assert [jobs for _, jobs in Serial().each(own_jobs, None, [()])] == [2]
+
+
+def named(shared):
+    return compute().memory, compute().threads
+
+
+def test_workers_compute_by_what_the_caller_names_and_share_the_cores():
+    with computing(Compute(memory=0.5)):
+        ((_, found),) = Processes(2).each(named, None, [()])
+    assert found == (0.5, max(1, available_cores() // 2))

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from datamarket_gym.core.compute import Compute, computing, device_named
+
 Jobs = Annotated[int, typer.Option(help="Processes to use; 0 uses every core.", min=0)]
+# By what a command computes: none of it is a setting of a run, and none changes a result.
+Cluster = Annotated[
+    str,
+    typer.Option(
+        help="Address of a dask scheduler, such as tcp://10.0.0.1:8786, whose workers compute in the stead of this "
+        "machine. The results are the same to the byte. See docs/cluster.md."
+    ),
+]
+Memory = Annotated[
+    float,
+    typer.Option(
+        help="Memory in GiB for what is computed beside the inputs. The results are the same to the byte."
+    ),
+]
+MEMORY = Compute().memory
+BlockDevice = Annotated[
+    str,
+    typer.Option(
+        help="What multiplies large blocks of units: cpu, cuda or auto. The results are the same to the byte."
+    ),
+]
 Device = Annotated[str, typer.Option(help="Where models are fitted: cpu, cuda or auto.")]
 Data = Annotated[
     Path | None,
@@ -105,6 +129,13 @@ ValidationFeaturesFile = Annotated[
     _Text, typer.Option(help="Features of the validation rows, likewise.")
 ]
 ReferenceFeaturesFile = Annotated[_Text, typer.Option(help="Features of the reference rows, likewise.")]
+
+
+def computes_by(
+    *, cluster: str, device: str = "cpu", memory: float = MEMORY
+) -> AbstractContextManager[None]:
+    """While it is entered, a command computes by what these options name."""
+    return computing(Compute(device_named(device), memory, cluster))
 
 
 def column_settings(

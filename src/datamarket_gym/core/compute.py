@@ -9,11 +9,12 @@ takes along what it needs: there nobody asks again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.util import find_spec
 
-from datamarket_gym.core.errors import require_choice, require_in
+from datamarket_gym.core.errors import ParameterError, require_choice, require_count, require_in
 from datamarket_gym.core.progress import SILENT, Progress
 
 DEVICES = ("cpu", "cuda")
@@ -22,21 +23,51 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Compute:
-    """A device, memory for blocks and buffers (beside the inputs, in GiB), a scheduler's address, and who is told."""
+    """A device, memory for blocks and buffers (beside the inputs, in GiB), a scheduler's address, and who is told.
+
+    ``threads`` share out blocks in this process; 0: one for each core. Blocks of fewer than ``spread`` pairs in all
+    stay in this process where there is a cluster: they are done before they would have travelled.
+    """
 
     device: str = "cpu"
     memory: float = 4.0
     cluster: str = ""
     progress: Progress = SILENT
+    threads: int = 0
+    spread: int = 1 << 28
 
     def __post_init__(self) -> None:
         require_choice("device", self.device, DEVICES)
         require_in("memory", self.memory, 0.0, float("inf"), open_low=True)
+        require_count("threads", self.threads, at_least=0)
+        require_count("spread", self.spread)
+        if self.cluster and self.device != "cpu":
+            raise ParameterError(
+                "device",
+                self.device,
+                "the workers of a cluster compute on their CPUs: choose one of the two",
+            )
 
     @property
     def bytes(self) -> int:
         """The memory in bytes."""
         return int(self.memory * GIB)
+
+
+def device_named(name: str) -> str:
+    """``cpu``, ``cuda``, or by ``auto`` the one that there is; what cannot be used is refused."""
+    require_choice("device", name, (*DEVICES, "auto"))
+    if name == "cpu" or (name == "auto" and find_spec("torch") is None):
+        return "cpu"
+    try:
+        import torch
+    except ImportError as error:
+        raise ParameterError("device", name, "it needs torch; install datamarket-gym[torch]") from error
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise ParameterError("device", name, "torch finds no GPU here; choose cpu or auto")
+    return "cpu"
 
 
 _DEFAULT = Compute()
@@ -50,9 +81,12 @@ def compute() -> Compute:
 
 @contextmanager
 def computing(by: Compute) -> Iterator[None]:
-    """While it is entered, work is done by this."""
-    token = _here.set(by)
-    try:
+    """While it is entered, work is done by this; a cluster is connected to, and left at the end."""
+    with ExitStack() as stack:
+        if by.cluster and by.cluster != compute().cluster:
+            from datamarket_gym.core.cluster import connected
+
+            stack.enter_context(connected(by.cluster))
+        token = _here.set(by)
+        stack.callback(_here.reset, token)
         yield
-    finally:
-        _here.reset(token)

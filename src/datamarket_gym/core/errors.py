@@ -41,6 +41,10 @@ class RunError(DataMarketError):
     """The folder of a run cannot be worked in: it holds another, is taken, damaged or not writable."""
 
 
+class ClusterError(DataMarketError):
+    """Workers on other machines cannot do the work: not reachable, not like this process, or gone; says what to do."""
+
+
 class ParameterError(DataMarketError):
     """A parameter has a value outside its range."""
 

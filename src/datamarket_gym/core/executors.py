@@ -1,4 +1,4 @@
-"""Where the tasks of a run are computed: in this process, or in several.
+"""Where the tasks of a run are computed: in this process, in several, or on the machines of a cluster.
 
 An executor calls ``function(shared, *task)`` for many tasks, gives back each result with the place of
 its task, and does so in whatever order they end. Results must not depend on who computed them: every
@@ -8,8 +8,8 @@ filling cores that are full already, where OpenMP's waiting threads take many ti
 worker (the function, ``shared``, the tasks) and back is pickled; what a script or a notebook has registered
 travels too.
 
-``shared`` is what all tasks need, apart from them so that an executor can send it once. An executor
-on other machines is one more class with this one method.
+``shared`` is what all tasks need, apart from them so that an executor can send it once. The executor on other machines
+is `datamarket_gym.core.cluster.Connection`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, Protocol
 
+from datamarket_gym.core.compute import Compute, compute, computing
 from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.core.machine import available_cores
+from datamarket_gym.core.progress import SILENT
 from datamarket_gym.core.registry import adopt, registered_elsewhere
 from datamarket_gym.core.threads import one_thread
 
@@ -53,7 +56,7 @@ class Serial:
     ) -> Iterator[tuple[int, Any]]:
         """(place, result) of every task, in order."""
         for place, task in enumerate(tasks):
-            yield _call(function, shared, place, task)
+            yield place, call(function, shared, task)
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,11 @@ class Processes:
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered")
-        caller, known = os.getpid(), (tuple(sys.path), _registered())
+        known = tuple(sys.path), registered(_dumps)
+        caller = _Caller(os.getpid(), in_worker(max(1, available_cores() // self.jobs)), known)
         try:
             yield from parallel(
-                delayed(_call_in_worker)(caller, known, function, shared, place, task)
+                delayed(_call_for)(caller, function, shared, place, task)
                 for place, task in enumerate(tasks)
             )
         except BrokenProcessPool as error:
@@ -88,6 +92,15 @@ class Processes:
 def executor(jobs: int) -> Executor:
     """Processes where more than one is asked for, else this process."""
     return Serial() if jobs == 1 else Processes(jobs)
+
+
+def executor_of_steps(jobs: int) -> Executor:
+    """The cluster where one was named (`datamarket_gym.core.compute`), else that many processes."""
+    if compute().cluster:
+        from datamarket_gym.core.cluster import connection
+
+        return connection()
+    return executor(jobs)
 
 
 def in_order(
@@ -127,48 +140,69 @@ def keep_to_one_thread() -> None:
         limits.renew()
 
 
-def _call(function: Callable[..., Any], shared: Any, place: int, task: Task) -> tuple[int, Any]:
+def call(function: Callable[..., Any], shared: Any, task: Task) -> Any:
+    """``function(shared, *task)``, with one thread for linear algebra and OpenMP."""
     with ExitStack() as stack:
         limits = _Limits(stack)
         limits.renew()
         token = _limits.set(limits)
         try:
-            return place, function(shared, *task)
+            return function(shared, *task)
         finally:
             _limits.reset(token)
 
 
-def _call_in_worker(
-    caller: int,
-    known: tuple[tuple[str, ...], tuple[bytes, ...]],
-    function: Callable[..., Any],
-    shared: Any,
-    place: int,
-    task: Task,
-) -> tuple[int, Any]:
+def in_worker(threads: int) -> Compute:
+    """By what a worker of this process computes: here, with so many threads, and telling nobody."""
+    return replace(compute(), cluster="", progress=SILENT, threads=threads)
+
+
+def call_in_worker(function: Callable[..., Any], shared: Any, task: Task, by: Compute) -> Any:
+    """`call` in a process among others that fill the cores."""
     from joblib import parallel_config
 
-    if os.getpid() == caller:  # where no process can be started, joblib calls it right here
-        return _call(function, shared, place, task)
+    # n_jobs=-1 in each worker would be cores times cores, and so would threads for blocks.
+    with parallel_config(backend="sequential"), computing(by):
+        return call(function, shared, task)
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """What a worker is told of the process whose worker it is."""
+
+    pid: int
+    by: Compute
+    known: tuple[tuple[str, ...], tuple[bytes, ...]]
+
+
+def _call_for(
+    caller: _Caller, function: Callable[..., Any], shared: Any, place: int, task: Task
+) -> tuple[int, Any]:
+    if os.getpid() == caller.pid:  # where no process can be started, joblib calls it right here
+        return place, call(function, shared, task)
     _end_with_parent()
-    _adopt(*known)
-    with parallel_config(backend="sequential"):  # n_jobs=-1 in each worker would be cores times cores
-        return _call(function, shared, place, task)
+    adopt_registered(*caller.known)
+    return place, call_in_worker(function, shared, task, caller.by)
 
 
-def _registered() -> tuple[bytes, ...]:
-    """What was registered by a script or a notebook, pickled; what cannot be stays unknown to workers."""
+def _dumps(found: Any) -> bytes:
     from joblib.externals.loky.backend.reduction import dumps  # classes of __main__ included
 
+    return bytes(dumps(found))
+
+
+def registered(dumps: Callable[[Any], bytes]) -> tuple[bytes, ...]:
+    """What was registered by a script or a notebook, pickled; what cannot be stays unknown to workers."""
     found = []
     for key, component in registered_elsewhere().items():
         with suppress(Exception):  # whatever a class of somebody else's holds on to
-            found.append(bytes(dumps((key, component))))
+            found.append(dumps((key, component)))
     return tuple(found)
 
 
 @lru_cache(maxsize=1)  # once in each worker, and again when something was registered anew
-def _adopt(path: tuple[str, ...], known: tuple[bytes, ...]) -> None:
+def adopt_registered(path: tuple[str, ...], known: tuple[bytes, ...]) -> None:
+    """Make known in a worker what its caller has registered, and where that looks for modules."""
     sys.path += [
         each for each in path if each not in sys.path
     ]  # the worker may be older than what was loaded

@@ -89,8 +89,7 @@ class Narrow(NDArrayOperatorsMixin):
         if self._rows is None:
             parts = [np.asarray(p) if isinstance(p, np.memmap) else p for p in self._parts]
             return {**self.__dict__, "_parts": parts}
-        blocks = [block for _, block in self.blocks()] or [self._stored(slice(0))]
-        return Narrow(blocks, finite=self.finite).__dict__
+        return Narrow([self._stored(slice(None))], finite=self.finite).__dict__
 
     def _places(self, rows: Any) -> Codes:
         """Rows by their numbers in the parts, taken as one."""

@@ -13,7 +13,6 @@ a class in a module that their package names under the entry-point group ``datam
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import hashlib
 import importlib
@@ -21,12 +20,9 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
-from importlib.util import resolve_name
-from pathlib import Path
-from types import CodeType, ModuleType
 from typing import Any, Generic, TypeVar
 
 from datamarket_gym.core.errors import (
@@ -36,6 +32,7 @@ from datamarket_gym.core.errors import (
     UnknownNameError,
 )
 from datamarket_gym.core.forms import FIRST, Spec, parsed, text_of
+from datamarket_gym.core.sources import files_of, is_ours, typed
 
 T = TypeVar("T")
 
@@ -56,6 +53,8 @@ HOMES = {
     "experiment": "datamarket_gym.lab",
 }
 """Each kind of plug point and the package whose import declares it and registers the built-in ones."""
+
+_PLUGINS = "datamarket_gym.plugins"
 
 _components: dict[str, dict[str, Any]] = {kind: {} for kind in HOMES}
 _kinds: dict[str, Kind[Any]] = {}
@@ -139,7 +138,7 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
     who = str(sys._getframe(1).f_globals.get("__name__", "")) if by is None else by
 
     def add(component: T) -> T:
-        if not _is_ours(who):
+        if not is_ours(who):
             # The built-in names first: else one that is not loaded yet could be taken.
             importlib.import_module(HOMES[kind])
         known = _components[kind].get(name)
@@ -153,16 +152,12 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
     return add
 
 
-def _is_ours(module: str) -> bool:
-    return module.split(".")[0] == __name__.split(".")[0]
-
-
 def _again(known: Any, known_by: str, component: Any, by: str) -> bool:
     """Whether a component is another version of a known one: of the same module, under the same name.
 
     What is typed at a prompt or into a notebook (``__main__`` without a file) may change its class's name.
     """
-    if _is_ours(by) or known_by != by:
+    if is_ours(by) or known_by != by:
         return False
     typed = by == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
     return typed or _class_of(known) == _class_of(component)
@@ -178,14 +173,14 @@ def registered_elsewhere() -> dict[tuple[str, str], Any]:
         (kind, name): component
         for kind, known in _components.items()
         for name, component in known.items()
-        if not _is_ours(_by[kind, name])
+        if not is_ours(_by[kind, name])
     }
 
 
 def source_elsewhere(kind: str, name: str) -> tuple[str, str] | None:
     """The module that registered a component and a hash of its code; None for those of this package."""
     lookup(kind, name)
-    if _is_ours(by := _by[kind, name]):
+    if is_ours(by := _by[kind, name]):
         return None
     made = _components[kind][name]
     return by, sources_elsewhere()[_home(kind, name, made)]
@@ -202,14 +197,34 @@ def sources_elsewhere() -> dict[str, str]:
         made = _made(component)
         home = _home(kind, name, component)
         found = parts.setdefault(home, set())
-        files = _files(home)
-        found.update(files or [_typed(made)])
+        files = files_of(home)
+        found.update(files.values() or [typed(made)])
         if made is not component:
             found.add(re.sub(r" at 0x[0-9a-fA-F]+", "", f"{kind} {name} {component!r}"))
     return {
         home: hashlib.sha256("\0".join(sorted(found)).encode()).hexdigest()
         for home, found in parts.items()
     }
+
+
+def scripts_elsewhere() -> set[str]:
+    """The modules of those components, and those beside them that they import, unless they are installed as plugins."""
+    installed = _plugin_packages()
+    homes = {_home(*key, component) for key, component in registered_elsewhere().items()}
+    return {name for home in homes for name in files_of(home) if name.split(".")[0] not in installed}
+
+
+def plugins_elsewhere() -> dict[str, str]:
+    """Of `sources_elsewhere` those that are installed as plugins, all of which are loaded first."""
+    _load_plugins()
+    installed = _plugin_packages()
+    return {
+        home: source for home, source in sources_elsewhere().items() if home.split(".")[0] in installed
+    }
+
+
+def _plugin_packages() -> set[str]:
+    return {entry.module.split(".")[0] for entry in entry_points(group=_PLUGINS)}
 
 
 def _made(component: Any) -> Any:
@@ -220,71 +235,15 @@ def _made(component: Any) -> Any:
 def _home(kind: str, name: str, component: Any) -> str:
     """The module in which a component of somebody else's is written."""
     module: str = _made(component).__module__
-    return _by[kind, name] if _is_ours(module) else module
-
-
-def _files(home: str) -> list[str]:
-    """The text of a module's file and of those in its folder that it uses; none of a notebook."""
-    first = _file(sys.modules.get(home))
-    if first is None:
-        return []
-    todo = [home] if first.suffix == ".py" else []  # what is compiled names no files
-    seen = {home: first.read_text(encoding="utf-8", errors="replace")}
-    while todo:
-        at = todo.pop()
-        for name in _imported(seen[at], sys.modules[at].__package__):
-            path = _file(sys.modules.get(name))
-            if name in seen or _is_ours(name) or path is None:
-                continue
-            if path.is_relative_to(first.parent) and not _is_library(path, first):
-                seen[name] = path.read_text(encoding="utf-8", errors="replace")
-                todo.append(name)
-    return list(seen.values())
-
-
-def _imported(text: str, package: str | None) -> Iterator[str]:
-    """The modules that a file names in its imports, and what might be modules in them."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                base = resolve_name("." * node.level + base, package or "")
-            yield base
-            yield from (f"{base}.{each.name}" for each in node.names)
-
-
-def _file(module: ModuleType | None) -> Path | None:
-    path = getattr(module, "__file__", None)
-    return Path(path).resolve() if path and Path(path).is_file() else None
-
-
-def _is_library(path: Path, first: Path) -> bool:
-    """Whether a file below a script's folder is somebody else's: an environment may lie there."""
-    inside = path.relative_to(first.parent).parts
-    return path.suffix != ".py" or any(part in ("site-packages", "dist-packages") for part in inside)
-
-
-def _typed(made: Any) -> str:
-    """What a class or function of a notebook does, of which there is no file: its code and its constants."""
-    if isinstance(made, CodeType):
-        inside = [_typed(const) for const in made.co_consts]
-        return repr((made.co_code.hex(), made.co_names, made.co_varnames, inside))
-    if isinstance(made, type):
-        return repr([(name, _typed(part)) for name, part in sorted(vars(made).items())])
-    made = getattr(made, "__func__", getattr(made, "fget", made))
-    if hasattr(made, "__code__"):
-        return repr((_typed(made.__code__), repr(made.__defaults__), repr(made.__kwdefaults__)))
-    return repr(made) if isinstance(made, str | int | float | complex | bytes | tuple) else ""
+    return _by[kind, name] if is_ours(module) else module
 
 
 def adopt(found: Mapping[tuple[str, str], Any]) -> None:
     """Make known here, in a worker, what another process has registered; what is built in stays."""
     for (kind, name), component in found.items():
-        if name not in _components[kind] or not _is_ours(_by[kind, name]):
+        if name not in _components[kind] or not is_ours(_by[kind, name]):
             by = str(component.__module__)
-            _components[kind][name], _by[kind, name] = component, "__main__" if _is_ours(by) else by
+            _components[kind][name], _by[kind, name] = component, "__main__" if is_ours(by) else by
 
 
 @cache
@@ -295,7 +254,7 @@ def _load(kind: str) -> None:
 
 @cache
 def _load_plugins() -> None:
-    for entry in entry_points(group="datamarket_gym.plugins"):
+    for entry in entry_points(group=_PLUGINS):
         try:
             entry.load()
         except (Exception, SystemExit) as error:  # whatever somebody else's module does, ours go on

@@ -19,15 +19,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
+from datamarket_gym.core.compute import compute as named
 from datamarket_gym.core.errors import (
     CollapsedMarketWarning,
     DataMarketError,
     LeakedRowsWarning,
     MarketWarning,
+    ParameterError,
     RunError,
     UndatedMarketWarning,
 )
-from datamarket_gym.core.executors import Task, executor
+from datamarket_gym.core.executors import Task, executor_of_steps
 from datamarket_gym.core.files import read_json, write_json
 from datamarket_gym.core.machine import machine
 from datamarket_gym.core.progress import Progress
@@ -72,24 +74,37 @@ def run_experiment(
     """Run, resume or extend an experiment into a folder and return the summary rows of its table.
 
     A folder with some of the seeds grows to all of them; one with other seeds is refused. ``memo`` names a file in
-    which fits are kept and shared with other runs. Where evidence collapsed markets, or units had no times, one
+    which fits are kept and shared with other runs. ``jobs`` processes compute cells, or the workers of the cluster that
+    `datamarket_gym.core.compute` names. Where evidence collapsed markets, or units had no times, one
     warning per mechanism says so, whoever computed the cells; the manifest keeps it.
     """
     require_told_apart(spec)
+    if cluster := named().cluster:
+        _require_travels(device, memo)
     tasks = _tasks(spec)
     jobs = min(jobs, len(tasks))
     with open_run(
         out, spec.digest, "experiment", __version__,
-        outputs=[RESULTS], lasting=CELLS, executor=executor(jobs), progress=progress,
+        outputs=[RESULTS], lasting=CELLS, executor=executor_of_steps(jobs), progress=progress,
     ) as run:  # fmt: skip
         if not (run.finished and _has_all(spec, out)):
             run.progress.stage(spec.name, "cells")
             prepare(spec, out)
             # Threads inside a fit only where cells do not already fill the cores.
             games = len(tasks) * (1 + len(spec.attacks))
-            engine = {"device": device, "jobs": 1 if jobs > 1 else 0, "games": games, "memo": memo}
+            engine = {
+                "device": device,
+                "jobs": 1 if jobs > 1 or cluster else 0,
+                "games": games,
+                "memo": memo,
+            }
             timings, warned = _compute(run, Shared(spec, engine, named_folder()), tasks)
-            timings |= {"jobs": jobs, "machine": machine(device)}
+            by = (
+                {"machine": f"workers of {cluster}"}
+                if cluster
+                else {"jobs": jobs, "machine": machine(device)}
+            )
+            timings |= by
             write_json(out / "timings.json", timings, indent=2, sort=False)
             write_json(out / MANIFEST, _manifest(spec) | {"warnings": warned}, indent=2, sort=False)
             run.drop_others(tasks, _CELL.ending)
@@ -99,6 +114,18 @@ def run_experiment(
     for kind, name, words in told:
         warnings.warn(_KINDS[kind](name, words), stacklevel=2)
     return rows
+
+
+def _require_travels(device: str, memo: Path | None) -> None:
+    """Refuse what is of this machine where cells are computed on others."""
+    if device != "cpu":
+        raise ParameterError(
+            "device", device, "the workers of a cluster compute on their CPUs: choose one of the two"
+        )
+    if memo is not None:
+        raise ParameterError(
+            "memo", str(memo), "a file of fits does not travel to a cluster; leave it out"
+        )
 
 
 def _has_all(spec: ExperimentSpec, out: Path) -> bool:

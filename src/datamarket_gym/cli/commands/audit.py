@@ -70,6 +70,9 @@ def command(
         Path | None, typer.Option(help="Folder for the report; runs/audit if left out.")
     ] = None,
     jobs: options.Jobs = 0,
+    cluster: options.Cluster = "",
+    device: options.BlockDevice = "cpu",
+    memory: options.Memory = options.MEMORY,
     load: options.Load = None,
     config: options.Config = None,
     id_: options.Id = None,
@@ -107,18 +110,19 @@ def command(
     # Nothing is paid here; but the settings of a payday say an amount.
     asked = {"amount": "1", "learner": utility, "checks": checks, "power": power, "files.scores": scores}
     spec = payout_spec(config, asked | columns)
-    audit_and_show(
-        AuditedTables(submission, validation, reference, spec.files.scores),
-        intake,
-        spec,
-        mechanism,
-        spec.utility if empty is None else Utility(spec.learner, empty),
-        checks if config is None else spec.checks,
-        knowledge,
-        providers,
-        attacks,
-        stop_at,
-        seed,
-        out or Path("runs") / "audit",
-        jobs or available_cores(),
-    )
+    with options.computes_by(cluster=cluster, device=device, memory=memory):
+        audit_and_show(
+            AuditedTables(submission, validation, reference, spec.files.scores),
+            intake,
+            spec,
+            mechanism,
+            spec.utility if empty is None else Utility(spec.learner, empty),
+            checks if config is None else spec.checks,
+            knowledge,
+            providers,
+            attacks,
+            stop_at,
+            seed,
+            out or Path("runs") / "audit",
+            jobs or available_cores(),
+        )

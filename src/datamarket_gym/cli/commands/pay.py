@@ -188,6 +188,9 @@ def command(
         bool | None,
         typer.Option("--audit/--no-audit", help="Attack a sample of the market for the report."),
     ] = None,
+    cluster: options.Cluster = "",
+    device: options.BlockDevice = "cpu",
+    memory: options.Memory = options.MEMORY,
 ) -> None:
     """Divide an amount among those who submitted data, with an audit trail.
 
@@ -210,16 +213,17 @@ def command(
         image=image, images=images, encoder=encoder, features_file=features_file, embedding_file=embedding_file,
         validation_features_file=validation_features_file, reference_features_file=reference_features_file,
     )  # fmt: skip
-    run_and_show(
-        submissions,
-        validation,
-        out,
-        config,
-        flags | columns,
-        overrides,
-        reference,
-        book,
-        prior or [],
-        intake,
-        reuse,
-    )
+    with options.computes_by(cluster=cluster, device=device, memory=memory):
+        run_and_show(
+            submissions,
+            validation,
+            out,
+            config,
+            flags | columns,
+            overrides,
+            reference,
+            book,
+            prior or [],
+            intake,
+            reuse,
+        )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datamarket_gym.cli.options import Data, Device, Jobs, Load
+from datamarket_gym.cli.options import Cluster, Data, Device, Jobs, Load, computes_by
 from datamarket_gym.core import scripts
 from datamarket_gym.core.errors import require_choice
 from datamarket_gym.core.machine import available_cores
@@ -33,6 +33,7 @@ def command(
     ] = None,
     jobs: Jobs = 0,
     device: Device = "cpu",
+    cluster: Cluster = "",
     memo: Annotated[
         Path | None, typer.Option(help="A file in which fits are kept, for this and later runs.")
     ] = None,
@@ -49,5 +50,5 @@ def command(
 
     scripts.load(load or [])
     require_choice("--device", device, ("cpu", "cuda", "auto"))
-    with looking_in(data):
+    with looking_in(data), computes_by(cluster=cluster):
         run_and_show(experiment, seeds, first_seed, out, only, jobs or available_cores(), device, memo)

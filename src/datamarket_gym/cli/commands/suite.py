@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datamarket_gym.cli.options import Device, Jobs
+from datamarket_gym.cli.options import Cluster, Device, Jobs, computes_by
 from datamarket_gym.core.errors import require_choice
 from datamarket_gym.core.machine import available_cores
 
@@ -20,9 +20,11 @@ def command(
     out: Annotated[Path, typer.Option(help="Folder for the runs, one folder each.")] = Path("runs"),
     jobs: Jobs = 0,
     device: Device = "cpu",
+    cluster: Cluster = "",
 ) -> None:
     """Run all experiments of a suite in order, or go on where an earlier run stopped."""
     from datamarket_gym.cli.run import run_suite
 
     require_choice("--device", device, ("cpu", "cuda", "auto"))
-    run_suite(suite, seeds, out, jobs or available_cores(), device)
+    with computes_by(cluster=cluster):
+        run_suite(suite, seeds, out, jobs or available_cores(), device)

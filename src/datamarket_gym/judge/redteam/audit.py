@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from datamarket_gym import __version__
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, require_count, require_in
-from datamarket_gym.core.executors import executor
+from datamarket_gym.core.executors import executor_of_steps
 from datamarket_gym.core.files import write_json, write_text
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import written
@@ -124,7 +124,7 @@ def audit(
         knowledge,
     )
     if out is None:
-        return _found(context, Unkept(executor(jobs), progress or SILENT))
+        return _found(context, Unkept(executor_of_steps(jobs), progress or SILENT))
     return _audit(context, out, jobs, progress)
 
 
@@ -191,7 +191,7 @@ def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) ->
     report, digest = out / REPORT, _digest(context)
     with open_run(
         out, digest, "audit", __version__,
-        outputs=[REPORT], executor=executor(jobs), progress=progress,
+        outputs=[REPORT], executor=executor_of_steps(jobs), progress=progress,
     ) as run:  # fmt: skip
         if not run.finished:
             write_text(report, _found(context, run).model_dump_json(indent=1) + "\n")

@@ -52,9 +52,10 @@ def looking_in(folder: Path | None) -> Iterator[None]:
 
 
 def named_folder() -> Path | None:
-    """The folder to look in first, if one is named."""
+    """The folder to look in first, if one is named; absolute, as others may work elsewhere."""
     variable = os.environ.get("DATAMARKET_DATA")
-    return _named.get() or (Path(variable) if variable else None)
+    found = _named.get() or (Path(variable) if variable else None)
+    return None if found is None else found.absolute()
 
 
 def folders() -> list[Path]:

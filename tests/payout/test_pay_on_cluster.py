@@ -1,0 +1,124 @@
+"""A payday on a cluster, with less memory, by either device: the same files to the byte."""
+
+import pytest
+from payout_files import units, validation, write
+from typer.testing import CliRunner
+
+from dask_cluster import Counted
+from datamarket_gym.cli.app import app
+from datamarket_gym.core.cluster import Connection
+from datamarket_gym.core.compute import Compute, computing
+from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.spec import checked_spec
+
+
+def typed(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
+
+
+def same(one, other):
+    """All files of two runs, but for the book's receipt, which names the book."""
+    names = [{p.relative_to(run) for p in run.rglob("*") if p.is_file()} for run in (one, other)]
+    assert names[0] == names[1]
+    assert {"manifest.json", "payments.parquet", "report.html"} <= {str(name) for name in names[0]}
+    differ = [n for n in names[0] if (one / n).read_bytes() != (other / n).read_bytes()]
+    assert [str(name) for name in differ] == ["book.json"]
+
+
+def test_a_payday_whose_worker_is_killed_is_the_same_to_the_byte(cluster, tmp_path, monkeypatch):
+    places = write(tmp_path / "in", units(1200, copies=40), validation(600))
+    spec = checked_spec(
+        {"amount": "1000", "currency": "EUR", "learner": "knn", "audit": False, "checks": 0}
+    )
+    shared_out = []
+    in_order = Connection.in_order
+
+    def counted(self, function, shared, tasks):
+        shared_out.append(len(tasks))
+        for at, answer in enumerate(in_order(self, function, shared, tasks)):
+            if at == 1 and len(shared_out) == 1:
+                cluster.kill("two")
+            yield answer
+
+    monkeypatch.setattr(Connection, "in_order", counted)
+    pay(places, spec, tmp_path / "here" / "run")
+    assert not shared_out
+    told = Counted()
+    with computing(Compute(cluster=cluster.address, spread=1)):
+        pay(places, spec, tmp_path / "there" / "run", told)
+    same(tmp_path / "here" / "run", tmp_path / "there" / "run")
+    assert len(shared_out) >= 2  # pairs of units, and validation rows
+    assert told.counts
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("market")
+    return write(folder / "in"), folder
+
+
+def paid(market, name, *flags):
+    places, folder = market
+    run = folder / name / "run"
+    done = typed(
+        "pay", places.submissions, "--validation", places.validation, "--amount", "100", "--checks", "0", "--no-audit",
+        "--out", run, *flags,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output + str(done.exception)
+    return run
+
+
+def test_flags_of_speed_change_no_byte(cluster, market):
+    plain = paid(market, "plain")
+    same(plain, paid(market, "little", "--memory", "0.5", "--device", "auto"))
+    same(plain, paid(market, "cluster", "--cluster", cluster.address))
+
+
+@pytest.mark.parametrize("setting", ['cluster = "tcp://a:1"', "memory = 2.0", 'device = "cpu"'])
+def test_they_are_no_settings_of_a_run(market, tmp_path, setting):
+    places, _ = market
+    (tmp_path / "pay.toml").write_text(f'amount = "100"\n{setting}\n')
+    done = typed(
+        "pay", places.submissions, "--validation", places.validation, "--out", tmp_path / "run", "--config",
+        tmp_path / "pay.toml",
+    )  # fmt: skip
+    assert done.exit_code != 0
+    assert setting.split()[0] in str(done.exception)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--memory", "0"), "memory"),
+        (("--device", "tpu"), "device"),
+        (("--cluster", "10.0.0.1"), "tcp://host:port"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(market, tmp_path, flags, words):
+    places, _ = market
+    for command in (("pay", "--amount", "100"), ("audit",)):
+        done = typed(
+            *command,
+            places.submissions,
+            "--validation",
+            places.validation,
+            "--out",
+            tmp_path / "run",
+            *flags,
+        )
+        assert done.exit_code != 0
+        assert words in str(done.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def test_audit_by_command_is_the_same_on_a_cluster(cluster, market, tmp_path):
+    places, _ = market
+    for name, flags in {"here": (), "there": ("--cluster", cluster.address, "--memory", "1")}.items():
+        done = typed(
+            "audit", places.submissions, "--validation", places.validation, "--attacks", "sybil_split_k,copycat",
+            "--providers", "2", "--jobs", "1", "--out", tmp_path / name, *flags,
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output + str(done.exception)
+    for name in ("audit.json", "audit.md", "manifest.json"):
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes(), name
