@@ -45,7 +45,7 @@ from datamarket_gym.learners.base import (
     rows_per_player,
 )
 from datamarket_gym.learners.covered_by import Covers, deciding
-from datamarket_gym.learners.covering import Columns, Part, Sums, part_of
+from datamarket_gym.learners.covering import Part, Sums, UnitColumns, part_of
 from datamarket_gym.learners.distinct import among, distinct_rows
 from datamarket_gym.learners.floor import highest_similarities
 from datamarket_gym.learners.similarity import SIMILARITIES, compared_by
@@ -166,8 +166,8 @@ class CoverageScorer(Scorer):
         towards = by(validation.features)
         keep = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
 
-        def columns(known: Codes) -> Columns:
-            return Columns(rows.features, first[known], by, keep)
+        def columns(known: Codes) -> UnitColumns:
+            return UnitColumns(rows.features, first[known], by, keep)
 
         order = np.argsort(place, kind="stable")
         order = order[counted[order]]

@@ -116,7 +116,7 @@ class _Look:
 
     def __call__(self, part: Part, start: int, stop: int) -> _Found:
         n, size = len(part.player), stop - start
-        groups_of = _Groups(part.player, self.player, self.group, self.n_groups)
+        groups_of = _LocalGroups(part.player, self.player, self.group, self.n_groups)
         counts, groups = CoveredCounts.none(n), CoveredCounts.none(self.n_groups)
         best = _Gathered(n, self.most, self.covers.compiled)
         value, covered = np.zeros(n), self.floor[part.row[start:stop]]
@@ -147,7 +147,7 @@ class _Look:
         return _Found(covered, many, well, nearest, value, counts, best.sorted(), groups)
 
 
-class _Groups:
+class _LocalGroups:
     """Groups of the players of a part; a player may be of several, or of none."""
 
     def __init__(self, there: Codes, player: Codes, group: Codes, n_groups: int) -> None:

@@ -21,7 +21,7 @@ _TILE = 256  # validation rows at a time, where units are few enough
 _TASKS, _TASK_CELLS = 8, 1 << 22  # blocks of a part at most, and pairs that a block is worth making for
 
 
-class Columns:
+class UnitColumns:
     """Directions of some rows of a matrix, in the order of ``rows``."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Part:
 
     row: Codes  # places of the validation rows
     towards: Features  # their directions
-    columns: Columns  # of the different units
+    columns: UnitColumns  # of the different units
     player: Codes  # the players that have units here, by their first column
     column: (
         Codes | None
@@ -101,7 +101,7 @@ class Part:
 
 
 def part_of(
-    row: Codes, towards: Features, columns: Callable[[Codes], Columns], place: Codes, player: Codes
+    row: Codes, towards: Features, columns: Callable[[Codes], UnitColumns], place: Codes, player: Codes
 ) -> Part:
     """The part of units that are given by their places among different units, rising, and their players."""
     known, column = np.unique(place, return_inverse=True)
