@@ -1,10 +1,15 @@
-"""Coverage against k-NN Shapley on the same units: seconds, and their ratio in one run.
+"""Coverage against one float32 pass over the same rows, and against k-NN Shapley: seconds, and ratios in one run.
 
-    python benchmarks/coverage_scale.py [--units N ...] [--width D] [--rows R] [--classes C] [--out FILE]
+    python benchmarks/coverage_scale.py [--units N ...] [--width D] [--rows R] [--classes C] [--device cuda]
+        [--learners NAME ...] [--reference] [--out FILE]
 
 The units lie around 200 centres, each with a class, and so do the validation rows. Seconds are those of the whole
 closed form: what is checked and put in order once, and the Shapley values of all units; CPU seconds, over all cores,
-are those of both. Each is measured twice, in turn, and the better one counts.
+are those of both. Each is measured twice, in turn, and the better one counts. *One float32 pass* is the product of all
+validation rows and all units and the selection of the ten largest of each row (`np.partition`), the least that
+anybody who compares all pairs does. ``--reference`` works coverage out once more, plainly in float64 (all similarities
+of a row sorted by numpy, one row after the other), and says how far values are apart and how many of 1,000 identities
+would be paid another amount of 1,000,000.00.
 """
 
 from __future__ import annotations
@@ -17,12 +22,18 @@ from pathlib import Path
 import numpy as np
 
 from datamarket_gym import create
+from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.compute import Compute, computing
 from datamarket_gym.core.files import write_text
 from datamarket_gym.core.machine import available_cores
+from datamarket_gym.core.threads import one_thread
 from datamarket_gym.learners import TrainingRows, ValidationRows
+from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.similarity import SIMILARITIES
 from datamarket_gym.semivalues import Shapley
 
 LEARNERS = ("coverage", "knn", "coverage(labels=False)")
+IDENTITIES, CENTS = 1000, 100_000_000
 
 
 def market(n: int, rows: int, width: int, classes: int) -> tuple[TrainingRows, ValidationRows]:
@@ -49,13 +60,53 @@ class Seconds:
         return self.order + self.values
 
 
-def timed(learner: str, units: TrainingRows, validation: ValidationRows) -> Seconds:
+def timed(learner: str, units: TrainingRows, validation: ValidationRows) -> tuple[Seconds, Values]:
     """Value all units once."""
     cpu, started = time.process_time(), time.perf_counter()
     scorer = create("learner", learner).scorer(units, validation)
     ready = time.perf_counter()
-    assert scorer.closed_form(Shapley(), 0.0) is not None
-    return Seconds(ready - started, time.perf_counter() - ready, time.process_time() - cpu)
+    found = scorer.closed_form(Shapley(), 0.0)
+    assert found is not None
+    return Seconds(ready - started, time.perf_counter() - ready, time.process_time() - cpu), found
+
+
+def one_pass(units: TrainingRows, validation: ValidationRows) -> Seconds:
+    """One float32 product and one selection, in blocks of validation rows that fit into 1 GiB."""
+    ours, theirs = (x.features.astype(np.float32) for x in (units, validation))
+    size = max(1, (1 << 28) // len(ours))
+    cpu, started = time.process_time(), time.perf_counter()
+    with one_thread("blas"):
+        for at in range(0, len(theirs), size):
+            np.partition(theirs[at : at + size] @ ours.T, len(ours) - 10, axis=1)
+    return Seconds(0.0, time.perf_counter() - started, time.process_time() - cpu)
+
+
+def plainly(learner: Coverage, units: TrainingRows, validation: ValidationRows) -> Values:
+    """Shapley values of single rows by float64 products and numpy's sort, one validation row after the other."""
+    towards = SIMILARITIES.create(learner.similarity).towards(validation.features)
+    ours, theirs, c = (
+        towards(units.features),
+        towards(validation.features),
+        learner.strangers(validation.features),
+    )
+    total, n = np.zeros(units.n_players), len(theirs)
+    for z in range(n):
+        mine = (
+            np.flatnonzero(units.label == validation.label[z])
+            if learner.labels
+            else np.arange(len(ours))
+        )
+        g = np.clip((ours[mine] @ theirs[z] - c) / (1.0 - c), 0.0, 1.0)
+        order = np.argsort(g, kind="stable")
+        found = np.cumsum(np.diff(g[order], prepend=0.0) / np.arange(len(g), 0, -1))
+        total[mine[order]] += found
+    return total / n
+
+
+def cents(values: Values) -> Values:
+    """What identities of every thousandth unit would be paid of the pot."""
+    due = np.bincount(np.arange(len(values)) % IDENTITIES, weights=values)
+    return np.round(CENTS * due / due.sum())
 
 
 def main() -> None:
@@ -66,31 +117,56 @@ def main() -> None:
     asked.add_argument("--rows", type=int, default=1000, help="validation rows")
     asked.add_argument("--classes", type=int, default=4)
     asked.add_argument("--out", type=Path, help="a file for what is printed")
+    asked.add_argument("--learners", nargs="*", default=list(LEARNERS))
+    asked.add_argument("--device", default="cpu", help="cpu or cuda")
+    asked.add_argument("--reference", action="store_true", help="compare with a plain float64 path")
     given = asked.parse_args()
-    lines = []
-    for n in given.units:
-        units, validation = market(n, given.rows, given.width, given.classes)
-        found: dict[str, list[Seconds]] = {learner: [] for learner in LEARNERS}
-        for learner in LEARNERS * 2:
-            found[learner].append(timed(learner, units, validation))
-        best = {learner: min(runs, key=lambda run: run.together) for learner, runs in found.items()}
-        lines += [
-            f"{n:,} units x {given.width}, {given.rows:,} validation rows, {given.classes} classes, "
-            f"{available_cores()} cores",
-            "",
-            "| learner | in order | values | together | CPU | k-NN takes | k-NN takes, CPU |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        knn = best["knn"]
-        for learner, run in best.items():
-            lines.append(
-                f"| {learner} | {run.order:.2f} s | {run.values:.2f} s | {run.together:.2f} s | {run.cpu:.2f} s "
-                f"| {knn.together / run.together:.1f} x | {knn.cpu / run.cpu:.1f} x |"
-            )
-        lines.append("")
-        print("\n".join(lines[-len(best) - 5 :]), flush=True)
+    lines: list[str] = []
+    with computing(Compute(device=given.device)):
+        for n in given.units:
+            told = measured(n, given)
+            print("\n".join(told), flush=True)
+            lines += told
     if given.out:
         write_text(given.out, "\n".join(lines))
+
+
+def measured(n: int, given: argparse.Namespace) -> list[str]:
+    """The table for one number of units."""
+    units, validation = market(n, given.rows, given.width, given.classes)
+    found: dict[str, list[Seconds]] = {learner: [] for learner in ("one float32 pass", *given.learners)}
+    values: dict[str, Values] = {}
+    for _ in range(2):
+        found["one float32 pass"].append(one_pass(units, validation))
+        for learner in given.learners:
+            seconds, values[learner] = timed(learner, units, validation)
+            found[learner].append(seconds)
+    best = {learner: min(runs, key=lambda run: run.cpu) for learner, runs in found.items()}
+    least = best["one float32 pass"]
+    lines = [
+        f"{n:,} units x {given.width}, {given.rows:,} validation rows, {given.classes} classes, "
+        f"{available_cores()} cores, {given.device}",
+        "",
+        "| learner | in order | values | together | CPU | of one float32 pass, CPU |",
+        "|---|---|---|---|---|---|",
+    ]
+    for learner, run in best.items():
+        lines.append(
+            f"| {learner} | {run.order:.2f} s | {run.values:.2f} s | {run.together:.2f} s | {run.cpu:.2f} s "
+            f"| {run.cpu / least.cpu:.2f} x |"
+        )
+    lines.append("")
+    for learner in given.learners if given.reference else ():
+        coverage = create("learner", learner)
+        if isinstance(coverage, Coverage):
+            plain, mine = plainly(coverage, units, validation), values[learner]
+            apart = np.abs(mine - plain).max() / plain.max()
+            other = int((cents(mine) != cents(plain)).sum())
+            lines.append(
+                f"{learner} and a plain float64 path: at most {apart:.1e} of the largest value apart, "
+                f"{other} of {IDENTITIES:,} identities paid another cent"
+            )
+    return [*lines, ""] if given.reference else lines
 
 
 if __name__ == "__main__":

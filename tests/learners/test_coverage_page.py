@@ -38,9 +38,7 @@ def test_the_default_quantile_is_what_the_rule_says():
     assert float(found) == Coverage().quantile
 
 
-def test_coverage_is_at_least_three_times_as_fast_as_knn():
-    ratios = re.findall(
-        r"^\| coverage \|.* ([\d.]+) x \| ([\d.]+) x \|$", "\n".join(PRINTED["scale"]), re.M
-    )
-    assert len(ratios) == 2
-    assert min(float(ratio) for ratio in ratios[-1]) >= 3.0  # 100,000 units, by the clock and by CPU
+def test_coverage_costs_at_most_one_and_a_half_float32_passes():
+    ratios = re.findall(r"^\| coverage \|.* ([\d.]+) x \|$", "\n".join(PRINTED["scale"]), re.M)
+    assert len(ratios) == 2  # 50,000 and 100,000 units
+    assert max(map(float, ratios)) <= 1.5

@@ -26,10 +26,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
-from datamarket_gym.core.blocks import over_blocks, spans
+from datamarket_gym.core.blocks import over_blocks
+from datamarket_gym.core.compute import compute
 from datamarket_gym.core.errors import SubmissionError, require_in
+from datamarket_gym.core.narrow import taken
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
     Learner,
@@ -39,9 +42,10 @@ from datamarket_gym.learners.base import (
     ValidationRows,
     check_coalitions,
     check_rows,
-    content_order,
     rows_per_player,
 )
+from datamarket_gym.learners.covered_by import Covers, deciding
+from datamarket_gym.learners.covering import Part, Sums, UnitColumns, part_of
 from datamarket_gym.learners.distinct import among, distinct_rows
 from datamarket_gym.learners.floor import highest_similarities
 from datamarket_gym.learners.similarity import SIMILARITIES, compared_by
@@ -128,22 +132,6 @@ class Coverage(Learner):
 
 
 @dataclass(frozen=True, eq=False)
-class _Class:
-    """The units and the validation rows of one label: similarities are asked for within it alone."""
-
-    columns: Features  # directions of the distinct units, in content order
-    column: Codes  # of each unit
-    player: Codes
-    row: Codes  # places of the validation rows
-    towards: Features  # their directions
-
-    def similarities(self, start: int, stop: int) -> Values:
-        """Of some validation rows to all units; equal units have equal ones, to the last bit."""
-        found: Values = self.towards[start:stop] @ self.columns.T
-        return found if len(self.columns) == len(self.column) else found[:, self.column]
-
-
-@dataclass(frozen=True, eq=False)
 class _Summed:
     """What one look at all similarities gave: sums over all validation rows, not yet divided."""
 
@@ -162,34 +150,36 @@ class CoverageScorer(Scorer):
         validation: ValidationRows,
         background: TrainingRows | None = None,
     ) -> None:
-        similarity = SIMILARITIES.create(learner.similarity)
         self._learner, self._rows, self._validation = learner, rows, validation
         self._rows_of = rows_per_player(rows)
-        self._single = bool((self._rows_of <= 1).all())
         self._c = learner.strangers(validation.features)
         self._n_validation = n = len(validation.label)
-        distinct, place = distinct_rows(rows.features)
-        order = content_order(rows, place)
-        units = similarity.directions(rows.features[distinct] + 0.0, validation.features)
-        towards = similarity.directions(validation.features, validation.features)
-        parts = [(np.argsort(place, kind="stable"), np.arange(n))]  # as the distinct units come
+        self.floor = np.zeros(n)
+        self._given = background is not None
+        self._summed: _Summed | None = None
+        first, place = distinct_rows(rows.features)
+        counted = np.ones(len(place), dtype=bool)
+        if background is not None:
+            self.floor = learner.covered(background, validation)
+            counted = ~bought(rows, background, learner.labels)
+        by = SIMILARITIES.create(learner.similarity).towards(validation.features)
+        towards = by(validation.features)
+        keep = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
+
+        def columns(known: Codes) -> UnitColumns:
+            return UnitColumns(rows.features, first[known], by, keep)
+
+        order = np.argsort(place, kind="stable")
+        order = order[counted[order]]
+        members = [(order, np.arange(n))]
         if learner.labels:
-            parts = [
+            members = [
                 (order[rows.label[order] == code], np.flatnonzero(validation.label == code))
                 for code in np.unique(validation.label)
             ]
-        self.floor = np.zeros(n)
-        self._given = background is not None
-        if background is not None:
-            self.floor = learner.covered(background, validation)
-        self._summed: _Summed | None = None
-        self._classes = []
-        for mine, row in parts:
-            if background is not None:
-                same = background.label == validation.label[row[0]] if learner.labels else None
-                mine = mine[~among(rows.features[mine], background.features, same)]
-            known, column = np.unique(place[mine], return_inverse=True)
-            self._classes.append(_Class(units[known], column, rows.player[mine], row, towards[row]))
+        self._parts = [
+            part_of(row, towards[row], columns, place[mine], rows.player[mine]) for mine, row in members
+        ]
 
     @property
     def n_players(self) -> int:
@@ -206,21 +196,30 @@ class CoverageScorer(Scorer):
                 return total / self._n_validation
         if self._summed is not None and coalitions.all():  # who covers a row most is there
             return np.full(len(coalitions), self._sum(self._summed.most, total[:1]) / self._n_validation)
-        each = np.arange(len(coalitions))
+        covers, floor = self.covers(np.empty(0)), self.floor
 
-        def best(z: int, player: Codes, g: Values) -> Values:
-            inside = coalitions[:, player[::-1]]  # who covers most comes first
-            first = inside.argmax(axis=1)
-            return np.where(inside[each, first], g[::-1][first] - self.floor[z], 0.0)
+        def best(part: Part, start: int, stop: int) -> Features:
+            """How far each validation row is covered beyond the floor, in a line each."""
+            out, each = np.zeros((stop - start, len(coalitions))), np.arange(len(coalitions))
+            for rows, similar in part.tiles(start, stop):
+                for i, (z, row) in enumerate(zip(part.row[rows].tolist(), similar, strict=True)):
+                    who, g = covers.ranked(row, float(floor[z]))
+                    if len(who):
+                        inside = coalitions[:, part.player[who[::-1]]]  # who covers most comes first
+                        first = inside.argmax(axis=1)
+                        found = np.where(inside[each, first], g[::-1][first] - floor[z], 0.0)
+                        out[rows.start - start + i] = found
+            return out
 
-        for _, found in self.answers(best):
-            total += found
+        for _, _, found in self.answers(best):
+            for line in found:
+                total += line
         mean: Values = total / self._n_validation
         return mean
 
     def _sum(self, g: Values, start: Values | None = None) -> float:
         """The sum over validation rows, one after the other in the order in which coalitions are summed."""
-        each = g[np.concatenate([part.row for part in self._classes])]
+        each = g[np.concatenate([part.row for part in self._parts])]
         return float(np.cumsum(each if start is None else np.concatenate([start, each]))[-1])
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
@@ -243,82 +242,79 @@ class CoverageScorer(Scorer):
         law = semivalue.size_law(n)
         if n > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
             return None
-        decides = deciding(law)
-
-        def values(z: int, player: Codes, g: Values) -> tuple[Codes, Values, float]:
-            return player, row_values(g, float(self.floor[z]), decides), float(g[-1] - self.floor[z])
-
         by_group = np.zeros((int(group.max()) + 1, n))
-        summed = _Summed(
-            law, by_group[0] if len(by_group) == 1 else np.zeros(n), np.zeros_like(self.floor)
-        )
-        for z, (player, found, summed.most[z]) in self.answers(values):
-            by_group[group[z], player] += found
+        total = by_group[0] if len(by_group) == 1 else np.zeros(n)
+        summed = _Summed(law, total, np.zeros_like(self.floor))
+        for part, rows, found in self._sums(deciding(law), group):
+            summed.most[part.row[rows]] = found.most
+            total[part.player] += found.total
             if len(by_group) > 1:
-                summed.total[player] += found
+                for number, line in zip(found.groups.tolist(), found.by_group, strict=True):
+                    by_group[number, part.player] += line
         self._summed = summed
         return self._counted(by_group / np.bincount(group)[:, None], law, empty_value)
+
+    def _sums(self, decides: Values, group: Codes) -> Iterator[tuple[Part, slice, Sums]]:
+        """The sums of blocks of validation rows, in order; on a GPU a block is a part."""
+        if compute().device == "cpu":
+            yield from self.answers(self.summing(decides, group))
+            return
+        from datamarket_gym.learners.coverage_device import CudaArrays, DeviceSums
+
+        device = DeviceSums(self.covers(decides), self.floor, group, CudaArrays())
+        for part in self._parts:
+            if part.pairs:
+                yield part, slice(0, len(part.row)), device.of(part)
+
+    def summing(self, decides: Values, group: Codes) -> Callable[[Part, int, int], Sums]:
+        """What some validation rows of a part bring its players; of each group of rows where there are several."""
+        covers, floor, several = self.covers(decides), self.floor, bool(group.any())
+
+        def sums(part: Part, start: int, stop: int) -> Sums:
+            places = part.row[start:stop]
+            groups, slot = np.unique(group[places], return_inverse=True)
+            if not several:
+                groups = groups[:0]
+            total, by_group = np.zeros(len(part.player)), np.zeros((len(groups), len(part.player)))
+            most = np.concatenate(
+                [
+                    covers.add(
+                        similar, floor[part.row[rows]], slot[rows.start - start :], total, by_group
+                    )
+                    for rows, similar in part.tiles(start, stop)
+                ]
+            )
+            return Sums(total, groups, by_group, most)
+
+        return sums
+
+    def covers(self, decides: Values) -> Covers:
+        """From where on players cover a row, and what decides there: h_1, h_2, ..."""
+        return Covers(self._c, decides, sum(part.pairs for part in self._parts))
 
     def _counted(self, mean: Values, law: Values, empty_value: float) -> Values:
         """Values from U(empty) on."""
         return mean if self._given else mean - law[0] * empty_value
 
-    def answers(self, work: Callable[[int, Codes, Values], T]) -> Iterator[tuple[int, T]]:
-        """What ``work`` says of each covered validation row, given who covers it and how much, from the least on."""
+    def answers(self, work: Callable[[Part, int, int], T]) -> Iterator[tuple[Part, slice, T]]:
+        """What ``work`` says of each block of validation rows, given by its part, its start and its stop."""
+        parts = self._parts  # all that travels with the work
+        blocks = [(i, *block) for i, part in enumerate(parts) for block in part.blocks()]
+        cells = sum(part.pairs for part in parts)
 
-        def block(at: tuple[_Class, int, int]) -> list[tuple[int, T]]:
-            part, start, stop = at
-            rows = zip(part.row[start:stop].tolist(), part.similarities(start, stop), strict=True)
-            return [
-                (z, work(z, *found))
-                for z, row in rows
-                if len((found := self._covering(part, z, row))[0])
-            ]
+        def block(at: tuple[int, int, int]) -> T:
+            return work(parts[at[0]], at[1], at[2])
 
-        blocks = [
-            (part, start, stop)
-            for part in self._classes
-            for start, stop in spans(len(part.row), len(part.column))
-            if len(part.column)
-        ]
-        cells = sum(len(part.row) * len(part.column) for part in self._classes)
-        for answers in over_blocks(block, blocks, cells):
-            yield from answers
-
-    def _covering(self, part: _Class, z: int, similarity: Values) -> tuple[Codes, Values]:
-        """The players above c and the floor for one validation row and their g, from the least on."""
-        above = np.flatnonzero(similarity > self._c)
-        g = np.minimum((similarity[above] - self._c) / (1.0 - self._c), 1.0)
-        if self._given:
-            higher = g > self.floor[z]
-            above, g = above[higher], g[higher]
-        player = part.player[above]
-        order = np.argsort(g)
-        player, g = player[order], g[order]
-        if self._single:
-            return player, g
-        last = len(player) - 1 - np.unique(player[::-1], return_index=True)[1]  # of each its largest
-        last.sort()
-        return player[last], g[last]
+        for (i, start, stop), found in zip(blocks, over_blocks(block, blocks, cells), strict=True):
+            yield parts[i], slice(start, stop), found
 
 
-def row_values(g: Values, floor: float, decides: Values) -> Values:
-    """phi of the players of one validation row, from the least g on; ``decides`` are h_1, h_2, ..."""
-    # Sequential from the least on: players of equal g get equal values to the last bit.
-    values: Values = np.cumsum(np.diff(g, prepend=floor) * decides[: len(g)][::-1])
-    return values
-
-
-def deciding(law: Values) -> Values:
-    """h_i, i = 1..N: the probability that a coalition of the size law misses i - 1 fixed players of N - 1."""
-    n = len(law)
-    if is_uniform(law):
-        return 1.0 / np.arange(1, n + 1)
-    size, missing = np.arange(n), law.copy()
-    out = np.zeros(n)
-    for i in range(n):
-        out[i] = missing.sum()
-        if out[i] == 0.0 or i == n - 1:  # those who are certain to meet one stay so
-            break
-        missing *= np.maximum(n - 1 - i - size, 0) / (n - 1 - i)
+def bought(rows: TrainingRows, background: TrainingRows, labels: bool) -> NDArray[np.bool_]:
+    """Which rows are, number for number, rows of the background, of their label where labels count."""
+    if not labels:
+        return among(rows.features, background.features)
+    out = np.zeros(len(rows.label), dtype=bool)
+    for code in np.intersect1d(rows.label, background.label):
+        mine = np.flatnonzero(rows.label == code)
+        out[mine] = among(taken(rows.features, mine), background.features, background.label == code)
     return out

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.games.semivalue import Semivalue
-from datamarket_gym.learners.coverage import CoverageScorer, deciding, row_values
+from datamarket_gym.learners.coverage import CoverageScorer
+from datamarket_gym.learners.covered_by import Covers, deciding, row_values
+from datamarket_gym.learners.covering import Part
 
 WELL = 0.5
 """The g from which on a row is covered well: half-way between strangers and the same."""
@@ -35,6 +37,12 @@ class CoveredCounts:
     def none(cls, n: int) -> CoveredCounts:
         """Nothing yet, for n players or groups of them."""
         return cls(*(np.zeros(n, dtype=np.int64) for _ in range(3)))
+
+    def add(self, other: CoveredCounts, at: Codes | slice) -> None:
+        """Count what others found of the players at these places."""
+        self.rows[at] += other.rows
+        self.well[at] += other.well
+        self.nearest[at] += other.nearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,44 +70,93 @@ def covered_rows(
     scorer: CoverageScorer, semivalue: Semivalue, most: int, player: Codes, group: Codes, n_groups: int
 ) -> CoveredRows:
     """The parts of all players, of which ``most`` each are kept; ``player[i]`` is of the group ``group[i]``."""
-    floor = scorer.floor
-    n, n_rows = scorer.n_players, len(floor)
-    decides = deciding(semivalue.size_law(n))
-    groups_of = _Groups(player, group, n_groups)
-    counts, groups = CoveredCounts.none(n), CoveredCounts.none(n_groups)
-    best = _Largest(n, most)
+    floor, n = scorer.floor, scorer.n_players
+    n_rows = len(floor)
+    look = _Look(scorer.covers(deciding(semivalue.size_law(n))), floor, most, player, group, n_groups)
+    counts, groups, best = CoveredCounts.none(n), CoveredCounts.none(n_groups), Largest.none(n, most)
     value, covered = np.zeros(n), floor.copy()
     many, well = np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64)
     nearest = np.full(n_rows, -1)
-    rank = np.zeros(n, dtype=np.int32)  # of the players of one row, the nearest last; 0: covers it not
-
-    def parts(z: int, who: Codes, g: Values) -> tuple[Codes, Values, Values]:
-        return who, g, row_values(g, float(floor[z]), decides)
-
-    for z, (who, g, part) in scorer.answers(parts):
-        value[who] += part
-        covered[z], many[z], nearest[z] = g[-1], len(g), who[-1]
-        good = int(np.searchsorted(g, WELL))
-        well[z] = len(g) - good
-        first = int(np.searchsorted(g, g[-1]))
-        rank[:] = 0
-        rank[who] = np.arange(1, len(who) + 1)
-        for found, ranks in ((counts, rank), (groups, groups_of.highest(rank))):
-            found.rows[:] += ranks > 0
-            found.well[:] += ranks > good
-            found.nearest[:] += ranks > first
-        best.add(z, who, g, part)
-    return CoveredRows(
-        covered, floor, many, well, nearest, value / n_rows, counts, *best.sorted(n_rows), groups
-    )
+    for part, rows, found in scorer.answers(look):
+        z, who = part.row[rows], part.player
+        value[who] += found.value
+        covered[z], many[z], well[z] = found.covered, found.many, found.well
+        nearest[z] = np.where(found.nearest < 0, -1, who[found.nearest])
+        counts.add(found.counts, who)
+        groups.add(found.groups, slice(None))
+        best.join(found.best, who)
+    kept = (best.row.astype(np.int64), best.degree, best.part / n_rows, best.place.astype(np.int64))
+    return CoveredRows(covered, floor, many, well, nearest, value / n_rows, counts, *kept, groups)
 
 
-class _Groups:
-    """Groups of players; a player may be of several, or of none."""
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What a block of validation rows says of them, and of the players of its part."""
 
-    def __init__(self, player: Codes, group: Codes, n_groups: int) -> None:
-        order = np.argsort(group, kind="stable")
-        self._player, self._n = player[order], n_groups
+    covered: Values
+    many: Codes
+    well: Codes
+    nearest: Codes
+    value: Values
+    counts: CoveredCounts
+    best: Largest
+    groups: CoveredCounts
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """The work on a block of validation rows."""
+
+    covers: Covers
+    floor: Values
+    most: int
+    player: Codes
+    group: Codes
+    n_groups: int
+
+    def __call__(self, part: Part, start: int, stop: int) -> _Found:
+        n, size = len(part.player), stop - start
+        groups_of = _LocalGroups(part.player, self.player, self.group, self.n_groups)
+        counts, groups = CoveredCounts.none(n), CoveredCounts.none(self.n_groups)
+        best = _Gathered(n, self.most, self.covers.compiled)
+        value, covered = np.zeros(n), self.floor[part.row[start:stop]]
+        many, well = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        nearest = np.full(size, -1)
+        rank = np.zeros(
+            n, dtype=np.int32
+        )  # of the players of one row, the nearest last; 0: covers it not
+        for rows, similar in part.tiles(start, stop):
+            for i, row in enumerate(similar, rows.start - start):
+                floor = float(covered[i])
+                who, g = self.covers.ranked(row, floor)
+                if not len(who):
+                    continue
+                values = row_values(g, floor, self.covers.decides)
+                value[who] += values
+                covered[i], many[i], nearest[i] = g[-1], len(g), who[-1]
+                good = int(np.searchsorted(g, WELL))
+                well[i] = len(g) - good
+                first = int(np.searchsorted(g, g[-1]))
+                rank[:] = 0
+                rank[who] = np.arange(1, len(who) + 1)
+                for found, ranks in ((counts, rank), (groups, groups_of.highest(rank))):
+                    found.rows[:] += ranks > 0
+                    found.well[:] += ranks > good
+                    found.nearest[:] += ranks > first
+                best.add(int(part.row[start + i]), who, g, values)
+        return _Found(covered, many, well, nearest, value, counts, best.sorted(), groups)
+
+
+class _LocalGroups:
+    """Groups of the players of a part; a player may be of several, or of none."""
+
+    def __init__(self, there: Codes, player: Codes, group: Codes, n_groups: int) -> None:
+        by_number = np.argsort(there)
+        place = np.minimum(np.searchsorted(there, player, sorter=by_number), len(there) - 1)
+        local = by_number[place]
+        known = np.flatnonzero(there[local] == player)
+        order = known[np.argsort(group[known], kind="stable")]
+        self._player, self._n = local[order], n_groups
         self._there, self._start = np.unique(group[order], return_index=True)
 
     def highest(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -110,30 +167,66 @@ class _Groups:
         return found
 
 
-class _Largest:
-    """The largest parts of each player so far; of equal ones those that came first."""
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """The largest parts of each player, the largest first, of equal ones those of the first rows; -1: no row."""
 
-    def __init__(self, n: int, most: int) -> None:
-        self._row = np.full((n, most), -1)
-        self._degree, self._part = np.zeros((n, most)), np.zeros((n, most))
-        self._place = np.zeros((n, most), dtype=np.int64)
-        self._least = np.zeros(n)
+    row: NDArray[np.int32]
+    degree: Values
+    part: Values
+    place: NDArray[np.int32]
+
+    @classmethod
+    def none(cls, n: int, most: int) -> Largest:
+        """Nothing yet."""
+        shape = (n, most)
+        none, first = np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+        return cls(none, np.zeros(shape), np.zeros(shape), first)
+
+    def join(self, other: Largest, who: Codes) -> None:
+        """Keep the largest of what these players had and of what later rows brought them."""
+        better = np.flatnonzero(other.part[:, 0] > self.part[who, -1])
+        mine, most = who[better], self.part.shape[1]
+        order = np.argsort(
+            -np.concatenate([self.part[mine], other.part[better]], axis=1), axis=1, kind="stable"
+        )[:, :most]
+        for name in ("row", "degree", "part", "place"):
+            ours, theirs = getattr(self, name), getattr(other, name)
+            ours[mine] = np.take_along_axis(
+                np.concatenate([ours[mine], theirs[better]], axis=1), order, axis=1
+            )
+
+
+class _Gathered:
+    """The largest parts of each player so far, in no order; of equal ones those that came first."""
+
+    def __init__(self, n: int, most: int, compiled: bool) -> None:
+        self._found, self._least, self._compiled = Largest.none(n, most), np.zeros(n), compiled
 
     def add(self, z: int, who: Codes, g: Values, part: Values) -> None:
         """One validation row: players, their g from the least on, and their parts."""
+        found = self._found
+        if self._compiled:
+            from datamarket_gym.learners.coverage_compiled import keep
+
+            kept = (found.row, found.degree, found.part, found.place)
+            keep(z, who, g, part, *kept, self._least)
+            return
         at = np.flatnonzero(part > self._least[who])  # few, after the first rows
         players = who[at]
-        slot = self._part[players].argmin(axis=1)
-        self._row[players, slot], self._part[players, slot] = z, part[at]
-        self._degree[players, slot] = g[at]
-        self._place[players, slot] = len(g) - np.searchsorted(g, g[at], side="right") + 1
-        self._least[players] = self._part[players].min(axis=1)
+        slot = found.part[players].argmin(axis=1)
+        found.row[players, slot], found.part[players, slot] = z, part[at]
+        found.degree[players, slot] = g[at]
+        found.place[players, slot] = len(g) - np.searchsorted(g, g[at], side="right") + 1
+        self._least[players] = found.part[players].min(axis=1)
 
-    def sorted(self, n_rows: int) -> tuple[Codes, Values, Values, Codes]:
-        """Rows, degrees, parts of values and places, the largest parts first."""
-        order = np.lexsort((self._row, -self._part), axis=1)
-        row, degree, part, place = (
-            np.take_along_axis(each, order, axis=1)
-            for each in (self._row, self._degree, self._part, self._place)
+    def sorted(self) -> Largest:
+        """The largest first."""
+        found = self._found
+        order = np.lexsort((found.row, -found.part), axis=1)
+        return Largest(
+            np.take_along_axis(found.row, order, axis=1),
+            np.take_along_axis(found.degree, order, axis=1),
+            np.take_along_axis(found.part, order, axis=1),
+            np.take_along_axis(found.place, order, axis=1),
         )
-        return row, degree, part / n_rows, place
