@@ -1,7 +1,7 @@
 """k-NN Shapley values in closed form against one pass that only finds the k nearest rows, and the memory it takes.
 
     python benchmarks/knn_scale.py [--units N ...] [--rows R] [--width D] [--classes C] [--kind float16|float32|float64]
-        [--device cpu|cuda] [--memory GIB] [--reference] [--times N]
+        [--nearest T|auto] [--device cpu|cuda] [--memory GIB] [--reference] [--times N]
 
 The units lie around 200 centres, each with a class, and so do the validation rows. ``--reference`` adds the pass:
 float32 distances by a matrix product a block of validation rows, and a partition that selects the k nearest of each.
@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
+from datamarket_gym import create
 from datamarket_gym.core.compute import Compute, computing
 from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.core.threads import one_thread
 from datamarket_gym.learners import TrainingRows, ValidationRows
-from datamarket_gym.learners.knn import Knn
 from datamarket_gym.semivalues import Shapley
 
 K, BLOCK = 5, 64
@@ -101,20 +101,24 @@ def main() -> None:
     asked.add_argument("--width", type=int, default=384)
     asked.add_argument("--classes", type=int, default=4)
     asked.add_argument("--kind", choices=["float16", "float32", "float64"], default="float32")
+    asked.add_argument("--nearest", help="truncate to so many, or auto; exact without")
     asked.add_argument("--device", default="cpu")
     asked.add_argument("--memory", type=float, default=4.0)
     asked.add_argument("--reference", action="store_true")
     asked.add_argument("--times", type=int, default=2)
     given = asked.parse_args()
+    learner = create(
+        "learner", f"knn_truncated(k={K}, nearest={given.nearest})" if given.nearest else f"knn@{K}"
+    )
     for n in given.units:
         units, validation = market(n, given.rows, given.width, given.classes, given.kind)
 
         def value(units: TrainingRows = units, validation: ValidationRows = validation) -> None:
-            assert Knn(K).scorer(units, validation).closed_form(Shapley(), 0.0) is not None
+            assert learner.scorer(units, validation).closed_form(Shapley(), 0.0) is not None
 
         print(
             f"{n:,} units x {given.width} {given.kind}, {given.rows:,} validation rows, "
-            f"{given.classes} classes, {given.device}"
+            f"{given.classes} classes, {learner}, {given.device}"
         )
         runs, passes = [], []
         short = np.asarray(units.features, dtype=np.float32) if given.reference else np.empty((0, 1))

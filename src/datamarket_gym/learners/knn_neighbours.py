@@ -151,15 +151,22 @@ def selected_tables(near: Neighbourhood, coalitions: CoalitionMatrix, k: int) ->
         found: list[list[Codes]] = [[] for _ in members]
         for row, distances in near.distances(start, stop):
             for rows, tables in zip(members, found, strict=True):
-                tables.append(_nearest(near, row, distances, rows, k))
+                tables.append(nearest(near, row, distances, rows, k))
         return [np.stack(tables).astype(np.int32) for tables in found]
 
     return [np.concatenate(parts) for parts in zip(*near.over_blocks(block), strict=True)]
 
 
-def _nearest(near: Neighbourhood, row: int, distances: Values, positions: Codes, count: int) -> Codes:
+def nearest(
+    near: Neighbourhood,
+    row: int,
+    distances: Values,
+    positions: Codes,
+    count: int,
+    kind: NDArray[Any] | None = None,
+) -> Codes:
     """The ``count`` nearest of some content positions, nearest first."""
     if count < len(positions) // 4:
         bound = np.partition(distances[positions], count - 1)[count - 1] + near.slack(row)
         positions = positions[distances[positions] <= bound]  # all that may tie at the bound
-    return near.arranged(row, distances, positions)[:count]
+    return near.arranged(row, distances, positions, kind)[:count]
