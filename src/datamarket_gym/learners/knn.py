@@ -169,10 +169,10 @@ def _row_values(near: Neighbourhood, game: NearestNeighbourGame, empty_value: fl
             from datamarket_gym.learners import knn_spread
 
             ends = game.ends(len(near), int(agrees.sum()), empty_value)
-            if knn_spread.spread(near, row, distances, agrees, game.gaps, ends, total):
+            if knn_spread.spread(distances, agrees, game.gaps, ends, near.slack(row), total):
                 return
         order = near.nearest_of_each(row, distances, 1, kind=agrees)
-        total[near.player[order]] += game.values(agrees[order].astype(np.float64), empty_value)
+        total[near.seat[order]] += game.values(agrees[order].astype(np.float64), empty_value)
 
     return add
 

@@ -69,6 +69,11 @@ class Neighbourhood:
         """Whether every player has one row."""
         return bool(self._counts.max() == 1)
 
+    @property
+    def seat(self) -> Codes:
+        """Where what each row earns is added: with its player, or at its own position where players have one row."""
+        return np.arange(len(self)) if self.single else self.player
+
     def distances(self, start: int, stop: int) -> Iterator[tuple[int, Values]]:
         """Validation rows and their distances up to a constant each, in content order; some at a time, as room is."""
         step = self._distances.together

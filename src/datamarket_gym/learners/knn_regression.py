@@ -80,7 +80,7 @@ class KnnRegressionScorer(NeighbourScorer):
 
         def add(row: int, distances: Values, total: Values) -> None:
             order = near.nearest_of_each(row, distances, 1, kind=near.label)
-            total[near.player[order]] += seats.values(self._d[order], self._truth[row]) - nothing
+            total[near.seat[order]] += seats.values(self._d[order], self._truth[row]) - nothing
 
         return add
 

@@ -36,7 +36,7 @@ _TABLE_CELLS = 1 << 28  # a table of neighbours up to this size (1 GiB) is kept
 _TOGETHER = 32  # coalitions that share one pass over the distances when it is not
 
 RowValues = Callable[[int, Values, Values], None]
-"""Given a validation row's number and its distances, adds the scores on it to those of the players."""
+"""Given a validation row's number and its distances, adds the scores on it to those of the players by their seats."""
 
 JoiningValues = Callable[[int, NDArray[np.int32], NDArray[np.bool_]], Values]
 """Scores on one validation row of players who join rows that are always there, from near to far, given its number, the
@@ -129,5 +129,7 @@ def mean_by_group(near: Neighbourhood, n_players: int, add: RowValues, group: Co
     for found in near.over_blocks(block):
         for number, part in found.items():
             total[number] += part
+    if near.single:
+        total[:, near.player] = total.copy()
     mean: Values = total / np.bincount(group)[:, None]
     return mean

@@ -98,21 +98,18 @@ def _half_widths(game: NearestNeighbourGame) -> Values:
 
 
 def _row_values(near: Neighbourhood, game: NearestNeighbourGame, few: int, empty: float) -> RowValues:
-    label = np.empty_like(near.label)
-    label[near.player] = near.label  # of each player
     everybody, gap, last = np.arange(len(near)), game.gaps[few - 1], game.gaps[-1]
 
     def add(row: int, distances: Values, total: Values) -> None:
-        truth = near.validation_label[row]
-        agrees = near.label == truth
+        agrees = near.label == near.validation_label[row]
         h0, h1 = game.ends(len(near), int(agrees.sum()), empty)
         right = (min(h1, h0 + last) + max(h1 + gap - last, h0 + gap)) / 2.0
         wrong = (min(h0 - gap + last, h1 - gap) + max(h0, h1 - last)) / 2.0
-        total += np.where(label == truth, right, wrong)
+        total += np.where(agrees, right, wrong)
         order = nearest(near, row, distances, everybody, few, kind=agrees)
         a = agrees[order].astype(np.float64)
         far = np.where(a, right, wrong)
         steps = np.r_[far[-1], ((a[:-1] - a[1:]) * game.gaps[: few - 1])[::-1]]
-        total[near.player[order]] += np.cumsum(steps)[::-1] - far
+        total[order] += np.cumsum(steps)[::-1] - far
 
     return add
