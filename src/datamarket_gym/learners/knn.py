@@ -143,12 +143,15 @@ class NearestNeighbourGame:
         )
 
     def values(self, agrees: Values, empty_value: float) -> Values:
-        """phi from near to far, given a from near to far."""
+        """phi from near to far, given a from near to far; along the last axis."""
+        n = agrees.shape[-1]
+        last = agrees[..., -1]
+        others = (agrees.sum(axis=-1) - last) / max(n - 1, 1)
         out = np.empty(agrees.shape)
-        out[0] = self.ends(len(agrees), int(agrees.sum()), empty_value)[int(agrees[-1])]
-        np.multiply(agrees[:-1] - agrees[1:], self.gaps, out=out[:0:-1])
+        out[..., 0] = self.first * (last - empty_value) + self.tail * (last - others)
+        np.multiply(agrees[..., :-1] - agrees[..., 1:], self.gaps, out=out[..., :0:-1])
         # Sequential from far to near: equal neighbours get equal values to the last bit.
-        return np.cumsum(out, out=out)[::-1]
+        return np.cumsum(out, axis=-1, out=out)[..., ::-1]
 
 
 def closed_form(
