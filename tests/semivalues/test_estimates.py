@@ -307,3 +307,18 @@ def test_by_default_beta_favours_neither_small_nor_large_coalitions():
     law = Beta().size_law(9)
     assert law == pytest.approx(law[::-1])
     assert law == pytest.approx((np.arange(9) + 1) * (9 - np.arange(9)) / 165)  # beta-binomial (2, 2)
+
+
+def test_pieces_of_truncated_orders_fill_batches():
+    """So many orders are read at once that a piece of each makes a batch, not that all of each do."""
+
+    class Counting(AdditiveGame):
+        def values(self, coalitions):
+            asked.append(len(coalitions))
+            return super().values(coalitions)
+
+    asked = []
+    worths = np.random.default_rng(0).random(512)
+    found = estimated(Permutation(truncation=1e-9), Counting(worths), budget=64 * 512)
+    assert max(asked) == 64 * 512 // 32
+    np.testing.assert_allclose(found.values, worths, atol=1e-9)

@@ -19,7 +19,7 @@ from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.registry import Kind
 
 if TYPE_CHECKING:
-    from datamarket_gym.games.semivalue import Semivalue
+    from datamarket_gym.games.semivalue import Semivalue, Truncated
 
 Prints = NDArray[np.uint64]
 """Shape (K, 2): two 64-bit fingerprints; a set's fingerprint is the sum of its members' (mod 2^64)."""
@@ -100,6 +100,10 @@ class Game(ABC):
 
     def closed_form(self, semivalue: Semivalue) -> Values | None:
         """The exact semivalue of every player where a formula is known, else None."""
+        return None
+
+    def truncated(self, semivalue: Semivalue) -> Truncated | None:
+        """Whether that formula is cut short, and what that can change; None where it is exact."""
         return None
 
     def values(self, coalitions: CoalitionMatrix) -> Values:

@@ -55,6 +55,14 @@ class Estimate:
         return not self.standard_errors.any() and not self.bias
 
 
+@dataclass(frozen=True)
+class Truncated:
+    """A closed form that looks at the nearest rows alone."""
+
+    nearest: int
+    within: float  # no score is off by more
+
+
 class Estimator(ABC):
     """Plug point ``estimator``: a frozen dataclass that values all players within a budget."""
 

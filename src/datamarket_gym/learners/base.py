@@ -17,7 +17,7 @@ from datamarket_gym.core.arrays import LARGEST, CoalitionMatrix, Codes, Features
 from datamarket_gym.core.registry import Kind
 
 if TYPE_CHECKING:
-    from datamarket_gym.games.semivalue import Semivalue
+    from datamarket_gym.games.semivalue import Semivalue, Truncated
 
 
 from numpy.typing import NDArray
@@ -95,6 +95,10 @@ class Scorer(ABC):
 
         With a background, of v(S) = U(P + S) - U(P); ``empty_value`` is then U(P), and the formula needs none.
         """
+        return None
+
+    def truncated(self, semivalue: Semivalue) -> Truncated | None:
+        """Whether the closed form is cut short, and what that can change; None where it is exact."""
         return None
 
     def closed_form_by_group(

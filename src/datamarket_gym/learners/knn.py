@@ -35,7 +35,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.core.errors import require_choice, require_count
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.background import with_background
@@ -43,7 +43,7 @@ from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows, 
 from datamarket_gym.learners.knn_given import JoiningGame, KnnGiven
 from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
 from datamarket_gym.learners.knn_scorer import JoiningValues, NeighbourScorer, RowValues, mean_by_group
-from datamarket_gym.learners.knn_votes import Ballot, count_votes
+from datamarket_gym.learners.knn_votes import Ballot, count_votes, is_worth_sorting
 from datamarket_gym.learners.size_laws import is_uniform, thinned
 
 
@@ -135,6 +135,13 @@ class NearestNeighbourGame:
         rank = np.arange(1, n_players)
         return cls(np.minimum(k, rank) / (rank * k), min(k, n_players) / (n_players * k), 0.0)
 
+    def ends(self, n: int, agreeing: int, empty_value: float) -> tuple[float, float]:
+        """phi of the farthest of n rows, of which so many agree: if it is none of them, and if it is one."""
+        return (
+            self.first * (0.0 - empty_value) + self.tail * (0.0 - agreeing / max(n - 1, 1)),
+            self.first * (1.0 - empty_value) + self.tail * (1.0 - (agreeing - 1) / max(n - 1, 1)),
+        )
+
     def values(self, agrees: Values, empty_value: float) -> Values:
         """phi from near to far, given a from near to far; along the last axis."""
         n = agrees.shape[-1]
@@ -157,11 +164,20 @@ def closed_form(
 
 
 def _row_values(near: Neighbourhood, game: NearestNeighbourGame, empty_value: float) -> RowValues:
-    def values(row: int, order: Codes) -> Values:
-        agrees = (near.label[order] == near.validation_label[row]).astype(np.float64)
-        return game.values(agrees, empty_value)
+    compiled = is_worth_sorting(near)
 
-    return values
+    def add(row: int, distances: Values, total: Values) -> None:
+        agrees = near.label == near.validation_label[row]
+        if compiled and near.single:
+            from datamarket_gym.learners import knn_spread
+
+            ends = game.ends(len(near), int(agrees.sum()), empty_value)
+            if knn_spread.spread(distances, agrees, game.gaps, ends, near.slack(row), total):
+                return
+        order = near.nearest_of_each(row, distances, 1, kind=agrees)
+        total[near.seat[order]] += game.values(agrees[order].astype(np.float64), empty_value)
+
+    return add
 
 
 def _reach(pair: Values, k: int) -> Values:

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
-from datamarket_gym.core.blocks import over_blocks, spans
 from datamarket_gym.learners.background import AlwaysThere, and_background
 from datamarket_gym.learners.base import TrainingRows, rows_per_player
 from datamarket_gym.learners.knn_kth import KthNearest
@@ -102,22 +101,21 @@ class KnnGiven(AlwaysThere):
 
     def _orders(self) -> Iterator[Order]:
         """Of each validation row the content positions from near to far, up to the k-th nearest row of P."""
-        near, n_validation = self._near, len(self._near.validation_label)
+        near = self._near
 
-        def block(span: tuple[int, int]) -> list[Order]:
-            return [self._up_to_the_kth(row) for row in near.distances(*span)]
+        def block(start: int, stop: int) -> list[Order]:
+            return [self._up_to_the_kth(*each) for each in near.distances(start, stop)]
 
-        blocks = spans(n_validation, len(near))
-        for orders in over_blocks(block, blocks, n_validation * len(near)):
+        for orders in near.over_blocks(block):
             yield from orders
 
-    def _up_to_the_kth(self, distances: Values) -> Order:
+    def _up_to_the_kth(self, row: int, distances: Values) -> Order:
         old, new, k = distances[self._old], distances[self._new], self._k
         rows = np.arange(len(distances))
         if k <= len(old):
-            bound = np.partition(old, k - 1)[k - 1]
+            bound = np.partition(old, k - 1)[k - 1] + self._near.slack(row)
             rows = np.sort(np.r_[self._old[old <= bound], self._new[new <= bound]])
-        order = rows[np.argsort(distances[rows], kind="stable")].astype(np.int32)  # ties by content
+        order = self._near.arranged(row, distances, rows).astype(np.int32)  # ties by content
         kth = np.flatnonzero(self._near.player[order] == self._n_players)[k - 1 : k]
         return order[: kth[0] + 1] if len(kth) else order
 

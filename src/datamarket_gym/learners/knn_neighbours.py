@@ -1,31 +1,30 @@
-"""Who is near: for each validation row the training rows in order of distance, computed in blocks.
-
-Squared Euclidean distances on the features as given, up to a constant per validation row,
-|x|^2 - 2 x.v, by one matrix product a block in float64. Both sides are first moved by the lower
-median of each validation column: rows far from the origin then lose no digits to cancellation, and
-whole-numbered features keep exact distances.
+"""Who is near: for each validation row the training rows in order of distance (`knn_distances`), computed in blocks.
 
 Ties are broken by content, never by position or name: equal distances are ordered by label, then by
 features (byte order), then by weight. Rows that agree in all of these are interchangeable. Equal
 features have equal distances to the last bit, because products are taken over *distinct* feature
-rows in content order, always in the same blocks and with one BLAS thread each: permuting rows or
-players changes no bit.
+rows in content order, with one BLAS thread each: permuting rows or players changes no bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
-from datamarket_gym.core.blocks import over_blocks, spans
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
+from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, content_order
 from datamarket_gym.learners.distinct import distinct_rows
+from datamarket_gym.learners.knn_distances import Distances
+from datamarket_gym.learners.knn_ranks import in_order, settled
 
 T = TypeVar("T")
+
+_TOGETHER = 64  # validation rows whose values are added up before they join those of others
 
 
 class Neighbourhood:
@@ -48,12 +47,9 @@ class Neighbourhood:
         # the product are then the rows themselves.
         _, first, where = np.unique(place[self.rows], return_index=True, return_inverse=True)
         by_appearance = np.argsort(first)
-        self._distinct: Features = rows.features[distinct[by_appearance]] - origin
-        self._place: Codes | None = None
-        if len(distinct) < len(self.rows):
-            self._place = np.argsort(by_appearance)[where]
-        self._norms: Values = np.einsum("ij,ij->i", self._distinct, self._distinct)
-        self._validation: Features = -2.0 * (validation.features - origin)
+        self._content: Codes = np.argsort(by_appearance)[where]  # which of the distinct ones each is
+        self._counts = np.bincount(self.player)
+        self._distances = Distances(rows.features, distinct[by_appearance], origin, validation.features)
 
     def __len__(self) -> int:
         return len(self.label)
@@ -68,30 +64,69 @@ class Neighbourhood:
         """Ones where all weights are equal, so that sums are exact."""
         return np.ones(len(self)) if self.equal_weights else self.weight
 
-    def distances(self, start: int, stop: int) -> Values:
-        """Distances up to a constant a row, shape (stop - start, n), columns in content order."""
-        out: Values = self._validation[start:stop] @ self._distinct.T
-        out += self._norms
-        return out if self._place is None else out[:, self._place]
+    @property
+    def single(self) -> bool:
+        """Whether every player has one row."""
+        return bool(self._counts.max() == 1)
 
-    def order(self, start: int, stop: int, most: int) -> Codes:
-        """Content positions from near to far; of each player only the ``most`` nearest rows."""
-        order = np.argsort(self.distances(start, stop), axis=1, kind="stable")
-        counts = np.bincount(self.player)
-        if counts.max() <= most:
+    @property
+    def seat(self) -> Codes:
+        """Where what each row earns is added: with its player, or at its own position where players have one row."""
+        return np.arange(len(self)) if self.single else self.player
+
+    def distances(self, start: int, stop: int) -> Iterator[tuple[int, Values]]:
+        """Validation rows and their distances up to a constant each, in content order; some at a time, as room is."""
+        step = self._distances.together
+        for first in range(start, stop, step):
+            found = self._distances.between(first, min(first + step, stop))
+            for row, distances in enumerate(found, first):
+                yield row, distances if len(found[0]) == len(self) else distances[self._content]
+
+    def slack(self, row: int) -> float:
+        """How far apart two distances from a validation row must be, for their order to be beyond doubt."""
+        return self._distances.slack(row)
+
+    def arranged(
+        self,
+        row: int,
+        distances: Values,
+        positions: Codes | None = None,
+        kind: NDArray[Any] | None = None,
+    ) -> Codes:
+        """All content positions, or some (rising), from near to far of a validation row.
+
+        Order counts among different kinds of rows: those of different features, unless others are said.
+        """
+        if positions is None:
+            order = in_order(distances)
+        else:
+            order = positions[in_order(distances[positions])]
+        content = self._content if kind is None else kind
+        return settled(order, distances, content, self.slack(row), partial(self._exact, row))
+
+    def nearest_of_each(
+        self, row: int, distances: Values, most: int, kind: NDArray[Any] | None = None
+    ) -> Codes:
+        """The same, of each player only the ``most`` nearest rows."""
+        order = self.arranged(row, distances, kind=kind)
+        if self._counts.max() <= most:
             return order
         # Small whole numbers are sorted by radix. Every validation row has the same counts, so one
         # mask picks the first entries of all players.
-        small = np.int16 if len(counts) < 1 << 15 else np.int64
-        by_player = np.argsort(self.player.astype(small)[order], axis=1, kind="stable")
-        nth = np.arange(len(self)) - np.repeat(np.cumsum(counts) - counts, counts)
-        kept = np.sort(by_player[:, nth < most], axis=1)
-        return np.take_along_axis(order, kept, axis=1)
+        small = np.int16 if len(self._counts) < 1 << 15 else np.int64
+        by_player = np.argsort(self.player.astype(small)[order], kind="stable")
+        nth = np.arange(len(self)) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
+        return order[np.sort(by_player[nth < most])]
 
-    def over_blocks(self, work: Callable[[int, int], T]) -> list[T]:
+    def _exact(self, row: int, positions: Codes) -> Values:
+        """Distances of some content positions, each computed by itself."""
+        return self._distances.exact(row, self._content[positions])
+
+    def over_blocks(self, work: Callable[[int, int], T]) -> Iterator[T]:
         """Apply ``work(start, stop)`` to blocks of validation rows on all cores, in order."""
         n = len(self.validation_label)
-        return list(over_blocks(lambda span: work(*span), spans(n, len(self)), n * len(self)))
+        blocks = [(start, min(start + _TOGETHER, n)) for start in range(0, n, _TOGETHER)]
+        return over_blocks(lambda span: work(*span), blocks, n * len(self))
 
 
 Table = NDArray[np.int32]
@@ -105,9 +140,12 @@ def table_width(rows_of: NDArray[np.int64], k: int) -> int:
 
 def sorted_table(near: Neighbourhood, k: int) -> Table:
     """The neighbours from which every coalition can be answered."""
-    return np.concatenate(
-        near.over_blocks(lambda start, stop: near.order(start, stop, k).astype(np.int32))
-    )
+
+    def block(start: int, stop: int) -> Table:
+        found = [near.nearest_of_each(*each, k) for each in near.distances(start, stop)]
+        return np.stack(found).astype(np.int32)
+
+    return np.concatenate(list(near.over_blocks(block)))
 
 
 def selected_tables(near: Neighbourhood, coalitions: CoalitionMatrix, k: int) -> list[Table]:
@@ -115,19 +153,25 @@ def selected_tables(near: Neighbourhood, coalitions: CoalitionMatrix, k: int) ->
     members = [np.flatnonzero(coalition[near.player]) for coalition in coalitions]
 
     def block(start: int, stop: int) -> list[Table]:
-        distances = near.distances(start, stop)
-        return [
-            np.stack([rows[_nearest(row, k)] for row in distances[:, rows]]).astype(np.int32)
-            for rows in members
-        ]
+        found: list[list[Codes]] = [[] for _ in members]
+        for row, distances in near.distances(start, stop):
+            for rows, tables in zip(members, found, strict=True):
+                tables.append(nearest(near, row, distances, rows, k))
+        return [np.stack(tables).astype(np.int32) for tables in found]
 
     return [np.concatenate(parts) for parts in zip(*near.over_blocks(block), strict=True)]
 
 
-def _nearest(distances: Values, count: int) -> NDArray[np.int64]:
-    """Positions of the ``count`` smallest, smallest first, ties by position."""
-    if count >= len(distances) // 4:
-        return np.argsort(distances, kind="stable")[:count]
-    bound = np.partition(distances, count - 1)[count - 1]
-    within = np.flatnonzero(distances <= bound)  # all that tie at the bound
-    return within[np.argsort(distances[within], kind="stable")[:count]]
+def nearest(
+    near: Neighbourhood,
+    row: int,
+    distances: Values,
+    positions: Codes,
+    count: int,
+    kind: NDArray[Any] | None = None,
+) -> Codes:
+    """The ``count`` nearest of some content positions, nearest first."""
+    if count < len(positions) // 4:
+        bound = np.partition(distances[positions], count - 1)[count - 1] + near.slack(row)
+        positions = positions[distances[positions] <= bound]  # all that may tie at the bound
+    return near.arranged(row, distances, positions, kind)[:count]

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.core.errors import require_count
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.background import with_background
@@ -76,10 +76,13 @@ class KnnRegressionScorer(NeighbourScorer):
         everyone = np.ones(len(law), dtype=bool)
         seats, nothing = Seats.of(KthNearest.of(law, self.k), everyone, 0), law[0] * empty_value
 
-        def values(row: int, order: Codes) -> Values:
-            return seats.values(self._d[order], self._truth[row]) - nothing
+        near = self.near
 
-        return values
+        def add(row: int, distances: Values, total: Values) -> None:
+            order = near.nearest_of_each(row, distances, 1, kind=near.label)
+            total[near.seat[order]] += seats.values(self._d[order], self._truth[row]) - nothing
+
+        return add
 
     def joining_values(self, law: Values, there: int) -> JoiningValues:
         """The formula for players who join rows that are always there."""

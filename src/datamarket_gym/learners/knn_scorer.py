@@ -35,11 +35,12 @@ _FEW = 4  # coalitions for which selecting k of n beats sorting all n
 _TABLE_CELLS = 1 << 28  # a table of neighbours up to this size (1 GiB) is kept
 _TOGETHER = 32  # coalitions that share one pass over the distances when it is not
 
-RowValues = Callable[[int, Codes], Values]
-"""Scores on one validation row of the players from near to far, given its number and their content positions."""
+RowValues = Callable[[int, Values, Values], None]
+"""Given a validation row's number and its distances, adds the scores on it to those of the players by their seats."""
 
 JoiningValues = Callable[[int, NDArray[np.int32], NDArray[np.bool_]], Values]
-"""The same of players who join rows that are always there: the positions are of all rows, and which are players'."""
+"""Scores on one validation row of players who join rows that are always there, from near to far, given its number, the
+content positions of all rows from near to far, and which are players'."""
 
 
 class NeighbourScorer(Scorer):
@@ -109,7 +110,7 @@ class NeighbourScorer(Scorer):
         return out
 
 
-def mean_by_group(near: Neighbourhood, n_players: int, values: RowValues, group: Codes) -> Values:
+def mean_by_group(near: Neighbourhood, n_players: int, add: RowValues, group: Codes) -> Values:
     """Mean over each group of validation rows, shape (groups, players); one row a player, or its nearest.
 
     Memory is least where groups are contiguous.
@@ -117,14 +118,18 @@ def mean_by_group(near: Neighbourhood, n_players: int, values: RowValues, group:
 
     def block(start: int, stop: int) -> dict[int, Values]:
         found: dict[int, Values] = {}
-        for row, order in enumerate(near.order(start, stop, 1), start):
-            total = found.setdefault(int(group[row]), np.zeros(n_players))
-            total[near.player[order]] += values(row, order)
+        for row, distances in near.distances(start, stop):
+            number = int(group[row])
+            if number not in found:
+                found[number] = np.zeros(n_players)
+            add(row, distances, found[number])
         return found
 
     total = np.zeros((int(group.max()) + 1, n_players))
     for found in near.over_blocks(block):
         for number, part in found.items():
             total[number] += part
+    if near.single:
+        total[:, near.player] = total.copy()
     mean: Values = total / np.bincount(group)[:, None]
     return mean

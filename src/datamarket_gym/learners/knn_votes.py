@@ -20,6 +20,7 @@ from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
 
 _WINDOW = 64  # candidates looked at in one sweep; int8 counts them
 _BATCH = 4096  # coalitions in one sweep
+_WORTH_SORTING = 1 << 25  # distances; a second is saved
 _WORTH_COMPILING = 1 << 18  # coalitions x validation rows below which loading numba costs more
 
 
@@ -52,6 +53,12 @@ def count_votes(ballot: Ballot, coalitions: CoalitionMatrix, rows: NDArray[np.in
 def is_worth_compiling(coalitions: CoalitionMatrix, near: Neighbourhood) -> bool:
     """Whether the batch is large enough for the compiled loops, and they can be had."""
     large = len(coalitions) * len(near.validation_label) >= _WORTH_COMPILING
+    return large and find_spec("numba") is not None
+
+
+def is_worth_sorting(near: Neighbourhood) -> bool:
+    """Whether there are enough distances for a compiled sort of them, and it can be had."""
+    large = len(near) * len(near.validation_label) >= _WORTH_SORTING
     return large and find_spec("numba") is not None
 
 

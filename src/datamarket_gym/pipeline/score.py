@@ -20,7 +20,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.executors import keep_to_one_thread
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue
+from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue, Truncated
 from datamarket_gym.learners.base import Scorer
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.represent import REPRESENTATIVES, CanonicalUnits, Representative
@@ -182,6 +182,10 @@ class QuotientGame(Game):
         if not self._oracle.learner.has_closed_form:
             return None
         return self._scorer.closed_form(semivalue, self.empty_value)
+
+    def truncated(self, semivalue: Semivalue) -> Truncated | None:
+        """What the learner says of its formula."""
+        return self._scorer.truncated(semivalue)
 
     def closed_form_by_group(self, semivalue: Semivalue, group: Codes) -> Values | None:
         """The learner's formula on each group of validation rows alone, shape (groups, players)."""

@@ -22,7 +22,14 @@ from datamarket_gym.core.content import combined_key, keyed_generator
 from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import ESTIMATORS, SEMIVALUES, Estimate, Estimator, Semivalue
+from datamarket_gym.games.semivalue import (
+    ESTIMATORS,
+    SEMIVALUES,
+    Estimate,
+    Estimator,
+    Semivalue,
+    Truncated,
+)
 from datamarket_gym.semivalues.exact import MAX_PLAYERS, Exact
 from datamarket_gym.semivalues.laws import Banzhaf, Shapley
 from datamarket_gym.semivalues.permutation import Permutation
@@ -53,7 +60,11 @@ class Auto(Estimator):
         """Scores by the best method; ``method`` of the result names it."""
         values = game.closed_form(semivalue)
         if values is not None:
-            return Estimate(values, np.zeros(game.n_players), 0, "closed form", samples=0)
+            cut, nobody = game.truncated(semivalue), np.zeros(game.n_players)
+            if cut is None:
+                return Estimate(values, nobody, 0, "closed form", samples=0)
+            method = f"closed form of the nearest {cut.nearest:,} (each score within {cut.within:.2g})"
+            return Estimate(values, nobody, 0, method, bias=cut.within)
         return self.choose(game.n_players, semivalue, budget).estimate(game, semivalue, budget, rng)
 
     def choose(self, n_players: int, semivalue: Semivalue, budget: int) -> Estimator:
@@ -137,6 +148,10 @@ class OrderedView(Game):
         """The closed form of the game behind, in the view's order."""
         values = self.game.closed_form(semivalue)
         return None if values is None else values[self.order]
+
+    def truncated(self, semivalue: Semivalue) -> Truncated | None:
+        """What the game behind says of its closed form."""
+        return self.game.truncated(semivalue)
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
         return self.game._evaluate(self._restored(coalitions))

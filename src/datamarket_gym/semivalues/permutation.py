@@ -78,7 +78,9 @@ class Permutation(Estimator):
         kept = file.load(rng)
         moments, done = kept or (Moments.zeros(n_players), 0)
         before += kept is not None  # the grand coalition was counted by the run that began
-        at_once = max(1, rows_per_batch(n_players) // (n_players * together))
+        # What is asked at once is a whole order, or a piece of it; so many orders that it fills a batch.
+        asked = -(-n_players // _WAVES) if self.truncation > 0 else n_players
+        at_once = max(1, rows_per_batch(n_players) // (asked * together))
         while moments.count < n_samples:
             n_now = min(at_once, n_samples - moments.count)
             orders = rng.permuted(np.tile(np.arange(n_players), (n_now, 1)), axis=1)
