@@ -27,14 +27,9 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import ParameterError, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.core.stacked import Rows
+from datamarket_gym.evidence.distinct import first_alike, row_digests
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
-from datamarket_gym.evidence.nearest import (
-    NearestRows,
-    first_alike,
-    nearest_earlier,
-    nearest_rows,
-    row_digests,
-)
+from datamarket_gym.evidence.nearest import NearestRows, nearest_earlier, nearest_rows
 from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.submission import Submission

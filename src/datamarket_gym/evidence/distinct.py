@@ -1,0 +1,84 @@
+"""The different directions among rows, and keys of rows."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes, Features, Keys, directions
+from datamarket_gym.core.stacked import Rows
+
+_PART = 512  # rows whose directions are worked out at a time
+
+
+class DistinctRows:
+    """The different directions among rows: ``distinct`` are the first rows of each, ``first[i]`` row i's."""
+
+    def __init__(self, vectors: Rows) -> None:
+        self.vectors = vectors
+        n = len(vectors)
+        self.first, points = np.arange(n), np.zeros(n, dtype=bool)
+        mixed = np.empty(n, dtype=np.uint64)
+        by = np.random.default_rng(0).integers(
+            1 << 63, size=vectors.shape[1], dtype=np.uint64
+        ) | np.uint64(1)
+        for at in range(0, n, _PART):
+            part = directions(vectors[at : at + _PART]) + 0.0  # -0.0 and 0.0 are the same direction
+            points[at : at + _PART] = part.any(axis=1)
+            mixed[at : at + _PART] = (part.view(np.uint64) * by).sum(axis=1)
+        used = np.flatnonzero(points)
+        alike = used[first_alike(mixed[used])]
+        if not self._equal(used[alike < used], alike[alike < used]):
+            alike = used[
+                first_alike(self._digests(used))
+            ]  # somebody has made rows that the sums cannot tell apart
+        self.first[used] = alike
+        self.distinct = used[alike == used]
+
+    def __len__(self) -> int:
+        return len(self.distinct)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return self.vectors.shape[1]
+
+    def directions(self, places: Codes) -> Features:
+        """Of some of the different rows."""
+        return directions(self.vectors[self.distinct[places]])
+
+    @cached_property
+    def digests(self) -> Keys:
+        """Sha256 of each."""
+        return self._digests(self.distinct)
+
+    def _digests(self, rows: Codes) -> Keys:
+        parts = (
+            row_digests(directions(self.vectors[rows[at : at + _PART]]))
+            for at in range(0, len(rows), _PART)
+        )
+        return np.concatenate([np.empty(0, dtype="S64"), *parts])
+
+    def _equal(self, one: Codes, other: Codes) -> bool:
+        """Whether rows have the same direction, pair by pair."""
+        return all(
+            np.array_equal(
+                directions(self.vectors[one[at : at + _PART]]),
+                directions(self.vectors[other[at : at + _PART]]),
+            )
+            for at in range(0, len(one), _PART)
+        )
+
+
+def row_digests(matrix: Features) -> Keys:
+    """Sha256 of each row."""
+    return np.array([hashlib.sha256((row + 0.0).tobytes()).hexdigest() for row in matrix], dtype="S64")
+
+
+def first_alike(keys: NDArray[np.generic]) -> Codes:
+    """For each row the first row with the same key."""
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return first[group].astype(np.int64)
