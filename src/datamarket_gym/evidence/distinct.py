@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, directions
+from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.stacked import Rows
 
 _PART = 512  # rows whose directions are worked out at a time
+_SPAN = 16384  # rows that a thread is given
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixed:
+    """Of the directions of some rows: whether they point anywhere, and a sum that tells most of them apart."""
+
+    vectors: Rows
+    by: NDArray[np.uint64]
+
+    def __call__(self, span: tuple[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        points, mixed = [], []
+        for at in range(*span, _PART):
+            part = directions(self.vectors[at : min(at + _PART, span[1])])
+            part += 0.0  # -0.0 and 0.0 are the same direction
+            points.append(part.any(axis=1))
+            mixed.append((part.view(np.uint64) * self.by).sum(axis=1))
+        return np.concatenate(points), np.concatenate(mixed)
 
 
 class DistinctRows:
@@ -22,13 +42,11 @@ class DistinctRows:
         n = len(vectors)
         self.first, points = np.arange(n), np.zeros(n, dtype=bool)
         mixed = np.empty(n, dtype=np.uint64)
-        by = np.random.default_rng(0).integers(
-            1 << 63, size=vectors.shape[1], dtype=np.uint64
-        ) | np.uint64(1)
-        for at in range(0, n, _PART):
-            part = directions(vectors[at : at + _PART]) + 0.0  # -0.0 and 0.0 are the same direction
-            points[at : at + _PART] = part.any(axis=1)
-            mixed[at : at + _PART] = (part.view(np.uint64) * by).sum(axis=1)
+        odd = np.random.default_rng(0).integers(1 << 63, size=vectors.shape[1], dtype=np.uint64)
+        by = np.bitwise_or(odd, np.uint64(1))
+        spans = [(at, min(at + _SPAN, n)) for at in range(0, n, _SPAN)]
+        for (start, stop), found in zip(spans, over_blocks(_Mixed(vectors, by), spans, n), strict=True):
+            points[start:stop], mixed[start:stop] = found
         used = np.flatnonzero(points)
         alike = used[first_alike(mixed[used])]
         if not self._equal(used[alike < used], alike[alike < used]):

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Keys, Values
 from datamarket_gym.core.blocks import over_blocks
+from datamarket_gym.core.compute import compute
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.stacked import Rows
 from datamarket_gym.evidence.distinct import DistinctRows
+from datamarket_gym.evidence.on_device import Device, nearest_by
 from datamarket_gym.evidence.searched import Search
 from datamarket_gym.evidence.turned import Cells, Plan
 
@@ -132,6 +134,8 @@ def _nearest(
     if not len(wanted) or not len(among):
         return near, score
     plan = plan or Plan.of(len(wanted), len(among), rows.width, available_cores())
+    if plan.levels and compute().device == "cuda":
+        return nearest_by(Device.cuda(), rows, wanted, among, least)
     cells = Cells.of(rows, among, plan)
     bands = _bands(rows, wanted, cells, plan)
     parts = over_blocks(Search(rows, cells, plan, least), bands, len(wanted) * len(among))

@@ -2,8 +2,8 @@
 
 The rows before a band lie in cells (`turned`). Cells are taken from near to far, a ring of them at a time. Of a ring a
 few pairs say how many numbers of each row it pays to look at: with few, products are cheap and more pairs stay in
-question. Where that would be many, all numbers are looked at, as they were before there were levels: rows that all
-resemble one another cost one float32 product each, and no more. Each row's nearest so far raises what a pair must reach.
+question. Where that would be many, all numbers are looked at: rows that all resemble one another cost one product of
+float32 and one of float64 each, and no more. Each row's nearest so far raises what a pair must reach.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.candidates import Short, slack_of
 from datamarket_gym.evidence.decided import Nearest, off_in_double
 from datamarket_gym.evidence.distinct import DistinctRows
-from datamarket_gym.evidence.turned import Cells, Plan, evenly
+from datamarket_gym.evidence.on_device import MANY, reaching
+from datamarket_gym.evidence.turned import Cells, Plan, TurnedRows, evenly
 
 _RINGS = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 1.0)  # shares of the rows before a band, from near to far
 _BLOCKS = 32  # of columns in a ring at most
 _PARTS = 4  # of a band: rows by what their pairs must reach
 _APART = 0.9  # share of the cost together at which parts are searched apart
 _ASKED = (24, 256)  # rows of a part, and columns, whose pairs say how many numbers to look at
-_MANY = 1 / 32  # share of pairs in question from which on all numbers are looked at
 _OVERHEAD, _ASIDE = 45, 8000
 """What a pair costs besides its numbers, and one that stays in question, in numbers of a block product: measured."""
 _GATHERED = 1024  # pairs in question whose rows are put side by side at a time: few enough to stay near the processor
@@ -110,19 +110,9 @@ class _Band:
         return parts
 
     def _costs(self, some: Codes, other: Codes) -> Values:
-        """What a pair seems to cost at each level, and by all numbers, from a few of the pairs."""
-        levels, theirs = self.plan.levels, self.cells.turned
-        if not len(some):
-            return np.zeros(len(levels) + 1)
-        ours, others = self.mine.rows[some], theirs.rows[other]
-        bound = (self.best.floor[some] - self.off)[:, None].astype(np.float32)
-        product, start, left = np.zeros((len(some), len(other)), dtype=np.float32), 0, []
-        for i, m in enumerate(levels):
-            product += ours[:, start:m] @ others[:, start:m].T
-            most = product + self.mine.rest[some, i][:, None] * theirs.rest[other, i]
-            left.append(np.count_nonzero(most >= bound) / most.size)
-            start = m
-        return np.array([*levels, self.rows.width]) + _OVERHEAD + _ASIDE * np.array([*left, 0.0])
+        bound = (self.best.floor[some] - self.off).astype(np.float32)
+        mine, theirs = (each.at(rows) for each, rows in ((self.mine, some), (self.cells.turned, other)))
+        return level_costs(self.plan.levels, mine, theirs, bound)
 
     def _by_prefix(self, part: _Part, block: Codes) -> bool:
         """Offer what the first numbers leave in question; False where that is too much."""
@@ -131,7 +121,7 @@ class _Band:
         bound = (self.best.floor[part.rows] - self.off).astype(np.float32)
         hit = self._reached(most, bound)
         self.work[0] += most.size * (m + 1)
-        if len(hit) > _MANY * most.size:
+        if len(hit) > MANY * most.size:
             return False
         row, column = np.divmod(hit, len(block))
         row, column = part.rows[row], block[column]
@@ -163,7 +153,7 @@ class _Band:
         )
         self.work[0] += similar.size * rows.shape[1]
         row, column, about = self._reaching(similar, some, place, off)
-        if len(row) > _MANY * similar.size:
+        if len(row) > MANY * similar.size:
             off = off_in_double(rows.shape[1])
             similar = self.best.unit[some] @ self.rows.directions(place).T
             row, column, about = self._reaching(similar, some, place, off)
@@ -175,18 +165,26 @@ class _Band:
         """Pairs with an earlier row whose product reaches what it must, once the best of these counts."""
         if place.max() >= self.places[some].min():
             similar[place >= self.places[some][:, None]] = -np.inf
-        highest = similar.max(axis=1)
-        floor = np.maximum(self.best.floor[some], np.minimum(highest, 1.0) - off)
-        self.best.floor[some] = floor
-        bound = (floor - off).astype(similar.dtype)
-        near = np.flatnonzero(highest >= bound)
-        row, column = np.nonzero(similar[near] >= bound[near, None])
-        return some[near[row]], column, similar[near[row], column].astype(np.float64)
+        self.best.floor[some], row, column, about = reaching(np, similar, self.best.floor[some], off)
+        return some[row], column, about.astype(np.float64)
 
     def _product(self, ours: Short, theirs: Short) -> Short:
         """All pairs, into memory that is used again."""
         out = self._products[: len(ours) * len(theirs)].reshape(len(ours), len(theirs))
         return np.matmul(ours, theirs.T, out=out)
+
+
+def level_costs(levels: tuple[int, ...], ours: TurnedRows, theirs: TurnedRows, bound: Short) -> Values:
+    """What a pair seems to cost at each level, and by all numbers, from all pairs of a few rows."""
+    width, product, start, left = ours.rows.shape[1], np.zeros(1, dtype=np.float32), 0, []
+    if not len(ours.rows):
+        return np.zeros(len(levels) + 1)
+    for i, m in enumerate(levels):
+        product = product + ours.rows[:, start:m] @ theirs.rows[:, start:m].T
+        most = product + ours.rest[:, i][:, None] * theirs.rest[:, i]
+        left.append(np.count_nonzero(most >= bound[:, None]) / most.size)
+        start = m
+    return np.array([*levels, width]) + _OVERHEAD + _ASIDE * np.array([*left, 0.0])
 
 
 @dataclass(eq=False)
