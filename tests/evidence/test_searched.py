@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from datamarket_gym.core import arrays
 from datamarket_gym.core.compute import Compute, computing
-from datamarket_gym.evidence import nearest, searched
+from datamarket_gym.evidence import nearest, searched, settled
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import Device, nearest_by, off_in_half
 from datamarket_gym.evidence.searched import Search
+from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.evidence.turned import Axes, Cells, Plan
 
 PLANS = [
@@ -155,7 +156,7 @@ def test_of_rows_that_lie_apart_few_pairs_are_looked_at_in_full():
     everyone = np.arange(n)
     for least, numbers, aside in ((0.95, 0.25, 0.002), (0.8, 0.5, 0.01)):
         search = Search(distinct, Cells.of(distinct, everyone, plan), plan, least)
-        bands = nearest._bands(distinct, everyone, search.cells, plan)
+        bands = nearest.bands_of(distinct, everyone, search.cells, plan)
         work = sum(search.counted(band)[2] for band in bands)
         assert work[0] < numbers * width * n * n / 2
         assert work[1] < aside * n * n / 2
@@ -191,13 +192,29 @@ def test_products_of_half_precision_are_off_by_less_than_stated(kind):
 def test_on_a_graphics_card_large_searches_are_the_devices(monkeypatch):
     asked = []
     monkeypatch.setattr(Device, "cuda", staticmethod(lambda: asked.append(1) or Device(np, "cpu")))
-    rows = np.random.default_rng(0).normal(size=(4200, 16))
+    rows = np.random.default_rng(0).normal(size=(4100, 10))
     plain = nearest.nearest_earlier(rows, 0.9)
     with computing(Compute(device="cuda")):
+        nearest.nearest_earlier(rows[:100], 0.9)
+        assert not asked
         there = nearest.nearest_earlier(rows, 0.9)
         assert asked
-        assert (
-            nearest.nearest_earlier(rows[:100], 0.9)[0] == nearest.nearest_earlier(rows, 0.9)[0][:100]
-        ).all()
     for one, other in zip(plain, there, strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("least", [-1.0, 0.5, 0.9, 1.0])
+def test_old_rows_that_the_first_numbers_rule_out_are_not_the_nearest(kind, least, monkeypatch):
+    """New rows against old ones: the same bits with levels as without, whichever of them is chosen."""
+    rows = market(kind, np.random.default_rng(6), 400, 12)
+    plain = nearest_settled(rows[:250], rows[250:], least)
+    monkeypatch.setattr(settled, "_WORTH", 1)
+    monkeypatch.setattr(settled, "_PART", 60)
+    monkeypatch.setattr(settled, "LEVELS", (1, 3, 6))
+    for level in (None, 0, 1, 2):
+        if level is not None:
+            costs = np.where(np.arange(4) == level, 0.0, 1.0)
+            monkeypatch.setattr(settled, "level_costs", lambda *_, costs=costs: costs)
+        for one, other in zip(plain, nearest_settled(rows[:250], rows[250:], least), strict=True):
+            assert np.array_equal(one, other)

@@ -19,6 +19,7 @@ from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.threads import one_thread
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import Device, nearest_by
 from datamarket_gym.evidence.searched import Search
@@ -136,15 +137,16 @@ def _nearest(
     plan = plan or Plan.of(len(wanted), len(among), rows.width, available_cores())
     if plan.levels and compute().device == "cuda":
         return nearest_by(Device.cuda(), rows, wanted, among, least)
-    cells = Cells.of(rows, among, plan)
-    bands = _bands(rows, wanted, cells, plan)
+    with one_thread("blas"):
+        cells = Cells.of(rows, among, plan)
+    bands = bands_of(rows, wanted, cells, plan)
     parts = over_blocks(Search(rows, cells, plan, least), bands, len(wanted) * len(among))
     for band, (found, cosine) in zip(bands, parts, strict=True):
         near[band], score[band] = found, cosine
     return near, score
 
 
-def _bands(rows: DistinctRows, wanted: Codes, cells: Cells, plan: Plan) -> list[Codes]:
+def bands_of(rows: DistinctRows, wanted: Codes, cells: Cells, plan: Plan) -> list[Codes]:
     """Rows that want an answer: alike, and not far apart in time, for what comes after a row is looked at in vain."""
     cell, bands = cells.cells_of(rows, wanted), []
     for group in np.array_split(np.arange(len(wanted)), min(plan.groups, len(wanted))):
