@@ -55,8 +55,11 @@ class Nearest:
         order = np.argsort(-most, kind="stable")  # the best first: others need not be looked at then
         for at in range(0, len(order), _PAIRS):
             part = order[at : at + _PAIRS]
-            part = part[most[part] >= self.floor[row[part]]]
-            exact = np.einsum("ij,ij->i", self.unit[row[part]], self.rows.directions(column[part]))
+            won = (self._score[row[part]] == 1.0) & (self._near[row[part]] < column[part])
+            part = part[(most[part] >= self.floor[row[part]]) & ~won]
+            seen, which = np.unique(column[part], return_inverse=True)  # each is made a direction once
+            theirs = self.rows.directions(seen)[which]
+            exact = np.einsum("ij,ij->i", self.unit[row[part]], theirs)
             self._take(row[part], column[part], exact)
 
     def _take(self, row: Codes, column: Codes, exact: Values) -> None:
