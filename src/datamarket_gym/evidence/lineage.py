@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys
-from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.content import row_keys, unit_keys
 from datamarket_gym.core.errors import ParameterError, require_in
 from datamarket_gym.core.narrow import WHOLE, Narrow
 from datamarket_gym.core.registry import register
 from datamarket_gym.core.stacked import Rows
-from datamarket_gym.evidence.distinct import first_alike, row_digests
+from datamarket_gym.evidence.distinct import first_alike
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.nearest import NearestRows, nearest_earlier, nearest_rows
 from datamarket_gym.evidence.settled import nearest_settled
@@ -164,7 +164,7 @@ def _order(view: View) -> Codes:
         _, group, count = np.unique(rank, return_inverse=True, return_counts=True)
         twins = np.flatnonzero(count[group] > 1)
         for at in range(0, len(twins), _ASKED):
-            key[twins[at : at + _ASKED]] = row_digests(embedding[twins[at : at + _ASKED]])
+            key[twins[at : at + _ASKED]] = row_keys(embedding[twins[at : at + _ASKED]])
     return np.lexsort((key, rank))
 
 
