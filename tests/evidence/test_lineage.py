@@ -9,11 +9,12 @@ from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, mechanism
 from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.evidence import nearest, nearest_earlier, seniority_ranks
+from datamarket_gym.evidence import decided, nearest, nearest_earlier, seniority_ranks
 from datamarket_gym.evidence import settled as module
 from datamarket_gym.evidence.graph import LAYERS, Edges
 from datamarket_gym.evidence.order import lot_of
 from datamarket_gym.evidence.settled import nearest_settled
+from datamarket_gym.evidence.turned import Plan
 from datamarket_gym.pipeline.represent import Capped
 
 
@@ -104,11 +105,11 @@ def test_the_past_is_immune(seed, theta, future, block):
     everything = Submission.concat([past, later])
     evidence = f"lineage@{theta}"
     before = owners(past, EvidenceGraph.build(past, evidence, lot="x"))
-    kept, nearest._BLOCK = nearest._BLOCK, block
-    try:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            nearest.Plan, "of", lambda wanted, *_: Plan(block, 2 * block, 1, -(-wanted // block), ())
+        )
         after = owners(everything, EvidenceGraph.build(everything, evidence, lot="x"))
-    finally:
-        nearest._BLOCK = kept
     assert {unit: after[unit] for unit in before} == before
 
 
@@ -286,7 +287,9 @@ def test_nearest_earlier_does_not_depend_on_blocks(monkeypatch):
     vectors = cloud(300, 11, dims=20).features
     expected = nearest_earlier(vectors)
     for block in (1, 13, 128):
-        monkeypatch.setattr(nearest, "_BLOCK", block)
+        monkeypatch.setattr(
+            nearest.Plan, "of", lambda wanted, *_, b=block: Plan(b, b, 3, -(-wanted // b), (2, 8))
+        )
         parent, cosine = nearest_earlier(vectors)
         assert (parent == expected[0]).all()
         assert (cosine == expected[1]).all()
@@ -297,7 +300,7 @@ def test_nearest_earlier_does_not_depend_on_blocks(monkeypatch):
 
 @pytest.mark.parametrize("noise", [1e-9, 1e-4])  # of the second float32 products put others first
 def test_many_near_copies_are_decided_in_parts(monkeypatch, noise):
-    monkeypatch.setattr(nearest, "_PAIRS", 100)
+    monkeypatch.setattr(decided, "_PAIRS", 100)
     rng = np.random.default_rng(2)
     vectors = np.ones(30) + noise * rng.normal(size=(200, 30))
     parent, cosine = nearest_earlier(vectors, least=0.9)

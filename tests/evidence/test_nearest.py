@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datamarket_gym.core import arrays
 from datamarket_gym.evidence import nearest, nearest_earlier
 from datamarket_gym.evidence.nearest import nearest_rows
 
@@ -77,7 +78,7 @@ def test_rows_that_are_made_to_look_alike_are_told_apart(monkeypatch):
     """Whoever knows how rows are told apart quickly can make rows that are not: these are looked at."""
     rows = directions(3)
     plain = nearest_earlier(rows)
-    monkeypatch.setattr(nearest.np.random, "default_rng", lambda seed: _Zeros())
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: _Zeros())
     for one, other in zip(plain, nearest_earlier(rows), strict=True):
         assert np.array_equal(one, other)
 
@@ -94,7 +95,7 @@ def test_rows_without_a_direction_and_copies():
     parent, cosine = nearest_earlier(rows)
     assert (parent[:3] == -1).all()
     assert not np.isin(parent, [0, 1, 2]).any()
-    same = int(np.flatnonzero((nearest.directions(rows) == nearest.directions(rows)[-1]).all(axis=1))[0])
+    same = int(np.flatnonzero((arrays.directions(rows) == arrays.directions(rows)[-1]).all(axis=1))[0])
     assert parent[-2:].tolist() == [same, same]
     assert cosine[-2:].tolist() == [1.0, 1.0]
 

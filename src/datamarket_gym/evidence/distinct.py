@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, directions
 from datamarket_gym.core.blocks import over_blocks
+from datamarket_gym.core.content import row_keys
 from datamarket_gym.core.stacked import Rows
 
 _PART = 512  # rows whose directions are worked out at a time
@@ -75,7 +75,7 @@ class DistinctRows:
 
     def _digests(self, rows: Codes) -> Keys:
         parts = (
-            row_digests(directions(self.vectors[rows[at : at + _PART]]))
+            row_keys(directions(self.vectors[rows[at : at + _PART]]))
             for at in range(0, len(rows), _PART)
         )
         return np.concatenate([np.empty(0, dtype="S64"), *parts])
@@ -89,11 +89,6 @@ class DistinctRows:
             )
             for at in range(0, len(one), _PART)
         )
-
-
-def row_digests(matrix: Features) -> Keys:
-    """Sha256 of each row."""
-    return np.array([hashlib.sha256((row + 0.0).tobytes()).hexdigest() for row in matrix], dtype="S64")
 
 
 def first_alike(keys: NDArray[np.generic]) -> Codes:

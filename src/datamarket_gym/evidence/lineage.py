@@ -23,24 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys
-from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.content import row_keys, unit_keys
 from datamarket_gym.core.errors import ParameterError, require_in
+from datamarket_gym.core.narrow import WHOLE, Narrow
 from datamarket_gym.core.registry import register
 from datamarket_gym.core.stacked import Rows
+from datamarket_gym.evidence.distinct import first_alike
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
-from datamarket_gym.evidence.nearest import (
-    NearestRows,
-    first_alike,
-    nearest_earlier,
-    nearest_rows,
-    row_digests,
-)
+from datamarket_gym.evidence.nearest import NearestRows, nearest_earlier, nearest_rows
 from datamarket_gym.evidence.settled import nearest_settled
+from datamarket_gym.evidence.turned import evenly
 from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.submission import Submission
 
 AUTO, NONE = "auto", "none"
 _DECIMALS = 8  # features are identical where they agree to so many, as in exact_hash
+_ASKED = 4096  # rows read at a time
 
 
 @register("evidence", "lineage")
@@ -78,7 +76,7 @@ class Lineage(EvidenceLayer):
             near, cosine = nearest_earlier(vectors, float(self.theta), view.nearest)
             found = near >= 0
             parent[found], score[found], reason[found] = near[found], cosine[found], "lineage"
-        same = first_alike(_content(_arranged(submission.features, order)))
+        same = first_alike(_content(submission.features)[order])
         copy = same < np.arange(n)
         parent[copy], score[copy], reason[copy] = same[copy], 1.0, "exact_hash"
         if self.sources and submission.source is not None:
@@ -130,19 +128,23 @@ class Lineage(EvidenceLayer):
         return nearest_rows(vectors, float(self.theta), known)
 
 
-def _arranged(matrix: Features, order: Codes) -> Features:
-    """Rows in an order; where that is theirs, as they are: of a large matrix a copy takes longer than it seems."""
-    return matrix if np.array_equal(order, np.arange(len(matrix))) else matrix[order]
+def _arranged(matrix: Rows, order: Codes) -> Rows:
+    """Rows in an order; of a large matrix no copy is made."""
+    if np.array_equal(order, np.arange(len(matrix))):
+        return matrix
+    large = matrix.shape[0] * matrix.shape[1] > WHOLE
+    return Narrow([matrix]).take(order) if large else matrix[order]
 
 
 def _settled_copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
     """The new rows that equal an old one, rounded, and the first that they equal.
 
-    Of the old only those are hashed that agree with a new one in the column that tells most of the new apart.
+    Of the old only those are hashed that agree with a new one in the column that tells most of some new ones apart.
     """
-    theirs = np.round(new.features, _DECIMALS)
-    telling = int(np.argmax([len(np.unique(column)) for column in theirs.T]))
-    rows = np.flatnonzero(np.isin(np.round(old.features[:, telling], _DECIMALS), theirs[:, telling]))
+    some = np.round(new.features[evenly(np.arange(len(new)), _ASKED)], _DECIMALS)
+    telling = int(np.argmax([len(np.unique(column)) for column in some.T]))
+    ours, theirs = (np.round(units.features[:, telling], _DECIMALS) for units in (old, new))
+    rows = np.flatnonzero(np.isin(ours, theirs))
     keys = [_content(old.features[rows]), _content(new.features)]
     same = first_alike(np.concatenate(keys))[len(rows) :]
     copy = np.flatnonzero(same < len(rows))
@@ -157,9 +159,13 @@ def _content(features: Features) -> Keys:
 def _order(view: View) -> Codes:
     """Units by seniority; twins, of whom none was first, by their embeddings, so that row order decides nothing."""
     embedding, rank = view.submission.embedding, view.rank
-    if embedding is None:
-        return np.argsort(rank, kind="stable")
-    return np.lexsort((row_digests(embedding), rank))
+    key = np.zeros(len(rank), dtype="S64")
+    if embedding is not None:
+        _, group, count = np.unique(rank, return_inverse=True, return_counts=True)
+        twins = np.flatnonzero(count[group] > 1)
+        for at in range(0, len(twins), _ASKED):
+            key[twins[at : at + _ASKED]] = row_keys(embedding[twins[at : at + _ASKED]])
+    return np.lexsort((key, rank))
 
 
 def _named_sources(ids: NDArray[np.str_], source: NDArray[np.str_], rank: Codes) -> Codes:

@@ -1,12 +1,13 @@
 """The nearest old row of each new row, by cosine, exactly: the old are many, and are read once, a block at a time.
 
-As in `nearest`: candidates come from float32 products, each is decided by one float64 product, and of old rows of one
-direction the first alone counts.
+As in `searched`: candidates come from float32 products, of the first numbers of turned rows where these rule out most
+pairs, each is decided by one float64 product, and of old rows of one direction the first alone counts.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,49 +17,105 @@ from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.candidates import Candidates, Short, slack_of, still_near
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.stacked import Rows
+from datamarket_gym.evidence.on_device import MANY
+from datamarket_gym.evidence.searched import level_costs
+from datamarket_gym.evidence.turned import LEVELS, Axes, evenly
 
 _PART = 512  # old rows at a time: few enough to stay near the processor
 _BLOCK = 2048  # new rows that they are held against
 _PAIRS = 1 << 14  # candidates decided at a time
+_ASIDE = 1024  # pairs looked at one by one at a time
+_ASKED = 512  # old and new rows that say how many numbers to look at first
+_WORTH = 1 << 14  # old rows from which on that is worth finding out
 
 
-def nearest_settled(old: Rows, new: Features, least: float = -1.0) -> tuple[Codes, Values]:
+def nearest_settled(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, Values]:
     """For each new row the nearest old one, or -1 below ``least``, and their cosine."""
     height = max(_PART, -(-len(old) // available_cores()))
     spans = [(at, min(at + height, len(old))) for at in range(0, len(old), height)]
     parent, cosine = np.full(len(new), -1), np.full(len(new), -np.inf)
-    parts = over_blocks(lambda span: _nearest_in(old, new, *span, least), spans, len(old) * len(new))
+    parts = over_blocks(_Search(old, new, least), spans, len(old) * len(new))
     for near, score in parts:  # of equals the first
         nearer = score > cosine
         parent, cosine = np.where(nearer, near, parent), np.where(nearer, score, cosine)
     return parent, np.where(cosine == np.inf, 1.0, cosine)
 
 
-def _nearest_in(old: Rows, new: Features, start: int, stop: int, least: float) -> tuple[Codes, Values]:
+@dataclass(frozen=True, eq=False)
+class _Search:
     """The nearest of some old rows, and their cosine; infinity where both have one direction."""
-    slack = slack_of(new.shape[1])
-    best: Short = np.full(len(new), np.float32(least) - slack, dtype=np.float32)
-    best[~new.any(axis=1)] = np.inf  # zeros are like nothing
-    ours = directions(new).astype(np.float32)
-    first: dict[bytes, int] = {}  # row of a direction, of those that were candidates
-    kept: Candidates = []
-    for at in range(start, stop, _PART):
-        part = directions(old[at : min(at + _PART, stop)])
-        pointed = np.flatnonzero(part.any(axis=1))
-        if not len(pointed):
-            continue
-        part = part if len(pointed) == len(part) else part[pointed]
-        theirs = part.astype(np.float32).T
-        for b in range(0, len(new), _BLOCK):
-            similar, so_far = ours[b : b + _BLOCK] @ theirs, best[b : b + _BLOCK]
-            highest = similar.max(axis=1)
-            some = np.flatnonzero(highest >= so_far)
-            np.maximum(so_far, highest - slack, out=so_far)
-            row, column = np.nonzero(similar[some] >= so_far[some, None])
-            fresh = _first_of_kind(part, pointed + at, column, first)
-            row, column = some[row[fresh]], column[fresh]
-            kept.append((row + b, pointed[column] + at, similar[row, column]))
-    return _decided(old, new, kept, best, least)
+
+    old: Rows
+    new: Rows
+    least: float
+
+    def __call__(self, span: tuple[int, int]) -> tuple[Codes, Values]:
+        new, (start, stop) = directions(self.new[:]), span
+        slack = slack_of(new.shape[1])
+        best: Short = np.full(len(new), np.float32(self.least) - slack, dtype=np.float32)
+        best[~new.any(axis=1)] = np.inf  # zeros are like nothing
+        ours = new.astype(np.float32)
+        axes, m = self._level(new, span)
+        prefix = axes.prefix(new, m) if m else ours
+        first: dict[bytes, int] = {}  # row of a direction, of those that were candidates
+        kept: Candidates = []
+        for at in range(start, stop, _PART):
+            part = directions(self.old[at : min(at + _PART, stop)])
+            pointed = np.flatnonzero(part.any(axis=1))
+            if not len(pointed):
+                continue
+            part = part if len(pointed) == len(part) else part[pointed]
+            theirs = part.astype(np.float32)
+            looked = axes.prefix(part, m) if m else theirs
+            for b in range(0, len(new), _BLOCK):
+                rows = slice(b, b + _BLOCK)
+                row, column, about = _candidates(
+                    ours[rows], theirs, prefix[rows], looked, best[rows], slack
+                )
+                fresh = _first_of_kind(part, pointed + at, column, first)
+                kept.append((row[fresh] + b, pointed[column[fresh]] + at, about[fresh]))
+        return _decided(self.old, new, kept, best, self.least)
+
+    def _level(self, new: Features, span: tuple[int, int]) -> tuple[Axes, int]:
+        """Axes, and how many numbers along them it pays to look at before all; 0 where it does not."""
+        width, old = new.shape[1], evenly(np.arange(*span), _ASKED)
+        levels = tuple(m for m in LEVELS if m <= 0.85 * width)
+        if not levels or len(new) < width or span[1] - span[0] < _WORTH:
+            return Axes(None, ()), 0
+        some = directions(self.old[old])
+        mine = evenly(np.arange(len(new)), _ASKED)
+        axes = Axes.of(np.concatenate([some, new[mine]]), levels)
+        bound = np.full(len(mine), np.float32(self.least) - slack_of(width), dtype=np.float32)
+        at = int(level_costs(levels, axes.turn(new[mine]), axes.turn(some), bound).argmin())
+        return axes, (*levels, 0)[at]
+
+
+def _candidates(
+    ours: Short, theirs: Short, prefix: Short, looked: Short, best: Short, slack: np.float32
+) -> tuple[Codes, Codes, Short]:
+    """Pairs that may be the nearest, and their products; raises what each row must reach.
+
+    Where the first numbers (``prefix``, ``looked``) leave few pairs, all numbers are looked at of these alone.
+    """
+    if prefix.shape[1] < ours.shape[1]:
+        row, column = np.nonzero(prefix @ looked.T >= best[:, None])
+        if len(row) <= MANY * len(ours) * len(theirs):
+            about = np.concatenate(
+                [np.empty(0, dtype=np.float32)]
+                + [
+                    np.einsum("ij,ij->i", ours[row[at : at + _ASIDE]], theirs[column[at : at + _ASIDE]])
+                    for at in range(0, len(row), _ASIDE)
+                ]
+            )
+            np.maximum.at(best, row, about - slack)
+            near = about >= best[row]
+            return row[near], column[near], about[near]
+    similar = ours @ theirs.T
+    highest = similar.max(axis=1)
+    some = np.flatnonzero(highest >= best)
+    np.maximum(best, highest - slack, out=best)
+    row, column = np.nonzero(similar[some] >= best[some, None])
+    return some[row], column, similar[some[row], column]
 
 
 def _first_of_kind(
@@ -83,7 +140,7 @@ def _decided(
     exact = np.empty(len(row))
     for at in range(0, len(row), _PAIRS):
         part = slice(at, at + _PAIRS)
-        ours, theirs = directions(new[row[part]]), directions(old[column[part]])
+        ours, theirs = new[row[part]], directions(old[column[part]])
         product = np.einsum("ij,ij->i", ours, theirs)
         product = np.where(product >= least, np.minimum(product, 1.0), -np.inf)
         exact[part] = np.where((ours == theirs).all(axis=1), np.inf, product)
