@@ -32,7 +32,8 @@ def highest_similarities(
 
     -1 where there is none. ``settings`` tells one way of making directions (``towards``) from another.
     """
-    if background.features.flags.writeable:  # they may be others the next time
+    theirs = background.features
+    if not isinstance(theirs, np.ndarray) or theirs.flags.writeable:  # they may be others the next time
         return _worked_out(background, validation, labels, towards)
     key = hashlib.sha256(repr((settings, labels, background.features.shape)).encode())
     for part in (background.label, validation.label, validation.features):

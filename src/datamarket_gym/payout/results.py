@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -50,6 +50,9 @@ class Results:
     without_evidence: list[int]
     leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
     known: KnownUnits  # bought by earlier runs; likewise
+    asked: dict[str, Values] = field(
+        default_factory=dict
+    )  # of ``inputs``, as `judged_threshold` keeps it
 
     @property
     def worth(self) -> Worth:

@@ -25,7 +25,9 @@ def compared(submission: Submission, utility: UtilityOracle) -> tuple[Submission
     if vectors is submission.features:
         return submission, utility
     whole = submission.features.size <= WHOLE
-    return submission.compared_by(vectors[:] if whole else Narrow([vectors], finite=True)), utility.judging
+    return submission.compared_by(
+        vectors[:] if whole else Narrow([vectors], finite=True)
+    ), utility.judging
 
 
 def compared_rows(units: Submission, utility: UtilityOracle) -> Rows:

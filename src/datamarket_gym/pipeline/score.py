@@ -18,6 +18,7 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
 from datamarket_gym.core.content import combined_key
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.executors import keep_to_one_thread
+from datamarket_gym.core.narrow import in_order
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue
@@ -166,7 +167,7 @@ class QuotientGame(Game):
         # Only now: a game whose coalitions are all in the memo never prepares its rows.
         canonical, rows = self._canonical, self._rows
         return self._oracle.scorer(
-            canonical.features[rows],
+            in_order(canonical.features, rows),
             canonical.label[rows],
             None if canonical.weight is None else canonical.weight[rows],
             self.player[canonical.cluster[rows]],
