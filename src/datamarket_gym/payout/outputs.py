@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datamarket_gym.core.arrays import Codes, distinct_pairs
+from datamarket_gym.core.compute import compute
 from datamarket_gym.core.files import replacing, write_text
 from datamarket_gym.core.narrow import in_blocks
 from datamarket_gym.core.screen import listed
@@ -337,6 +338,7 @@ def _write_canonical(results: Results, path: Path) -> None:
             ("features", pa.list_(kind, features.shape[1])),
         ]
     )
+    told = compute().progress
     with replacing(path) as part, pq.ParquetWriter(part, schema) as out:
         for at in range(0, len(order), _ROWS):
             some = order[at : at + _ROWS]
@@ -349,6 +351,7 @@ def _write_canonical(results: Results, path: Path) -> None:
                 pa.FixedSizeListArray.from_arrays(flat, features.shape[1]),
             ]
             out.write_table(pa.Table.from_arrays(columns, schema=schema))
+            told.count(at + len(some), len(order))
 
 
 def _write(path: Path, table: pa.Table) -> None:
