@@ -265,7 +265,10 @@ class UtilityOracle:
 
     def prints(self, keys: Keys, player: Codes, n: int) -> Prints:
         """Fingerprints of players: sums of their rows' keyed hashes."""
-        digest = b"".join(hashlib.sha256(self._secret + key).digest()[:16] for key in keys.tolist())
+        raw, size = np.ascontiguousarray(keys).view(np.uint8).data, keys.dtype.itemsize
+        digest = bytearray()
+        for at in range(0, len(raw), size):
+            digest += hashlib.sha256(self._secret + raw[at : at + size]).digest()[:16]
         rows = np.frombuffer(digest, dtype=np.uint64).reshape(-1, 2)
         out = np.zeros((n, 2), dtype=np.uint64)
         np.add.at(out, player, rows)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.content import combined_key
+from datamarket_gym.core.content import combined_keys
 from datamarket_gym.evidence.collapse import CollapsedMarket, find_collapse
 from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.payout.evidence import Payees
@@ -163,9 +163,7 @@ def everyone(inputs: Inputs, opening: dict[str, int]) -> list[str]:
 
 def identity_keys(inputs: Inputs) -> list[bytes]:
     """The content key of each identity: what it submitted, whatever it is called."""
-    order = np.argsort(inputs.owner, kind="stable")
+    keys = inputs.submission.keys
+    order = np.lexsort((keys, inputs.owner))
     ends = np.cumsum(np.bincount(inputs.owner, minlength=len(inputs.identities)))
-    keys = inputs.submission.keys[order].tolist()
-    return [
-        combined_key(keys[a:b]) for a, b in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
-    ]
+    return combined_keys(keys[order], ends).tolist()
