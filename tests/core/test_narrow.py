@@ -3,6 +3,7 @@ import pickle
 import numpy as np
 import pytest
 
+from datamarket_gym.core import narrow
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.narrow import Narrow, arranged, beyond, in_blocks
 from datamarket_gym.core.stacked import Mapped, Stacked
@@ -134,15 +135,17 @@ def test_all_of_it_is_read_by_blocks(both, monkeypatch):
 
 
 def test_a_submission_stays_narrow_where_rows_are_chosen_and_put_together(monkeypatch):
-    monkeypatch.setattr("datamarket_gym.core.narrow.WHOLE", 0)
+    monkeypatch.setattr(narrow, "WHOLE", 4)
     whole = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float16)
     names = np.array(list("abcdef"))
     units = Submission(names, names, Narrow([whole]), np.arange(6))
     plain = Submission(names, names, whole.astype(np.float64), np.arange(6))
     assert (units.keys == plain.keys).all()
     some = units.take(np.array([4, 1]))
-    both_ways = Submission.concat([some, units.take(np.array([2]))])
+    few = units.take(np.array([2]))
+    both_ways = Submission.concat([some, few])
     assert isinstance(some.features, Narrow)
+    assert type(few.features) is np.ndarray  # whoever samples a market reads plain numbers
     assert isinstance(both_ways.features, Narrow)
     assert (both_ways.keys == plain.keys[[4, 1, 2]]).all()
     assert "keys" in some.__dict__  # not hashed again

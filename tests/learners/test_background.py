@@ -171,7 +171,7 @@ def test_prior_art_stays_with_the_oracle_and_its_memo_apart():
     assert game.computed == 1  # not what is remembered of the rows alone
     assert oracle.memo is not plain_oracle.memo
     assert len(plain_oracle.memo) == len(oracle.memo) == 1
-    for other in (oracle.counted_from("chance"), oracle.judging_by(oracle.features, None)):
+    for other in (oracle.counted_from("chance"), oracle.judging):
         assert other.prior is oracle.prior
         assert other.memo is oracle.memo
         assert other.empty_value == oracle.empty_value

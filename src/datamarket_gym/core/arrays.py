@@ -22,6 +22,16 @@ Codes: TypeAlias = NDArray[np.int64]
 Keys: TypeAlias = NDArray[np.bytes_]
 """Shape (r,), dtype S64: a sha256 in hexadecimal per unit or per player."""
 
+
+def distinct_pairs(a: Codes, b: Codes) -> tuple[Codes, Codes]:
+    """Each pair of codes (0, 1, ...) that occurs, once, in order."""
+    if not len(a):
+        return a, b
+    n = int(b.max()) + 1
+    pair = np.unique(a * n + b)
+    return pair // n, pair % n
+
+
 LARGEST = 1e150
 """The largest number that a feature may be: squares of larger ones overflow."""
 _SMALL, _ENLARGED = (

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Keys
+from datamarket_gym.core.arrays import Codes, Keys
 from datamarket_gym.core.stacked import Rows
 
 _ROWS = 1024
-_HEX = np.frombuffer(b"".join(b"%02x" % i for i in range(256)), dtype="S2")
 
 
 def unit_keys(features: Rows, labels: NDArray[Any], decimals: int | None = None) -> Keys:
@@ -52,8 +51,12 @@ def _keys(rows: Rows, decimals: int | None, tails: list[bytes] | None) -> Keys:
             for found, tail in zip(hashes, tails[at : at + _ROWS], strict=True):
                 found.update(tail)
         digests += [found.digest() for found in hashes]
-    raw = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 32)
-    return _HEX[raw].view("S64").reshape(-1)
+    return _written(b"".join(digests))
+
+
+def _written(digests: bytes | bytearray) -> Keys:
+    """Digests that lie end to end, in hexadecimal."""
+    return np.frombuffer(digests.hex().encode(), dtype="S64")
 
 
 def _tails(labels: NDArray[Any]) -> list[bytes]:
@@ -68,6 +71,15 @@ def _tails(labels: NDArray[Any]) -> list[bytes]:
 def combined_key(keys: Iterable[bytes]) -> bytes:
     """Key of a multiset of keys; the order in which they come does not matter."""
     return hashlib.sha256(b"".join(sorted(keys))).hexdigest().encode()
+
+
+def combined_keys(keys: Keys, ends: Codes) -> Keys:
+    """`combined_key` of each of several groups that lie one after the other, sorted, and end at ``ends``."""
+    raw, start, digests = np.ascontiguousarray(keys).view(np.uint8).data, 0, bytearray()
+    for end in (ends * keys.dtype.itemsize).tolist():
+        digests += hashlib.sha256(raw[start:end]).digest()
+        start = end
+    return _written(digests)
 
 
 def keyed_generator(*parts: int | str | bytes) -> np.random.Generator:

@@ -144,8 +144,18 @@ def _read(part: Any, rows: Any, columns: Any) -> Any:
 
 
 def taken(matrix: Any, rows: Any) -> Any:
-    """Some rows of a matrix, in that order: no wider than they are stored."""
-    return matrix.take(rows) if isinstance(matrix, Narrow) else matrix[rows]
+    """Some rows of a matrix, in that order: no wider than they are stored, unless they are few (`WHOLE`)."""
+    if not isinstance(matrix, Narrow):
+        return matrix[rows]
+    found = matrix.take(rows)
+    return found if found.size > WHOLE else found[:]
+
+
+def in_order(matrix: Any, rows: Codes) -> Any:
+    """The same for whoever reads a block at a time: of many rows no copy is made, however they are stored."""
+    if len(rows) * matrix.shape[1] <= WHOLE:
+        return matrix[rows]
+    return arranged(matrix, rows)
 
 
 def arranged(matrix: Any, order: Codes) -> Narrow:

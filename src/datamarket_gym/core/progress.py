@@ -39,6 +39,20 @@ class Silent:
 SILENT = Silent()
 
 
+class Within:
+    """Counts within a stage that was named already: work that is a part of longer work names none."""
+
+    def __init__(self, whole: Progress) -> None:
+        self._whole = whole
+
+    def stage(self, what: str, unit: str = "") -> None:
+        """Nothing."""
+
+    def count(self, done: int, total: int) -> None:
+        """How much of the stage is done."""
+        self._whole.count(done, total)
+
+
 class Lines:
     """Plain lines for logs: one when a stage begins, one every ``every`` seconds, one when all is counted.
 

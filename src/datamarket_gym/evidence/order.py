@@ -18,7 +18,18 @@ from datamarket_gym.units.submission import Submission
 
 
 def seniority_ranks(submission: Submission, lot: str) -> Codes:
-    """The place of each unit in the order of ownership, from 0; equal only for twins in time and content."""
+    """The place of each unit in the order of ownership, from 0; equal only for twins in time and content.
+
+    Every stage asks for it, so it is remembered with the submission, and cannot be written to.
+    """
+    known: dict[str, Codes] = submission.__dict__.setdefault("seniority", {})
+    if lot not in known:
+        known[lot] = _ranks(submission, lot)
+        known[lot].flags.writeable = False
+    return known[lot]
+
+
+def _ranks(submission: Submission, lot: str) -> Codes:
     times, moment, count = np.unique(submission.times, return_inverse=True, return_counts=True)
     if len(times) == len(submission):
         return moment.astype(np.int64)

@@ -32,8 +32,8 @@ def highest_similarities(
 
     -1 where there is none. ``settings`` tells one way of making directions (``towards``) from another.
     """
-    features = background.features
-    if isinstance(features, np.ndarray) and features.flags.writeable:  # others the next time, it may be
+    theirs = background.features
+    if not isinstance(theirs, np.ndarray) or theirs.flags.writeable:  # they may be others the next time
         return _worked_out(background, validation, labels, towards)
     key = hashlib.sha256(repr((settings, labels, background.features.shape)).encode())
     for part in (background.label, validation.label, validation.features):

@@ -196,19 +196,27 @@ class UtilityOracle:
         coding = self._coding(label)
         return self.learner.highest(_of_one(features, label, coding), self._validation(coding))
 
-    def comparing(self) -> Callable[[Features], Features]:
-        """`compared` as a function, for whoever asks a block at a time."""
+    @cached_property
+    def compared(self) -> Callable[[Features], Features]:
+        """The vectors that evidence compares of rows without an embedding: those that the learner compares.
+
+        Row by row, so that whoever has many asks a block at a time.
+        """
         return self.learner.comparing(self.features)
 
-    def compared(self, features: Features) -> Features:
-        """The vectors that evidence compares of rows without an embedding: those that the learner compares."""
-        return self.learner.compared(features, self.features)
-
-    def judging_by(self, embedding: Features, reference: ReferenceRows | None) -> UtilityOracle:
-        """The same utility and memo, with other vectors for evidence to compare."""
-        other = copy(self)
-        other.embedding, other.reference = embedding, reference
+    @cached_property
+    def judging(self) -> UtilityOracle:
+        """The same utility and memo, with `compared` of the validation and reference rows as their embeddings."""
+        other, reference = copy(self), self.reference
+        other.embedding = self.compared(self.features)
+        if reference is not None:
+            embedding = self.compared(reference.features)
+            other.reference = dataclasses.replace(reference, embedding=embedding)
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to other processes; functions that are quickly made again do not."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("compared", "judging")}
 
     def scorer(
         self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int
@@ -257,7 +265,10 @@ class UtilityOracle:
 
     def prints(self, keys: Keys, player: Codes, n: int) -> Prints:
         """Fingerprints of players: sums of their rows' keyed hashes."""
-        digest = b"".join(hashlib.sha256(self._secret + key).digest()[:16] for key in keys.tolist())
+        raw, size = np.ascontiguousarray(keys).view(np.uint8).data, keys.dtype.itemsize
+        digest = bytearray()
+        for at in range(0, len(raw), size):
+            digest += hashlib.sha256(self._secret + raw[at : at + size]).digest()[:16]
         rows = np.frombuffer(digest, dtype=np.uint64).reshape(-1, 2)
         out = np.zeros((n, 2), dtype=np.uint64)
         np.add.at(out, player, rows)

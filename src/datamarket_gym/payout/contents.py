@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Features
+from datamarket_gym.core.narrow import in_blocks
 
 LEAST = 256
-_HEX = 16  # characters of a hash
-_ROWS = 4096
+_HEX = 16  # characters of a hash: 64 bits
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,15 @@ class Contents:
     @classmethod
     def of(cls, features: Features) -> Contents:
         """The contents of units, in any order."""
-        found: set[str] = set()
-        for at in range(0, len(features), _ROWS):  # no second copy of a large matrix
+        found: list[bytes] = []
+        size = 4 * features.shape[1]
+        for _, block in in_blocks(features):
             with np.errstate(over="ignore"):
-                some = np.ascontiguousarray(features[at : at + _ROWS], dtype="<f4") + np.float32(0)
-            found.update(hashlib.sha256(row.tobytes()).hexdigest()[:_HEX] for row in some)
-        return cls(len(found), tuple(sorted(found)[:LEAST]))
+                raw = (np.ascontiguousarray(block, dtype="<f4") + np.float32(0)).data.cast("B")
+            rows = (raw[at : at + size] for at in range(0, len(raw), size))
+            found.append(b"".join(hashlib.sha256(row).digest()[: _HEX // 2] for row in rows))
+        digests = np.unique(np.frombuffer(b"".join(found), dtype=">u8").astype(np.uint64))
+        return cls(len(digests), tuple(f"{each:0{_HEX}x}" for each in digests[:LEAST].tolist()))
 
     @classmethod
     def from_plain(cls, said: dict[str, Any]) -> Contents:

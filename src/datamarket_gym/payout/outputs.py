@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.arrays import Codes, distinct_pairs
+from datamarket_gym.core.compute import compute
 from datamarket_gym.core.files import replacing, write_text
+from datamarket_gym.core.narrow import in_blocks
 from datamarket_gym.core.screen import listed
 from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.evidence.order import seniority_ranks
@@ -40,8 +42,7 @@ def clusters_to_show(results: Results) -> tuple[list[Row], int]:
     """
     label, owner = results.payments.clusters.label, results.inputs.owner
     sizes = np.bincount(label)
-    pairs = np.unique(np.stack([label, owner]), axis=1)
-    holders = np.bincount(pairs[0], minlength=len(sizes))
+    holders = np.bincount(distinct_pairs(label, owner)[0], minlength=len(sizes))
     several = np.flatnonzero(sizes > 1)
     order = np.lexsort((results.payments.scores.number[several], -sizes[several], holders[several] < 2))
     chosen = several[order][:_CLUSTERS]
@@ -172,8 +173,8 @@ def payment_table(results: Results) -> pa.Table:
         count + leaked[name] + removed.get(name, 0) + bad[name] + known[name]
         for count, name in zip(played, results.names, strict=True)
     ]
-    pairs = np.unique(np.stack([results.inputs.owner, results.payments.clusters.label]), axis=1)
-    clusters = [*np.bincount(pairs[0], minlength=n).tolist(), *[0] * absent]
+    holder = distinct_pairs(results.inputs.owner, results.payments.clusters.label)[0]
+    clusters = [*np.bincount(holder, minlength=n).tolist(), *[0] * absent]
     payee = [*results.payees.group.tolist(), *range(n, n + absent)]
     first = {group: i for i, group in reversed(list(enumerate(payee)))}
     order = sorted(range(len(results.names)), key=lambda i: (-division.paid[i], results.names[i]))
@@ -322,11 +323,12 @@ def _write_canonical(results: Results, path: Path) -> None:
     features, label, weight = canonical_training_set(canonical)
     number = results.payments.scores.number[canonical.cluster]
     order = np.lexsort((canonical.keys, number))
-    short = all(
-        np.array_equal(part, part.astype(np.float32))
-        for part in np.array_split(features, max(1, len(features) // _ROWS))
-    )
-    kind = pa.float32() if short else pa.float64()
+    with np.errstate(over="ignore"):
+        short = all(
+            block.dtype.itemsize <= 4 or np.array_equal(block, block.astype(np.float32))
+            for _, block in in_blocks(features)
+        )
+    kind, number_kind = (pa.float32(), np.float32) if short else (pa.float64(), np.float64)
     schema = pa.schema(
         [
             ("unit", pa.string()),
@@ -336,14 +338,11 @@ def _write_canonical(results: Results, path: Path) -> None:
             ("features", pa.list_(kind, features.shape[1])),
         ]
     )
+    told = compute().progress
     with replacing(path) as part, pq.ParquetWriter(part, schema) as out:
         for at in range(0, len(order), _ROWS):
             some = order[at : at + _ROWS]
-            flat = (
-                pa.array(features[some].ravel(), kind, from_pandas=False)
-                if not short
-                else pa.array(features[some].astype(np.float32).ravel())
-            )
+            flat = pa.array(features[some].astype(number_kind, copy=False).ravel(), from_pandas=False)
             columns = [
                 pa.array([inputs.ids[i] for i in canonical.unit[some]]),
                 pa.array(number[some]),
@@ -352,6 +351,7 @@ def _write_canonical(results: Results, path: Path) -> None:
                 pa.FixedSizeListArray.from_arrays(flat, features.shape[1]),
             ]
             out.write_table(pa.Table.from_arrays(columns, schema=schema))
+            told.count(at + len(some), len(order))
 
 
 def _write(path: Path, table: pa.Table) -> None:

@@ -16,6 +16,7 @@ from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.content import keyed_generator, unit_keys
 from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.core.files import write_json, write_text
+from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.redteam import AuditReport, audit, market_state
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -37,7 +38,7 @@ _SETS = 250_000  # sets of units that are evaluated at most; a linear model answ
 _BLOCK = 512  # units of earlier runs that are read at a time
 
 
-def run_red_team(results: Results, state: Path, target: Path) -> None:
+def run_red_team(results: Results, state: Path, target: Path, progress: Progress = SILENT) -> None:
     """The audit of a sample market, kept in ``target``; or why it cannot be made.
 
     The mechanism is the run's, at the threshold that the whole submission settled: in a sample the nearest
@@ -77,6 +78,7 @@ def run_red_team(results: Results, state: Path, target: Path) -> None:
                 providers=_PLAYERS,
                 only=tried,
                 out=state,
+                progress=progress,
                 threshold=results.threshold if results.threshold.measured else None,
                 checks=spec.spot_checks if spec.checks else None,
             )

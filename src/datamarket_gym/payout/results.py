@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.content import combined_key
+from datamarket_gym.core.content import combined_keys
 from datamarket_gym.evidence.collapse import CollapsedMarket, find_collapse
 from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.payout.evidence import Payees
@@ -50,6 +50,9 @@ class Results:
     without_evidence: list[int]
     leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
     known: KnownUnits  # bought by earlier runs; likewise
+    asked: dict[str, Values] = field(
+        default_factory=dict
+    )  # of ``inputs``, as `judged_threshold` keeps it
 
     @property
     def worth(self) -> Worth:
@@ -160,9 +163,7 @@ def everyone(inputs: Inputs, opening: dict[str, int]) -> list[str]:
 
 def identity_keys(inputs: Inputs) -> list[bytes]:
     """The content key of each identity: what it submitted, whatever it is called."""
-    order = np.argsort(inputs.owner, kind="stable")
+    keys = inputs.submission.keys
+    order = np.lexsort((keys, inputs.owner))
     ends = np.cumsum(np.bincount(inputs.owner, minlength=len(inputs.identities)))
-    keys = inputs.submission.keys[order].tolist()
-    return [
-        combined_key(keys[a:b]) for a, b in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
-    ]
+    return combined_keys(keys[order], ends).tolist()

@@ -20,10 +20,12 @@ from datamarket_gym import __version__
 from datamarket_gym.core.compute import compute, computing
 from datamarket_gym.core.errors import DataMarketError, FutureTimesWarning, LeftOutWarning
 from datamarket_gym.core.files import claimed, sha256
-from datamarket_gym.core.progress import SILENT, Progress
+from datamarket_gym.core.progress import SILENT, Progress, Within
 from datamarket_gym.core.runs import open_run
 from datamarket_gym.core.threads import one_thread
 from datamarket_gym.evidence.nearest import NearestRows
+from datamarket_gym.learners.base import LEARNERS
+from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.place import default_book, same_book
 from datamarket_gym.payout.book.receipts import read_receipt
@@ -117,15 +119,18 @@ def work_out(
             # Large products are divided among the cores by this package.
             with one_thread("blas"), computing(replace(compute(), progress=progress)):
                 results = Work(payday, run, known).results()
-            progress.stage("writing tables")
-            write_tables(results, out)
-            write_bought(results, payday.unpaid, out)
-            write_needs(results, out)
+                progress.stage("writing tables", "rows")
+                write_tables(results, out)
+                progress.stage("keeping what was bought")
+                write_bought(results, payday.unpaid, out)
+                if isinstance(LEARNERS.create(payday.spec.learner), Coverage):
+                    progress.stage("keeping who covers which validation rows")
+                write_needs(results, out)
             warned = warnings_of(results)
             write_warnings(warned, out)
             if payday.spec.audit:
-                progress.stage("attacking a sample of the market")
-            run_red_team(results, run.state / "audit", out / "audit.json")
+                progress.stage("attacking a sample of the market", "attacks")
+            run_red_team(results, run.state / "audit", out / "audit.json", Within(progress))
             progress.stage("writing the report")
             write_report(results, warned, payday.run, out)
             taken = payday.taken

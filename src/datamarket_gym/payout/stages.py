@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.files import json_text, read_json
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Format, Run
@@ -201,6 +202,7 @@ class Work:
     payday: Payday
     run: Run | FinishedRun
     reuse: NearestRows | None = None  # kept by another run; the results are the same without
+    asked: dict[str, Values] = field(default_factory=dict)  # as `judged_threshold` keeps it, if made now
 
     def results(self) -> Results:
         """Everything up to the cents."""
@@ -245,13 +247,15 @@ class Work:
         return Results(
             spec, inputs, threshold, mechanism, day.overrides, paid, owners, cents.names, cents.division,
             raw_scores(paid), standard_errors(cents.payer, paid.scores), half_width(len(paid.scores.by_group)),
-            without.division.paid, leaks, known,
+            without.division.paid, leaks, known, self.asked,
         )  # fmt: skip
 
     def threshold(self) -> DrawnThreshold:
         """The evidence that may be used."""
         inputs, spec = self.payday.inputs, self.payday.spec
-        return self.run.output("threshold.json", _THRESHOLD, lambda: choose_evidence(inputs, spec))
+        return self.run.output(
+            "threshold.json", _THRESHOLD, lambda: choose_evidence(inputs, spec, self.asked)
+        )
 
     def bought_before(self, mechanism: Mechanism) -> tuple[Known, list[Override]]:
         """The units that earlier runs have bought, after overrides; and what these say of the others."""

@@ -33,10 +33,12 @@ class DrawnThreshold(Threshold):
     copies: list[float] = Field(default_factory=list)  # shares of noisy copies with their originals
 
 
-def choose_evidence(inputs: Inputs, spec: PayoutSpec) -> DrawnThreshold:
-    """Lineage at a threshold that the honest price and the crowd admit."""
+def choose_evidence(
+    inputs: Inputs, spec: PayoutSpec, asked: dict[str, Values] | None = None
+) -> DrawnThreshold:
+    """Lineage at a threshold that the honest price and the crowd admit; ``asked`` is as `judged_threshold` keeps it."""
     utility = utility_oracle(inputs, spec)
-    found = judged_threshold(inputs.submission, utility, spec.theta)
+    found = judged_threshold(inputs.submission, utility, spec.theta, asked)
     drawn = DrawnThreshold.model_validate(found.model_dump())
     honest = honest_rows(inputs.submission, utility)
     if honest is None or found.price is None:

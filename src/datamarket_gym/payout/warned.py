@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from datamarket_gym.core.arrays import Features, Values, distinct_pairs
+from datamarket_gym.core.narrow import in_blocks
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
@@ -122,8 +124,8 @@ def _joined(results: Results) -> StandingWarning | None:
     """Trees of tied units that hold units of many payees."""
     inputs, label, group = results.inputs, results.payments.clusters.label, results.payees.group
     limit = min(MANY, max(3, len(np.unique(group))))
-    pairs = np.unique(np.stack([label, group[inputs.owner]]), axis=1)
-    payees = np.bincount(pairs[0], minlength=results.payments.clusters.n_clusters)
+    holder = distinct_pairs(label, group[inputs.owner])[0]
+    payees = np.bincount(holder, minlength=results.payments.clusters.n_clusters)
     number, sizes = results.payments.scores.number, np.bincount(label)
     many = np.flatnonzero(payees >= limit)
     if not len(many):
@@ -232,9 +234,7 @@ def _lengths(results: Results) -> StandingWarning | None:
     inputs = results.inputs
     if not results.spec.worth.by_distance:
         return None
-    ours, held = (
-        np.linalg.norm(each, axis=1) for each in (inputs.submission.features, inputs.validation_features)
-    )
+    ours, held = (_long(each) for each in (inputs.submission.features, inputs.validation_features))
     low, high = held.min(), held.max()
     odd = np.flatnonzero((ours < low / ODD) | (ours > high * ODD))
     if len(odd) <= (FEW + 2 / (len(held) + 1)) * len(ours):
@@ -255,6 +255,12 @@ def _lengths(results: Results) -> StandingWarning | None:
         ],
         len(odd),
     )
+
+
+def _long(rows: Features) -> Values:
+    """The length of each row."""
+    found = [np.linalg.norm(block.astype(np.float64), axis=1) for _, block in in_blocks(rows)]
+    return np.concatenate(found)
 
 
 def _claims(results: Results) -> StandingWarning | None:

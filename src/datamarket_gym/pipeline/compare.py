@@ -7,8 +7,7 @@ of raw numbers tells hardly any two units apart, and no threshold would tie a co
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from datamarket_gym.core.narrow import WHOLE, Narrow
 from datamarket_gym.core.stacked import Mapped, Rows
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.units.submission import Submission
@@ -17,23 +16,23 @@ from datamarket_gym.units.submission import Submission
 def compared(submission: Submission, utility: UtilityOracle) -> tuple[Submission, UtilityOracle]:
     """The submission and the utility with what evidence compares as embeddings, where that is not the features.
 
-    For evidence alone: what is paid for, and what records hold, are the units as they were submitted.
+    For evidence alone: what is paid for, and what records hold, are the units as they were submitted. Of many units
+    it is worked out where it is read.
     """
     if submission.embedding is not None:
         return submission, utility
-    vectors = utility.compared(submission.features)
+    vectors = compared_rows(submission, utility)
     if vectors is submission.features:
         return submission, utility
-    reference = utility.reference
-    if reference is not None:
-        reference = replace(reference, embedding=utility.compared(reference.features))
-    judging = utility.judging_by(utility.compared(utility.features), reference)
-    return replace(submission, embedding=vectors), judging
+    whole = submission.features.size <= WHOLE
+    return submission.compared_by(
+        vectors[:] if whole else Narrow([vectors], finite=True)
+    ), utility.judging
 
 
 def compared_rows(units: Submission, utility: UtilityOracle) -> Rows:
     """What evidence compares of units, worked out where it is read: those of earlier periods are many."""
     if units.embedding is not None:
         return units.embedding
-    towards, one = utility.comparing(), units.features[:1]
+    towards, one = utility.compared, units.features[:1]
     return units.features if towards(one) is one else Mapped(units.features, towards)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import require_choice, require_count, require_in
+from datamarket_gym.core.narrow import in_order
 from datamarket_gym.core.registry import Kind, register
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.order import seniority_ranks
@@ -25,6 +26,9 @@ from datamarket_gym.units.submission import Submission
 
 if TYPE_CHECKING:
     from datamarket_gym.pipeline.mechanism import Mechanism
+
+
+_ROWS = 8192  # features that are read at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +121,7 @@ def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any
     features, label, keys = submission.features, submission.label, submission.keys
     if len(rows) == len(submission) and (rows == np.arange(len(rows))).all():
         return features, label, keys
-    return features[rows], label[rows], keys[rows]
+    return in_order(features, rows), label[rows], keys[rows]
 
 
 def canonical_training_set(
@@ -206,9 +210,7 @@ class Capped(Representative):
         starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
         place = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
         chosen = np.sort(by_size[place < self.kappa])
-        # Sum in order of content so that the mean has the same bits however rows are ordered.
-        sums = np.zeros((len(sizes), submission.features.shape[1]))
-        np.add.at(sums, group[order], submission.features[order])
+        sums = _summed(submission.features, order, group, len(sizes))
         kept = keep_units(submission, clusters, eldest[chosen])
         means = (sums / sizes[:, None])[group[kept.unit]]
         keys = unit_keys(means, kept.label)
@@ -256,10 +258,22 @@ def _pairs(a: Codes, b: Codes) -> Codes:
     return np.unique(pair, return_inverse=True)[1]
 
 
+def _summed(features: Features, order: Codes, group: Codes, n: int) -> Features:
+    """The sum of the rows of each group, one after the other in an order of content: the same bits however they lie."""
+    sums = np.zeros((n, features.shape[1]))
+    for at in range(0, len(order), _ROWS):
+        some = order[at : at + _ROWS]
+        np.add.at(sums, group[some], features[some])
+    return sums
+
+
 def _distance_to_mean(submission: Submission, clusters: Clusters, order: Codes) -> Values:
-    label = clusters.label[order]
-    sums = np.zeros((clusters.n_clusters, submission.features.shape[1]))
-    np.add.at(sums, label, submission.features[order])
-    means = sums / np.bincount(label, minlength=clusters.n_clusters)[:, None]
-    distance: Values = ((submission.features[order] - means[label]) ** 2).sum(axis=1)
+    """Squared distances of units, in that order, to the mean of their cluster."""
+    features, label = submission.features, clusters.label
+    means = _summed(features, order, label, clusters.n_clusters)
+    means /= np.bincount(label, minlength=clusters.n_clusters)[:, None]
+    distance = np.empty(len(order))
+    for at in range(0, len(order), _ROWS):
+        some = order[at : at + _ROWS]
+        distance[at : at + _ROWS] = ((features[some] - means[label[some]]) ** 2).sum(axis=1)
     return distance

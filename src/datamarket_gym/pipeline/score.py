@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
-from datamarket_gym.core.content import combined_key
+from datamarket_gym.core.content import combined_key, combined_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.executors import keep_to_one_thread
+from datamarket_gym.core.narrow import in_order
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue, Truncated
@@ -166,7 +167,7 @@ class QuotientGame(Game):
         # Only now: a game whose coalitions are all in the memo never prepares its rows.
         canonical, rows = self._canonical, self._rows
         return self._oracle.scorer(
-            canonical.features[rows],
+            in_order(canonical.features, rows),
             canonical.label[rows],
             None if canonical.weight is None else canonical.weight[rows],
             self.player[canonical.cluster[rows]],
@@ -209,6 +210,4 @@ def _weighted(canonical: CanonicalUnits) -> Keys:
 
 def _cluster_keys(keys: Keys, canonical: CanonicalUnits) -> Keys:
     order = np.lexsort((keys, canonical.cluster))
-    ordered, ends = keys[order].tolist(), np.cumsum(np.bincount(canonical.cluster))
-    starts = np.r_[0, ends[:-1]]
-    return np.array([combined_key(ordered[a:b]) for a, b in zip(starts, ends, strict=True)], dtype="S64")
+    return combined_keys(keys[order], np.cumsum(np.bincount(canonical.cluster)))

@@ -9,7 +9,7 @@ on another threshold when more units are submitted. Evidence that names its thre
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.highest import highest_cosines
+from datamarket_gym.core.narrow import in_order, taken
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.screen import counted
 from datamarket_gym.core.stacked import Rows, Stacked
@@ -66,8 +67,16 @@ def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
     return mechanism if mechanism.beacon else mechanism.model_copy(update={"beacon": utility.secret})
 
 
-def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str = AUTO) -> Threshold:
-    """What the checks say about a submission, and about prior art with it, whatever threshold the mechanism uses."""
+def judged_threshold(
+    submission: Submission,
+    utility: UtilityOracle,
+    wanted: str = AUTO,
+    asked: dict[str, Values] | None = None,
+) -> Threshold:
+    """What the checks say about a submission, and about prior art with it, whatever threshold the mechanism uses.
+
+    In ``asked`` is kept what crowding was told of the submission alone, for `highest_for_later`.
+    """
     if utility.prior is not None:
         require_same_columns([utility.prior.units, submission])
         if wanted != NONE and (near := _known_crowd(utility.prior, submission, utility)):
@@ -80,12 +89,20 @@ def judged_threshold(submission: Submission, utility: UtilityOracle, wanted: str
     reference = utility.reference
     honest = honest_rows(seen[-1], utility)
     if reference is None:
-        return choose_threshold(honest, _stacked([units.vectors for units in seen]), wanted)
+        vectors = _stacked([units.vectors for units in seen])
+        if asked is None or utility.prior is not None:
+            return choose_threshold(honest, vectors, wanted)
+
+        def noted(crowd: Features) -> Values:
+            asked[crowd_key(crowd, utility)] = found = highest_cosines(crowd, vectors)
+            return found
+
+        return choose_threshold(honest, vectors, wanted, nearest=noted)
     # Reference rows need not be secret: who submits them again may be paid, but must not make a crowd of them.
     rows = HeldRows(reference.features, reference.embedding, reference.text, "reference")
     known = [find_leaks(units, rows) for units in seen]
     strangers = [
-        units.vectors[leaks.others(len(units))] for units, leaks in zip(seen, known, strict=True)
+        taken(units.vectors, leaks.others(len(units))) for units, leaks in zip(seen, known, strict=True)
     ]
     found = choose_threshold(honest, _stacked(strangers), wanted, "reference")
     equal = sum(len(leaks) for leaks in known)
@@ -108,9 +125,11 @@ def _crowd(prior: PriorArt, utility: UtilityOracle) -> Submission:
     return prior.units if rows is None else prior.units.take(rows)
 
 
-def _crowd_rows(units: Submission, canonical: Codes, utility: UtilityOracle) -> Codes | None:
-    """The same by their rows; None where that is all of them."""
-    others = np.setdiff1d(np.arange(len(units)), canonical)
+def _crowd_rows(
+    units: Submission, canonical: Codes, utility: UtilityOracle, cleared: int = 0
+) -> Codes | None:
+    """The same by their rows; None where that is all of them. The first ``cleared`` are known to be no such rows."""
+    others = np.setdiff1d(np.arange(cleared, len(units)), canonical)
     if not len(others):
         return None
     seen, judging = compared(units.take(others), utility)
@@ -131,22 +150,35 @@ def _known_crowd(
     return lambda asked: np.maximum(known, highest_cosines(asked, new))
 
 
-def highest_for_later(units: Submission, stands: Codes, utility: UtilityOracle) -> dict[str, Values]:
+def highest_for_later(
+    units: Submission,
+    stands: Codes,
+    utility: UtilityOracle,
+    cleared: int = 0,
+    asked: Mapping[str, Values] | None = None,
+) -> dict[str, Values]:
     """What a later period will ask of these units as prior art, by a digest of what it asks with (`PriorArt.highest`).
 
     How near the validation rows that crowding asks come to any unit; and what the units that stand for their clusters
-    (rows ``stands``) are to all validation rows, by the utility's learner.
+    (rows ``stands``) are to all validation rows, by the utility's learner. The first ``cleared`` units are known to be
+    no validation rows, and ``asked`` is what `judged_threshold` was told of these, if it was asked about all of them.
     """
     out = {}
-    found = utility.highest(units.features[stands], units.label[stands]) if len(stands) else None
+    rows = in_order(units.features, stands)
+    found = utility.highest(rows, units.label[stands]) if len(stands) else None
     if found is not None:
         out[utility.held_digest] = found
     honest = honest_rows(units, utility) if utility.reference is None else None
     crowd = None if honest is None else crowd_of(honest)
     if crowd is not None:
-        rows = _crowd_rows(units, stands, utility)
-        seen = compared_rows(units, utility)
-        out[crowd_key(crowd, utility)] = highest_cosines(crowd, seen, rows=rows)
+        rows = _crowd_rows(units, stands, utility, cleared)
+        seen, key = compared_rows(units, utility), crowd_key(crowd, utility)
+        known = None if asked is None else asked.get(key)
+        if known is None:
+            out[key] = highest_cosines(crowd, seen, rows=rows)
+        else:
+            rows = np.arange(len(units)) if rows is None else rows
+            out[key] = np.maximum(known, highest_cosines(crowd, seen, rows=rows[rows >= cleared]))
     return out
 
 

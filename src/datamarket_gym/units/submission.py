@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -130,6 +131,12 @@ class Submission(Shown, Tabular):
         found = Submission(**columns, **changed, metadata=metadata)
         if "keys" in self.__dict__ and not changed.keys() & {"features", "label"}:
             found.__dict__["keys"] = self.keys[rows]
+        return found
+
+    def compared_by(self, vectors: Features | Narrow) -> Submission:
+        """The same units with another embedding; what is known of them, names and keys included, stays known."""
+        found = copy(self)
+        object.__setattr__(found, "embedding", matrix("embedding", vectors))
         return found
 
     @staticmethod

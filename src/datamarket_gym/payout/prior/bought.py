@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.narrow import in_blocks
 
-_ROWS = 8192
 _LOCAL_HEAD, _NAME_AT = (
     30,
     26,
@@ -99,8 +99,9 @@ def shortest(matrix: Features) -> Features:
     for kind in _KINDS:
         with np.errstate(over="ignore"):
             if all(
-                np.array_equal(part, part.astype(kind))
-                for part in (matrix[at : at + _ROWS] for at in range(0, len(matrix), _ROWS))
+                block.dtype.itemsize <= np.dtype(kind).itemsize
+                or np.array_equal(block, block.astype(kind))
+                for _, block in in_blocks(matrix)
             ):
                 return np.asarray(matrix, dtype=kind)
     return np.asarray(matrix)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.arrays import Codes, distinct_pairs
 from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.manifest import BOUGHT
 from datamarket_gym.payout.prior.bought import BoughtUnits, KeptNames, shortest
@@ -25,29 +25,38 @@ def write_bought(results: Results, unpaid: Collection[str], folder: Path) -> Non
 
 def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
     """The units of a run that somebody is paid for, then those that were set aside as validation rows."""
-    inputs, submission, whose = results.inputs, results.inputs.submission, _owners(results)
-    label = results.payments.clusters.label
-    sold = np.array([not names <= frozenset(unpaid) for names in whose])
+    inputs, submission, label = (
+        results.inputs,
+        results.inputs.submission,
+        results.payments.clusters.label,
+    )
+    sold, whose, names = _owners(results, unpaid)
     rows = np.flatnonzero(sold[label])
     place = np.full(len(label), -1)
     place[rows] = np.arange(len(rows))
     stands = place[np.sort(results.payments.canonical.unit)]
     ids = [inputs.ids[i] for i in rows]
-    submitters = [inputs.identities[c] for c in inputs.owner[rows]]
-    owners = [" and ".join(sorted(whose[c])) for c in label[rows].tolist()]
+    submitters, owners = inputs.owner[rows], whose[label[rows]]
     root = place[_roots(results)[label[rows]]]
     leaks, kept = results.leaks, _taken(submission, rows)
     if leaks.units is not None:
         kept = Submission.concat([kept, leaks.units])
         ids += leaks.id.tolist()
-        submitters += leaks.identity.tolist()
-        owners += leaks.identity.tolist()
+        code = {name: i for i, name in enumerate(names)}
+        theirs = np.array([code[name] for name in leaks.identity.tolist()], dtype=np.int64)
+        submitters, owners = np.concatenate([submitters, theirs]), np.concatenate([owners, theirs])
         root = np.concatenate([root, np.arange(len(rows), len(kept))])
-    people = sorted({*submitters, *owners})
-    number = {name: i for i, name in enumerate(people)}
+    people, number = _people(names, np.union1d(submitters, owners))
     labels, which = np.unique(kept.label, return_inverse=True)
     stands = stands[stands >= 0]
-    highest = highest_for_later(kept, stands, utility_oracle(replace(inputs, prior=None), results.spec))
+    checked = results.spec.leak_check != "off"  # then those that are validation rows were set aside
+    highest = highest_for_later(
+        kept,
+        stands,
+        utility_oracle(replace(inputs, prior=None), results.spec),
+        len(rows) if checked else 0,
+        results.asked if checked and len(rows) == len(submission) else None,
+    )
     return BoughtUnits(
         features=shortest(kept.features),
         embedding=None if kept.embedding is None else shortest(kept.embedding),
@@ -55,8 +64,8 @@ def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
         label=which.astype(np.int64),
         unit=KeptNames.of(ids),
         people=KeptNames.of(people),
-        submitter=np.array([number[name] for name in submitters], dtype=np.int64),
-        owner=np.array([number[name] for name in owners], dtype=np.int64),
+        submitter=number[submitters],
+        owner=number[owners],
         root=root,
         stands=stands,
         time=kept.time,
@@ -68,14 +77,35 @@ def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
     )
 
 
-def _owners(results: Results) -> list[frozenset[str]]:
-    """Who owns each cluster: several names only where they sent the same at the same time."""
+def _owners(results: Results, unpaid: Collection[str]) -> tuple[np.ndarray, Codes, list[str]]:
+    """Of each cluster whether somebody is paid for it and who owns it, by the place in a list of names.
+
+    Several names own it together only where they sent the same at the same time.
+    """
     inputs, canonical = results.inputs, results.payments.canonical
-    found: list[set[str]] = [set() for _ in range(canonical.n_clusters)]
-    cluster = canonical.cluster[canonical.claim_row]
-    for c, owner in zip(cluster.tolist(), inputs.owner[canonical.claim_unit].tolist(), strict=True):
-        found[c].add(inputs.identities[owner])
-    return [frozenset(names) for names in found]
+    names, n = list(inputs.identities), canonical.n_clusters
+    cluster, owner = distinct_pairs(
+        canonical.cluster[canonical.claim_row], inputs.owner[canonical.claim_unit]
+    )
+    is_paid = np.array([name not in unpaid for name in names])
+    sold = np.bincount(cluster, weights=is_paid[owner], minlength=n) > 0
+    whose, count = np.zeros(n, dtype=np.int64), np.bincount(cluster, minlength=n)
+    whose[cluster] = owner
+    together: dict[str, int] = {}
+    shared = np.flatnonzero(count[cluster] > 1)
+    for part in np.split(shared, np.flatnonzero(np.diff(cluster[shared])) + 1) if len(shared) else []:
+        name = " and ".join(sorted(names[code] for code in owner[part].tolist()))
+        whose[cluster[part[0]]] = together.setdefault(name, len(inputs.identities) + len(together))
+    return sold, whose, [*names, *together]
+
+
+def _people(names: list[str], used: Codes) -> tuple[list[str], Codes]:
+    """The names that are used, sorted, and for each of all names its place among them."""
+    people = sorted({names[code] for code in used.tolist()})
+    place = {name: i for i, name in enumerate(people)}
+    number = np.full(len(names), -1)
+    number[used] = [place[names[code]] for code in used.tolist()]
+    return people, number
 
 
 def _roots(results: Results) -> Codes:
