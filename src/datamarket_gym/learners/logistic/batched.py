@@ -77,7 +77,9 @@ class BatchedGames:
                     answer.gradients += batch.gradients[g]
         return answers
 
-    def _run(self, coalitions: Sequence[CoalitionMatrix], parts: list[NDArray[np.int64]]) -> Batch:
+    def _run(
+        self, coalitions: Sequence[CoalitionMatrix], parts: list[NDArray[np.int64]]
+    ) -> CoalitionBatch:
         assert self.anchor is not None
         chosen = [c[part] for c, part in zip(coalitions, parts, strict=True)]
         batch = begun(self.stack, self.anchor, chosen, self.cells)
@@ -97,7 +99,7 @@ class BatchedGames:
             yield [np.arange(min(start, n), min(start + step, n)) for n in sizes]
 
 
-class Batch:
+class CoalitionBatch:
     """Coalitions under way: places, the state of the descent there, and which are to be solved."""
 
     def __init__(
@@ -207,7 +209,9 @@ class Batch:
         self.goal, self.active = gather(self.goal, index), gather(self.active, index) & used
 
 
-def begun(stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix], cells: int) -> Batch:
+def begun(
+    stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix], cells: int
+) -> CoalitionBatch:
     """A batch of coalitions at their starts."""
     places, careful = slots(stack, coalitions)
     weights = anchor.start(places)
@@ -219,7 +223,9 @@ def begun(stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix], c
         anchor.precondition(gradient).reshape(flat),
         places.live.reshape(flat),
     )
-    return Batch(stack, places, (places.origin >= 0) & ~careful, state, anchor.precondition, cells)
+    return CoalitionBatch(
+        stack, places, (places.origin >= 0) & ~careful, state, anchor.precondition, cells
+    )
 
 
 def cells_of(like: Array) -> int:

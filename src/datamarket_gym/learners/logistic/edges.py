@@ -38,7 +38,7 @@ def gram(stack: Stack) -> Array | None:
 
 
 @dataclass(frozen=True)
-class Edges:
+class StrongEdges:
     """P of B coalitions of one game, M edges each (factor zero where there are fewer)."""
 
     stack: Stack
@@ -55,10 +55,12 @@ class Edges:
     def __call__(self, gradient: Array) -> Array:
         """P g for gradients (1, B, C, D)."""
         given = np.asarray(gradient[0], dtype=np.float32)
-        size, classes, _ = given.shape
+        size = len(given)
         scaled = given * self.root
-        z = calculus.logits_by_blocks(scaled[None], self.stack, self.slots)[0].reshape(size, -1)
-        v = np.take_along_axis(z, self.other, 1) - np.take_along_axis(z, self.chosen, 1)
+        z = calculus.logits_by_blocks(scaled[None], self.stack, self.slots)[0]
+        first = np.arange(size)[:, None] * z[0].size
+        other = self.other + first
+        v = z.take(other) - z.take(self.chosen + first)
         v *= self.factor
         for b, lower in enumerate(self.lower):
             m = len(lower)
@@ -66,8 +68,7 @@ class Edges:
             v[b, :m] = blas.strsv(lower, half, lower=1, trans=1)
         v *= self.factor
         z[:] = 0.0
-        np.put_along_axis(z, self.other, v, 1)
-        z = z.reshape(size, classes, -1)
+        z.put(other, v)
         # of each row what its edges put on other classes is taken from the likeliest
         np.put_along_axis(z, self.best[:, None], -z.sum(axis=1, keepdims=True), 1)
         scaled[..., -1] = given[..., -1]
@@ -75,14 +76,14 @@ class Edges:
         scaled *= self.root
         return scaled[None].astype(gradient.dtype, copy=False)
 
-    def take(self, index: Array) -> Edges:
+    def take(self, index: Array) -> StrongEdges:
         """For the places ``index`` (1, B')."""
         at = index[0]
         own = {f.name: getattr(self, f.name)[at] for f in fields(self)[2:-1]}
-        return Edges(self.stack, self.slots.take(index), **own, lower=[self.lower[b] for b in at])
+        return StrongEdges(self.stack, self.slots.take(index), **own, lower=[self.lower[b] for b in at])
 
 
-def edges(weights: Array, stack: Stack, slots: Slots, gram: Array) -> Edges:
+def edges(weights: Array, stack: Stack, slots: Slots, gram: Array) -> StrongEdges:
     """The preconditioners at parameters (1, B, C, D), all in single precision."""
     p = calculus.logits_by_blocks(weights, stack, slots)
     p += slots.absent[..., None]
@@ -111,11 +112,11 @@ def edges(weights: Array, stack: Stack, slots: Slots, gram: Array) -> Edges:
     root = slots.penalty[0].copy()
     root[:, :-1] **= -0.5
     root[:, -1] = 1 / free
-    return Edges(stack, slots, root[:, None], best, other, chosen, factor, lower)
+    return StrongEdges(stack, slots, root[:, None], best, other, chosen, factor, lower)
 
 
 def _most(stack: Stack, slots: Slots) -> NDArray[np.intp]:
-    """Edges (B,) whose factorisation is worth it."""
+    """StrongEdges (B,) whose factorisation is worth it."""
     rows = slots.rows[0].sum(axis=1, dtype=np.int64)
     return np.cbrt(3 * _WORTH * 4.0 * rows * stack.width * stack.n_classes).astype(np.intp)
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import CoalitionMatrix
 from datamarket_gym.learners.logistic import calculus, descent
 from datamarket_gym.learners.logistic.anchor import Anchor, anchor
-from datamarket_gym.learners.logistic.batched import Batch, cells_of
+from datamarket_gym.learners.logistic.batched import CoalitionBatch, cells_of
 from datamarket_gym.learners.logistic.edges import edges, gram
 from datamarket_gym.learners.logistic.layout import Array, Slots, Stack, cast, gather, slots
 from datamarket_gym.learners.logistic.verdict import judge, lengths
 
 _SHARED = (14, 10, 7, 4)  # sweeps under the shared preconditioner, by the order of the extrapolation
-_OWN = 12  # sweeps after which a coalition's own is made anew
+_OWN = 20  # sweeps after which a coalition's own is made anew
 _SWEEPS = 60  # in single precision
 _GOAL = 1e-3  # decrement at which a coalition is judged first
 _MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
@@ -29,7 +29,7 @@ _CLOSE_UP = 0.7  # share of places in use below which they are closed up
 
 
 @dataclass(frozen=True)
-class Game:
+class WideGame:
     """A game in both precisions, its anchor and the Gram matrix of its rows."""
 
     stack: Stack
@@ -38,16 +38,15 @@ class Game:
     gram: Array | None
 
 
-def game_of(stack: Stack) -> Game:
+def game_of(stack: Stack) -> WideGame:
     """Solve the grand coalition, for starts and preconditioners."""
+    short: Stack = cast(stack, np.float32)
     with np.errstate(all="ignore"):
-        start = anchor(stack)
-    scale = cast(start.precondition, np.float32)
-    return Game(stack, cast(stack, np.float32), replace(start, precondition=scale), gram(stack))
+        return WideGame(stack, short, anchor(short), gram(stack))
 
 
 @dataclass(frozen=True)
-class Known:
+class Solved:
     """Solutions of one size, and by how much they are not what their subsets said.
 
     With M1(S) = mean_i W(S-i), the first trend is D1 = W - M1 and the second D1(S) - mean_i D1(S-i).
@@ -60,16 +59,16 @@ class Known:
     order: NDArray[np.int64]  # (B,)
 
 
-def joined(parts: Sequence[Known]) -> Known:
+def joined(parts: Sequence[Solved]) -> Solved:
     """Parts of one size as a whole."""
     names = ("solution", "trend", "present", "order")
-    return Known(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return Solved(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 class Part:
     """Coalitions of one size with their classes; `run` finds ``correct`` and ``proven``."""
 
-    def __init__(self, game: Game, members: CoalitionMatrix, present: NDArray[np.bool_]) -> None:
+    def __init__(self, game: WideGame, members: CoalitionMatrix, present: NDArray[np.bool_]) -> None:
         self.game, self.members, self.present = game, members, present
         size, shape = len(members), (game.stack.n_classes, game.stack.width)
         self.shape = shape
@@ -81,7 +80,7 @@ class Part:
         self.said = np.zeros((size, 2, *shape), dtype=np.float32)  # M1, and M1 + mean_i D1(S-i)
         self.solution = np.zeros((size, *shape), dtype=np.float32)
 
-    def extrapolate(self, before: Known, subset: NDArray[np.intp], found: NDArray[np.bool_]) -> None:
+    def extrapolate(self, before: Solved, subset: NDArray[np.intp], found: NDArray[np.bool_]) -> None:
         """Starts M1 + mean_i D1(S-i) + mean_i D2(S-i) / 2 from subsets with the same classes.
 
         That is halfway between linear and quadratic extrapolation. Trends count by the share of subsets
@@ -99,12 +98,12 @@ class Part:
             self.start[b] = average + first + second / 2
             self.order[b] = min(int(before.order[known].min()) + 1, 3)
 
-    def known(self) -> Known:
+    def known(self) -> Solved:
         """What larger coalitions start from."""
         trend = self.solution[:, None] - self.said
         trend[self.order < 1, 0] = 0.0
         trend[self.order < 2, 1] = 0.0
-        return Known(self.solution, trend, self.present, self.order)
+        return Solved(self.solution, trend, self.present, self.order)
 
     @np.errstate(all="ignore")  # a problem that runs away is not proven, and `exact` solves it
     def run(self) -> None:
@@ -230,7 +229,9 @@ class Part:
         gradient = calculus.gradient(weights, game.stack, places)
         scaled, live = self._flat(precondition(gradient)), self._flat(places.live)
         state = descent.begin(self._flat(weights), self._flat(gradient), scaled, live)
-        batch = Batch(game.stack, places, number >= 0, state, precondition, cells_of(game.stack.x))
+        batch = CoalitionBatch(
+            game.stack, places, number >= 0, state, precondition, cells_of(game.stack.x)
+        )
         batch.goal[0] = self.aim[origin]
         batch.run()
         self.correct[origin], self.proven[origin] = batch.correct[0], batch.proven[0]

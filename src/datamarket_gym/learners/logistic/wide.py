@@ -5,7 +5,7 @@ extrapolated from its subsets. A first few sweeps are preconditioned by the gran
 curvature (`anchor`), the others by the coalition's own (`edges`): 20 gradients instead of 60. Sweeps are in
 single precision, which is twice as fast; where a coalition seems solved its gradient is taken in double
 precision, and with that the proof (`verdict`). What single precision is too coarse for goes on in
-double precision (`batched.Batch`), what that does not settle is left to `exact`.
+double precision (`batched.CoalitionBatch`), what that does not settle is left to `exact`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from datamarket_gym.learners.logistic import descent
 from datamarket_gym.learners.logistic.batched import cells_of
 from datamarket_gym.learners.logistic.ladder import Ladder, by_size
 from datamarket_gym.learners.logistic.layout import stack
-from datamarket_gym.learners.logistic.part import Game, Part, game_of, joined
+from datamarket_gym.learners.logistic.part import Part, WideGame, game_of, joined
 from datamarket_gym.learners.logistic.problem import Problem, present
 
 _KEPT = 20_000_000  # numbers of the last size's solutions kept for warm starts (240 MB with trends)
@@ -35,7 +35,7 @@ class Wide:
     def __init__(self, problem: Problem, C: float, jobs: int) -> None:
         self.problem, self.jobs = problem, jobs
         self.stack = stack([problem], C, np.empty(0))
-        self._game: Game | None = None
+        self._game: WideGame | None = None
 
     def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
         """See `engine.Engine`."""
