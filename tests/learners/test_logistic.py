@@ -15,7 +15,7 @@ from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.logistic import Logistic, LogisticScorer
 from datamarket_gym.learners.logistic.exact import solve
 
-BACKENDS = ("compiled", "batched")
+BACKENDS = ["compiled", "wide", "batched"]
 
 
 def game(
@@ -278,10 +278,10 @@ def test_the_engine_is_a_function_of_the_problem(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(kernel_cache, "is_compiled", lambda dispatcher, ready=ready: ready)
         for _ in range(2):  # whatever was solved before
             assert [chosen(4), chosen(7), chosen(8), chosen(11)] == ["Batched"] * 2 + [expected] * 2
-            assert [chosen(12), chosen(12, d=200)] == ["Compiled", "Batched"]
+            assert [chosen(12), chosen(12, d=200)] == ["Compiled", "Wide"]
             # One game of 8 players is not worth half a minute of compiling, sixteen are.
             assert [chosen(8, games=n) for n in (15, 16)] == [expected, "Compiled"]
-            assert [chosen(7, games=1000), chosen(8, d=200, games=1000)] == ["Batched", "Batched"]
+            assert [chosen(7, games=1000), chosen(8, d=200, games=1000)] == ["Batched", "Wide"]
             scorer = LogisticScorer(*game(11, players=7, rows=3))
             scorer.correct(np.repeat(all_coalitions(7), 40, axis=0))
 

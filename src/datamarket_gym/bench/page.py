@@ -93,16 +93,16 @@ TARGETS = {
 }
 """Ratios to the default and the converged loop that the engine is meant to reach on two cores."""
 
-WHY_NOT = """Not reached where there are hundreds of features: a coalition takes 40 to 75 gradients before its
-predictions are proven. Tried: chunks of 8 to 64 coalitions (larger is faster, the number of products stays), a
-preconditioner of each coalition's own or averaged over the chunk, single-precision products, a chunk for every
-thread, the tighter certificate (it serves every engine now). Left to try: compiled kernels that fuse the softmax with
-the products, and the dual form where rows are few."""
+WHY_NOT = """Not reached where there are hundreds of features, though a coalition takes 16 to 21 gradients there and no
+longer 60 to 71. Tried and no better: chunks of fewer coalitions, fewer edges in the preconditioner. What is left is
+spread over products, triangular solves, the steps' own arithmetic and proofs. Left to try: compiled kernels that
+fuse the softmax with the products and the steps' passes over memory."""
 
 
 GROWTH = """Work is coalitions x rows x features x classes. Players and rows cost less than in proportion. Features and
 classes cost more while there are fewer than 400 parameters, where the compiled engine builds every coalition's own
-Hessian, (features x classes)^2 per row: it saves more gradients than it costs there. Above that no step does."""
+Hessian, (features x classes)^2 per row: it saves more gradients than it costs there. Above that
+only its strongest parts do."""
 
 
 def _targets(rows: list[dict[str, Any]]) -> str:

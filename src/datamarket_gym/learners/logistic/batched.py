@@ -9,26 +9,26 @@ The same lines run on NumPy, on torch and on a GPU; the arrays they are given de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array, is_torch_array
+from array_api_compat import array_namespace, is_torch_array
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes
 from datamarket_gym.learners.logistic import calculus, descent
 from datamarket_gym.learners.logistic.anchor import Anchor, affordable, anchor, own
-from datamarket_gym.learners.logistic.layout import Array, Slots, Stack, cast, gather, host, slots
+from datamarket_gym.learners.logistic.layout import Array, Slots, Stack, gather, host, slots
 from datamarket_gym.learners.logistic.verdict import judge
 
 FIRST_GOAL = 1e-3  # decrement at which a coalition is judged first
 _MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
 _ROUNDING_LEVEL = 1e-13  # decrement, times the root of the mass, below which nothing is gained
 _MAX_SWEEPS = 1000
-_MANY, _SINGLE = 65, 22  # features from which so many sweeps are in single precision on NumPy
 _CLOSE_UP = 0.7  # share of places in use below which they are closed up
 _COMPANY = 0.35  # judge when this share of the open ones is due,
 _PATIENCE = (6, 16)  # or after so many sweeps (the second where sweeps are quick)
@@ -58,7 +58,7 @@ class BatchedGames:
     def solve(self, coalitions: Sequence[CoalitionMatrix]) -> list[Answer]:
         """Correct predictions of each game's coalitions, and whether they are proven."""
         answers = [Answer(np.zeros(len(c), np.int64), np.zeros(len(c), bool)) for c in coalitions]
-        self.cells = _cells(self.stack.x)
+        self.cells = cells_of(self.stack.x)
         with (
             threadpool_limits(1, user_api="blas"),
             ThreadPoolExecutor(self.jobs) as pool,
@@ -77,10 +77,12 @@ class BatchedGames:
                     answer.gradients += batch.gradients[g]
         return answers
 
-    def _run(self, coalitions: Sequence[CoalitionMatrix], parts: list[NDArray[np.int64]]) -> _Batch:
+    def _run(
+        self, coalitions: Sequence[CoalitionMatrix], parts: list[NDArray[np.int64]]
+    ) -> CoalitionBatch:
         assert self.anchor is not None
         chosen = [c[part] for c, part in zip(coalitions, parts, strict=True)]
-        batch = _Batch(self.stack, self.anchor, chosen, self.cells)
+        batch = begun(self.stack, self.anchor, chosen, self.cells)
         # a problem that runs away is not proven, and `exact` solves it
         with np.errstate(all="ignore"):
             batch.run()
@@ -97,41 +99,28 @@ class BatchedGames:
             yield [np.arange(min(start, n), min(start + step, n)) for n in sizes]
 
 
-class _Batch:
-    """One chunk under way."""
+class CoalitionBatch:
+    """Coalitions under way: places, the state of the descent there, and which are to be solved."""
 
     def __init__(
-        self, stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix], cells: int
+        self,
+        stack: Stack,
+        slots: Slots,
+        active: Array,
+        state: descent.Descent,
+        precondition: Callable[[Array], Array],
+        cells: int,
     ) -> None:
         xp = array_namespace(stack.x)
-        self.stack, self.cells = stack, cells
-        self.slots, careful = slots(stack, coalitions)
-        shape, at = self.slots.origin.shape, stack.x.device
-        self.active = (self.slots.origin >= 0) & ~careful
+        self.stack, self.slots, self.active, self.state = stack, slots, active, state
+        self.precondition: Any = precondition
+        self.cells = cells
+        shape, at = slots.origin.shape, stack.x.device
         self.goal = xp.full(shape, FIRST_GOAL, dtype=stack.x.dtype, device=at)
         self.correct = xp.zeros(shape, dtype=xp.int64, device=at)
         self.proven = xp.zeros(shape, dtype=xp.bool, device=at)
-        self.gradients = [0] * len(coalitions)
+        self.gradients = [0] * shape[0]
         self.shape = (stack.n_classes, stack.width)
-        self.precondition = anchor.precondition
-        weights = anchor.start(self.slots)
-        self.state = descent.begin(self._flat(weights), *self._gradient(weights))
-        if is_numpy_array(stack.x) and stack.width > _MANY:
-            self._approach()
-
-    def _approach(self) -> None:
-        """The first sweeps in single precision, which is twice as fast on a CPU; nothing is judged."""
-        exactly = (self.stack, self.slots)
-        self.stack, self.slots = (cast(part, np.float32) for part in exactly)
-        self.precondition = cast(self.precondition, np.float32)  # and stays: it only shapes directions
-        self.state = cast(self.state, np.float32)
-        for _ in range(_SINGLE):
-            descent.advance(self.state, *self._gradient(self._shaped(self.state.trial)))
-        self.gradients = [_SINGLE * int(n) for n in self.active.sum(axis=1)]
-        self.stack, self.slots = exactly
-        self.state = cast(self.state, np.float64)
-        gradient, scaled, live = self._gradient(self._shaped(self.state.point))
-        self.state.slope_vector, self.state.scaled = gradient, scaled * live
 
     def run(self) -> None:
         """Sweep until every coalition is certain or given up."""
@@ -220,7 +209,27 @@ class _Batch:
         self.goal, self.active = gather(self.goal, index), gather(self.active, index) & used
 
 
-def _cells(like: Array) -> int:
+def begun(
+    stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix], cells: int
+) -> CoalitionBatch:
+    """A batch of coalitions at their starts."""
+    places, careful = slots(stack, coalitions)
+    weights = anchor.start(places)
+    gradient = calculus.gradient(weights, stack, places)
+    flat = (*weights.shape[:2], -1)
+    state = descent.begin(
+        weights.reshape(flat),
+        gradient.reshape(flat),
+        anchor.precondition(gradient).reshape(flat),
+        places.live.reshape(flat),
+    )
+    return CoalitionBatch(
+        stack, places, (places.origin >= 0) & ~careful, state, anchor.precondition, cells
+    )
+
+
+def cells_of(like: Array) -> int:
+    """Numbers that may be held at a time where this array is."""
     if not (is_torch_array(like) and like.is_cuda):
         return _CELLS_CPU
     import torch

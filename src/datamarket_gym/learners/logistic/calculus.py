@@ -125,12 +125,15 @@ def _collect(values: Array, x: Array) -> Array:
     return (values.reshape(games, size * kinds, n) @ x).reshape(games, size, kinds, x.shape[2])
 
 
-def _residual(p: Array, hot: Array) -> Array:
-    p -= hot
+def _residual(p: Array, label: Array) -> Array:
+    """p - one_hot(label). What the label's class lacks is what others have: p - 1 would cancel digits."""
+    at = np.arange(len(label))
+    p[:, label, at] = 0.0
+    p[:, label, at] = -p.sum(axis=1)
     return p
 
 
-def _edges(p: Array, hot: Array) -> Array:
+def _edges(p: Array, label: Array) -> Array:
     first, second = pairs(p.shape[1])
     return p[:, first] * p[:, second]
 
@@ -144,9 +147,30 @@ def _by_blocks(
         x = stack.x[g, rows]
         p = (weights[g, here].reshape(-1, stack.width) @ x.T).reshape(len(here), stack.n_classes, -1)
         p += slots.absent[g, here, :, None]
-        value = values(softmax(p), stack.hot[g, :, rows])
+        value = values(softmax(p), stack.label[g, rows])
         value *= (slots.rows[g, here, rows] * stack.weight[g, rows])[:, None]
         out[g, here] += (value.reshape(-1, len(x)) @ x).reshape(len(here), kinds, stack.width)
+    return out
+
+
+def logits_by_blocks(weights: Array, stack: Stack, slots: Slots) -> Array:
+    """Logits (G, B, C, n) of each coalition's rows, on NumPy; other rows may have zero instead."""
+    out = np.zeros((*weights.shape[:3], stack.x.shape[1]), dtype=weights.dtype)
+    for g, rows, here in _blocks(stack, slots):
+        x = stack.x[g, rows]
+        product = weights[g, here].reshape(-1, stack.width) @ x.T
+        out[g, here, :, rows] = product.reshape(len(here), -1, len(x))
+    return out
+
+
+def collect_by_blocks(values: Array, stack: Stack, slots: Slots) -> Array:
+    """Sums (G, B, C, D) over each coalition's rows of values (G, B, C, n) times x, on NumPy."""
+    out = np.zeros((*values.shape[:3], stack.width), dtype=values.dtype)
+    for g, rows, here in _blocks(stack, slots):
+        x = stack.x[g, rows]
+        out[g, here] += (values[g, here, :, rows].reshape(-1, len(x)) @ x).reshape(
+            len(here), -1, stack.width
+        )
     return out
 
 

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes
-from datamarket_gym.learners.logistic.problem import Problem, present, slabs
+from datamarket_gym.learners.logistic.ladder import Ladder, by_size
+from datamarket_gym.learners.logistic.problem import Problem, present
 
 _KEPT = 20_000_000  # numbers of the last size's solutions kept for warm starts (480 MB with trends)
-_ALL = 64  # players up to which all subsets are listed
-_FEW = 8
 _log = logging.getLogger(__name__)
 
 
@@ -45,10 +44,10 @@ class Compiled:
         proven = np.zeros(len(coalitions), dtype=bool)
         gradients = 0
         codes = self._codes(coalitions)
-        ladder = _Ladder(coalitions.shape[1])
+        ladder = Ladder(coalitions.shape[1])
         solution, trend, old = self._space(0), self._trends(0), codes[:0]
         with ThreadPoolExecutor(self.jobs) as pool:
-            for rows in _by_size(coalitions):
+            for rows in by_size(coalitions):
                 members, code = coalitions[rows], codes[rows]
                 subset, found = ladder.subsets(members, int(members[0].sum()))
                 if not len(solution):
@@ -109,52 +108,3 @@ def _solve_part(rows: Any, level: Any, answers: Any) -> int:
 
     bits = np.zeros(kernels.TILE, dtype=np.int64)
     return int(coalition.solve_part(rows, level, answers, bits, bits.view(np.float64)))
-
-
-def _by_size(coalitions: CoalitionMatrix) -> list[NDArray[np.intp]]:
-    """Row numbers of each size, ascending; within a size similar coalitions are neighbours."""
-    size = coalitions.sum(axis=1)
-    packed = np.packbits(coalitions[:, ::-1], axis=1)
-    keys = [packed[:, j] for j in range(packed.shape[1] - 1, -1, -1)]
-    order = np.lexsort([*keys, size])
-    cuts = np.flatnonzero(np.diff(size[order])) + 1
-    return list(np.split(order, cuts))
-
-
-class _Ladder:
-    """Solutions of the coalitions of the last size, found by the fingerprint of the set."""
-
-    def __init__(self, n_players: int) -> None:
-        rng = np.random.default_rng(0)
-        self._player = rng.integers(0, 2**63, n_players, dtype=np.uint64)
-        self._table, self._order = np.empty(0, np.uint64), np.empty(0, np.intp)
-        self._size = -1
-
-    def subsets(
-        self, coalitions: CoalitionMatrix, size: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Positions (b, m) of each coalition's subsets among the last size's, and which are there.
-
-        With many players only the first few that are found are listed.
-        """
-        b, n_players = coalitions.shape
-        columns = n_players if n_players <= _ALL else _FEW
-        if self._size != size - 1:
-            columns = 0
-        prints = np.empty(b, dtype=np.uint64)
-        subset, found = np.zeros((b, columns), dtype=np.intp), np.zeros((b, columns), dtype=bool)
-        for part in slabs(b, n_players):
-            members = coalitions[part]
-            prints[part] = members.astype(np.uint64) @ self._player
-            if not columns:
-                continue
-            wanted = prints[part, None] - self._player
-            at = np.minimum(np.searchsorted(self._table, wanted), len(self._table) - 1)
-            hit = members & (self._table[at] == wanted)
-            if columns < n_players:
-                first = np.argsort(~hit, axis=1, kind="stable")[:, :columns]
-                at, hit = np.take_along_axis(at, first, 1), np.take_along_axis(hit, first, 1)
-            subset[part], found[part] = self._order[at], hit
-        self._order = np.argsort(prints)
-        self._table, self._size = prints[self._order], size
-        return subset, found

@@ -1,4 +1,5 @@
-"""Which engine answers: compiled kernels for few parameters and many coalitions, else whole batches.
+"""Which engine answers: compiled kernels for few parameters and many coalitions, else whole batches,
+which begin in single precision where there are many features.
 
 The choice is a function of the problem, of how many games like it are to be played, and of what is
 installed: all coalitions of its players are assumed to be asked for. All engines give the same answers.
@@ -16,8 +17,10 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Codes
 from datamarket_gym.learners.logistic.batched import BatchedGames
 from datamarket_gym.learners.logistic.layout import stack
 from datamarket_gym.learners.logistic.problem import Problem
+from datamarket_gym.learners.logistic.wide import Wide
 
 _COMPILED = 400  # parameters up to which compiled kernels beat matrix products
+_WIDE = 65  # features from which rows are fitted so closely that few of them bend the loss
 _WORTH_LOADING = 200  # coalitions that take as long in batches as loading the kernels
 _WORTH_COMPILING = 4000  # half a minute, once on a machine: nobody should wait for it to solve a few
 
@@ -33,7 +36,7 @@ class Engine(Protocol):
 
 
 class Batched:
-    """Whole batches on NumPy: without numba, for many features, and for few coalitions."""
+    """Whole batches on NumPy: without numba, and for few coalitions."""
 
     def __init__(self, problem: Problem, C: float, jobs: int) -> None:
         self._games = BatchedGames(stack([problem], C, np.empty(0)), jobs)
@@ -54,13 +57,16 @@ class NoEngine:
 
 
 def choose(problem: Problem, C: float, jobs: int, backend: str = "auto", games: int = 1) -> Engine:
-    """The engine for a problem; ``backend`` (compiled, batched, exact) overrides the choice."""
+    """The engine for a problem; ``backend`` (compiled, wide, batched, exact) overrides the choice."""
     if backend == "auto":
-        backend = "compiled" if _worth_compiled_kernels(problem, games) else "batched"
+        many = "wide" if problem.features.shape[1] >= _WIDE else "batched"
+        backend = "compiled" if _worth_compiled_kernels(problem, games) else many
     if backend == "compiled":
         from datamarket_gym.learners.logistic.compiled import Compiled
 
         return Compiled(problem, C, jobs)
+    if backend == "wide":
+        return Wide(problem, C, jobs)
     return Batched(problem, C, jobs) if backend == "batched" else NoEngine()
 
 

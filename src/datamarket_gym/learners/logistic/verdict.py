@@ -31,7 +31,7 @@ def judge(weights: Array, gradient: Array, stack: Stack, slots: Slots) -> Verdic
     own = slots.inverse[:, :, None] * (gradient[..., :-1] - slots.mean[:, :, None] * g_b[..., None])
     entry = certificate.ROUNDING * slots.mass
     squares = stack.width + xp.sum((slots.mean * slots.inverse) ** 2, axis=2)
-    reach = xp.max(xp.where(slots.rows > 0, _lengths(slots, stack.squares), 0.0), axis=2)
+    reach = xp.max(xp.where(slots.rows > 0, lengths(slots, stack.squares), 0.0), axis=2)
     pull = slots.penalty[:, :, None, :-1] * weights[..., :-1] * slots.inverse[:, :, None]  # mu W
     blur = certificate.scaling_error((slots.mean * slots.inverse)[:, :, None])
     length = xp.sum(own**2, axis=(2, 3)) ** 0.5 + xp.sum((blur * pull) ** 2, axis=(2, 3)) ** 0.5
@@ -49,7 +49,7 @@ def judge(weights: Array, gradient: Array, stack: Stack, slots: Slots) -> Verdic
     score = calculus.logits(weights, stack.val)
     tie = certificate.TIE * (1 + xp.max(xp.abs(score), axis=(2, 3)))  # zero in padding
     predicted, margin = certificate.predict_arrays(score + slots.absent[..., None], tie)
-    need = certificate.moved(eps[..., None], beta[..., None], _lengths(slots, stack.val_squares))
+    need = certificate.moved(eps[..., None], beta[..., None], lengths(slots, stack.val_squares))
     need = xp.maximum(need, tie[..., None])
     shrink = xp.where((stack.val_label == -2)[:, None], xp.inf, margin / need)
     shrink = xp.min(shrink, axis=2)
@@ -72,7 +72,7 @@ def _curvature(weights: Array, stack: Stack, slots: Slots) -> tuple[Array, Array
     return laplacian, incidence.T @ square @ incidence
 
 
-def _lengths(slots: Slots, squares: Array) -> Array:
+def lengths(slots: Slots, squares: Array) -> Array:
     """Upper bounds (G, B, rows) of ||z|| = (sum_j (x_j - m_j)^2 / s_j^2)^(1/2)."""
     xp = array_namespace(squares)
     precision = slots.inverse**2
