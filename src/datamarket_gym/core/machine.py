@@ -30,6 +30,11 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def gpu_there() -> bool:
+    """Whether a GPU can be used."""
+    return bool(_gpu())
+
+
 def _gpu() -> str:
     try:
         import torch

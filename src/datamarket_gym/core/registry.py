@@ -21,7 +21,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
@@ -100,7 +100,7 @@ class Kind(Generic[T]):
         name, given = parsed(self.name, spec)
         cls: Callable[..., T] = lookup(self.name, name)
         what = f"{self.name} {name}"
-        takes = inspect.signature(cls).parameters
+        takes = _taken_by(cls)
         if FIRST in given:
             if not takes:
                 raise ParameterError(what, given[FIRST], "it takes no parameter")
@@ -116,6 +116,12 @@ class Kind(Generic[T]):
             return cls(**given)
         except TypeError as error:
             raise ParameterError(what, spec, f"check its parameters ({error})") from error
+
+
+@lru_cache(maxsize=256)
+def _taken_by(cls: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a constructor; experiments ask for the same ones at each payment."""
+    return inspect.signature(cls).parameters
 
 
 _NAME = re.compile(r"[\w.-]+")

@@ -130,15 +130,24 @@ class Run:
 
         Progress counts ``before`` steps as done and ``after`` as still to come.
         """
-        paths = {name: self.kept(name, form.ending) for name in tasks}
-        todo = [name for name, path in paths.items() if not path.exists()]
+        todo = self.missing(tasks, form)
+        names = list(todo)
         done, total = before + len(tasks) - len(todo), before + len(tasks) + after
         self.progress.count(done, total)
-        for place, result in self.executor.each(function, shared, [tasks[name] for name in todo]):
-            _keep(paths[todo[place]], form, result)
+        for place, result in self.executor.each(function, shared, list(todo.values())):
+            self.keep(names[place], form, result)
             done += 1
             self.progress.count(done, total)
-        return [_taken_up(path, form) for path in paths.values()]
+        return [_taken_up(self.kept(name, form.ending), form) for name in tasks]
+
+    def missing(self, tasks: Mapping[str, Task], form: Format[T]) -> dict[str, Task]:
+        """Those of the tasks whose results are not kept."""
+        return {name: task for name, task in tasks.items() if not self.kept(name, form.ending).exists()}
+
+    def keep(self, name: str, form: Format[T], result: T) -> None:
+        """Keep the result of a step."""
+        with replacing(self.kept(name, form.ending), lasting=False) as part:
+            form.write(part, result)
 
     def drop_others(self, tasks: Iterable[str], ending: str) -> None:
         """Remove the kept steps of an ending that are not those of these tasks: what other code has left."""
@@ -279,11 +288,6 @@ def _held(folder: Path, manifest_key: str, state: str) -> str | None:
                 ) from error
             return str(found.get(name)) if isinstance(found, dict) else ""
     return None
-
-
-def _keep(path: Path, form: Format[T], result: T) -> None:
-    with replacing(path, lasting=False) as part:
-        form.write(part, result)
 
 
 def _taken_up(path: Path, form: Format[T]) -> T:

@@ -170,7 +170,7 @@ def _costs(kept: Sequence[Compact]) -> str:
         "## Time",
         "",
         "Seconds of all cells added up, and by the clock with cells in parallel (a dash: the run was "
-        "interrupted and resumed).",
+        "interrupted and resumed, or made beside others of its suite).",
         "",
         "| experiment | seeds | cells | seconds, added up | by the clock | processes | machine |",
         "|---|---|---|---|---|---|---|",

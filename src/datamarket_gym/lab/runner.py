@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from datamarket_gym.core.errors import (
     RunError,
     UndatedMarketWarning,
 )
-from datamarket_gym.core.executors import Task, executor_of_steps
+from datamarket_gym.core.executors import Executor, Task, executor_of_steps
 from datamarket_gym.core.files import read_json, write_json
 from datamarket_gym.core.machine import machine
 from datamarket_gym.core.progress import Progress
@@ -79,35 +80,19 @@ def run_experiment(
     warning per mechanism says so, whoever computed the cells; the manifest keeps it.
     """
     require_told_apart(spec)
-    if cluster := named().cluster:
-        _require_travels(device, memo)
-    tasks = _tasks(spec)
+    if named().cluster:
+        require_travels(device, memo)
+    tasks = cells_of(spec)
     jobs = min(jobs, len(tasks))
-    with open_run(
-        out, spec.digest, "experiment", __version__,
-        outputs=[RESULTS], lasting=CELLS, executor=executor_of_steps(jobs), progress=progress,
-    ) as run:  # fmt: skip
-        if not (run.finished and _has_all(spec, out)):
+    with opened(spec, out, executor_of_steps(jobs), progress) as run:
+        if not is_complete(spec, run):
             run.progress.stage(spec.name, "cells")
             prepare(spec, out)
-            # Threads inside a fit only where cells do not already fill the cores.
-            games = len(tasks) * (1 + len(spec.attacks))
-            engine = {
-                "device": device,
-                "jobs": 1 if jobs > 1 or cluster else 0,
-                "games": games,
-                "memo": memo,
-            }
-            timings, warned = _compute(run, Shared(spec, engine, named_folder()), tasks)
-            by = (
-                {"machine": f"workers of {cluster}"}
-                if cluster
-                else {"jobs": jobs, "machine": machine(device)}
-            )
-            timings |= by
+            timings, warned = _compute(run, shared_by(spec, device, jobs, memo), tasks)
+            timings |= by_whom(jobs, device)
             write_json(out / "timings.json", timings, indent=2, sort=False)
             write_json(out / MANIFEST, _manifest(spec) | {"warnings": warned}, indent=2, sort=False)
-            run.drop_others(tasks, _CELL.ending)
+            run.drop_others(tasks, CELL.ending)
         rows = summarise(pq.read_table(out / RESULTS).to_pylist(), spec.pooled, spec.ranges)
         write_tables(spec, rows, out)
         told = read_json(out / MANIFEST)["warnings"]
@@ -116,7 +101,38 @@ def run_experiment(
     return rows
 
 
-def _require_travels(device: str, memo: Path | None) -> None:
+def opened(
+    spec: ExperimentSpec, out: Path, by: Executor, progress: Progress | None
+) -> AbstractContextManager[Run]:
+    """The folder of an experiment's run, claimed."""
+    return open_run(
+        out, spec.digest, "experiment", __version__,
+        outputs=[RESULTS], lasting=CELLS, executor=by, progress=progress,
+    )  # fmt: skip
+
+
+def is_complete(spec: ExperimentSpec, run: Run) -> bool:
+    """Whether nothing is left to compute."""
+    return run.finished and _has_all(spec, run.folder)
+
+
+def shared_by(spec: ExperimentSpec, device: str, jobs: int, memo: Path | None = None) -> Shared:
+    """What all cells of an experiment need, where so many processes compute cells."""
+    games = len(cells_of(spec)) * (1 + len(spec.attacks))
+    # Threads inside a fit only where cells do not already fill the cores.
+    threads = 1 if jobs > 1 or named().cluster else 0
+    engine = {"device": device, "jobs": threads, "games": games, "memo": memo}
+    return Shared(spec, engine, named_folder())
+
+
+def by_whom(jobs: int, device: str) -> dict[str, Any]:
+    """Who computed cells, beside the seconds that they took."""
+    if cluster := named().cluster:
+        return {"machine": f"workers of {cluster}"}
+    return {"jobs": jobs, "machine": machine(device)}
+
+
+def require_travels(device: str, memo: Path | None) -> None:
     """Refuse what is of this machine where cells are computed on others."""
     if device != "cpu":
         raise ParameterError(
@@ -141,7 +157,8 @@ def _has_all(spec: ExperimentSpec, out: Path) -> bool:
     return (first, last + 1) == (asked.start, asked.stop)
 
 
-def _tasks(spec: ExperimentSpec) -> dict[str, Task]:
+def cells_of(spec: ExperimentSpec) -> dict[str, Task]:
+    """The cells of an experiment by name."""
     return {
         f"cell-{i:03d}-{seed:04d}": (task, seed)
         for i, task in enumerate(spec.tasks)
@@ -151,11 +168,11 @@ def _tasks(spec: ExperimentSpec) -> dict[str, Task]:
 
 def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> tuple[dict[str, Any], list[_Told]]:
     """Write the results of all cells; what they took, and what they warned of."""
-    resumed = any(run.kept(name, _CELL.ending).exists() for name in tasks)
+    resumed = any(run.kept(name, CELL.ending).exists() for name in tasks)
     started = time.perf_counter()
-    cells = run.steps(_cell, shared, tasks, _CELL)
-    seconds = sum(float(cell.schema.metadata[_SECONDS]) for cell in cells)
-    plain = [cell.replace_schema_metadata(None) for cell in cells]
+    cells = run.steps(cell, shared, tasks, CELL)
+    seconds = sum(float(each.schema.metadata[_SECONDS]) for each in cells)
+    plain = [each.replace_schema_metadata(None) for each in cells]
     (run.folder / MANIFEST).unlink(missing_ok=True)  # until all files have all seeds it is unfinished
     write_table(pa.concat_tables(plain, promote_options="permissive"), run.folder / RESULTS)
     timings = {
@@ -166,7 +183,7 @@ def _compute(run: Run, shared: Shared, tasks: dict[str, Task]) -> tuple[dict[str
     return timings, _warnings(cells)
 
 
-def _cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
+def cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
     """The rows of a cell, with its seconds beside them."""
     spec = shared.spec
     started = time.perf_counter()
@@ -186,8 +203,8 @@ def _cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
 def _warnings(cells: list[pa.Table]) -> list[_Told]:
     """By kind and mechanism, in how many cells it was so, with the first as example."""
     told: dict[tuple[str, str], list[str]] = {}
-    for cell in cells:
-        for kind, name, words in json.loads(cell.schema.metadata[_WARNED]):
+    for each in cells:
+        for kind, name, words in json.loads(each.schema.metadata[_WARNED]):
             told.setdefault((kind, name), []).append(words)
     return [
         (kind, name, f"{_KINDS[kind].what} in {len(words)} of {len(cells)} cells, as in: {words[0]}")
@@ -199,7 +216,7 @@ def _write_cell(path: Path, table: pa.Table) -> None:
     pq.write_table(table, path)
 
 
-_CELL: Format[pa.Table] = Format(".parquet", _write_cell, pq.read_table)
+CELL: Format[pa.Table] = Format(".parquet", _write_cell, pq.read_table)
 
 
 def _manifest(spec: ExperimentSpec) -> dict[str, Any]:

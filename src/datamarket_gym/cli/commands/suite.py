@@ -23,8 +23,8 @@ def command(
     cluster: Cluster = "",
 ) -> None:
     """Run all experiments of a suite in order, or go on where an earlier run stopped."""
-    from datamarket_gym.cli.run import run_suite
+    from datamarket_gym.cli.run import run_and_tell
 
     require_choice("--device", device, ("cpu", "cuda", "auto"))
     with computes_by(cluster=cluster):
-        run_suite(suite, seeds, out, jobs or available_cores(), device)
+        run_and_tell(suite, seeds, out, jobs or available_cores(), device)
