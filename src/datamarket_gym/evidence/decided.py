@@ -26,7 +26,7 @@ class Nearest:
 
     def __init__(self, rows: DistinctRows, band: Codes, least: float) -> None:
         self.rows, self.band, self.least = rows, band, least
-        self.unit: Features = rows.directions(band)
+        self.unit: Features = rows[band]
         self.floor = np.full(len(band), least)
         self._near: Codes = np.full(len(band), -1)
         self._score: Values = np.full(len(band), -np.inf)
@@ -58,7 +58,7 @@ class Nearest:
             won = (self._score[row[part]] == 1.0) & (self._near[row[part]] < column[part])
             part = part[(most[part] >= self.floor[row[part]]) & ~won]
             seen, which = np.unique(column[part], return_inverse=True)  # each is made a direction once
-            theirs = self.rows.directions(seen)[which]
+            theirs = self.rows[seen][which]
             exact = np.einsum("ij,ij->i", self.unit[row[part]], theirs)
             self._take(row[part], column[part], exact)
 

@@ -35,7 +35,10 @@ class _Mixed:
 
 
 class DistinctRows:
-    """The different directions among rows: ``distinct`` are the first rows of each, ``first[i]`` row i's."""
+    """The different directions among rows: ``distinct`` are the first rows of each, ``first[i]`` row i's.
+
+    Directions are worked out where they are read (``[a:b]``, ``[places]``), in float64.
+    """
 
     def __init__(self, vectors: Rows) -> None:
         self.vectors = vectors
@@ -60,13 +63,21 @@ class DistinctRows:
         return len(self.distinct)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """How many there are, and how many numbers each has."""
+        return len(self.distinct), self.vectors.shape[1]
+
+    @property
     def width(self) -> int:
         """How many numbers a row has."""
-        return self.vectors.shape[1]
+        return self.shape[1]
 
-    def directions(self, places: Codes) -> Features:
-        """Of some of the different rows."""
-        return directions(self.vectors[self.distinct[places]])
+    def __getitem__(self, key: slice | Codes) -> Features:
+        """Directions of some of the different rows; those that lie together are read without a list of places."""
+        place = self.distinct[key]
+        if isinstance(key, slice) and len(place) and place[-1] - place[0] == len(place) - 1:
+            return directions(self.vectors[int(place[0]) : int(place[-1]) + 1])
+        return directions(self.vectors[place])
 
     @cached_property
     def digests(self) -> Keys:

@@ -31,8 +31,8 @@ from datamarket_gym.core.stacked import Rows
 from datamarket_gym.evidence.distinct import first_alike
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.nearest import NearestRows, nearest_earlier, nearest_rows
+from datamarket_gym.evidence.prefix import evenly
 from datamarket_gym.evidence.settled import nearest_settled
-from datamarket_gym.evidence.turned import evenly
 from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.submission import Submission
 

@@ -18,8 +18,8 @@ from datamarket_gym.core.candidates import Candidates, Short, slack_of, still_ne
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.stacked import Rows
 from datamarket_gym.evidence.on_device import MANY
+from datamarket_gym.evidence.prefix import Axes, evenly, levels_of
 from datamarket_gym.evidence.searched import level_costs
-from datamarket_gym.evidence.turned import LEVELS, Axes, evenly
 
 _PART = 512  # old rows at a time: few enough to stay near the processor
 _BLOCK = 2048  # new rows that they are held against
@@ -79,7 +79,7 @@ class _Search:
     def _level(self, new: Features, span: tuple[int, int]) -> tuple[Axes, int]:
         """Axes, and how many numbers along them it pays to look at before all; 0 where it does not."""
         width, old = new.shape[1], evenly(np.arange(*span), _ASKED)
-        levels = tuple(m for m in LEVELS if m <= 0.85 * width)
+        levels = levels_of(width)
         if not levels or len(new) < width or span[1] - span[0] < _WORTH:
             return Axes(None, ()), 0
         some = directions(self.old[old])

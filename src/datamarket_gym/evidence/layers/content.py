@@ -16,7 +16,6 @@ from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.forest import SPANNING
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
 from datamarket_gym.evidence.pairs import similar_pairs
-from datamarket_gym.evidence.prefix import Directed
 from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.units.submission import Submission
 
@@ -103,7 +102,7 @@ class Cosine(EvidenceLayer):
         rows = DistinctRows(vectors)
         _require_directions(rows)
         place = rows.distinct
-        pairs = similar_pairs(Directed(rows), self.theta, view.node[place])
+        pairs = similar_pairs(rows, self.theta, view.node[place])
         found = Edges.of(
             place[pairs.left],
             place[pairs.right],
