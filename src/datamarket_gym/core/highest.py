@@ -8,7 +8,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.candidates import Candidates, slack_of, still_near
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.core.threads import one_thread
 
 _BLOCK = 512  # rows at a time: few enough to stay near the processor

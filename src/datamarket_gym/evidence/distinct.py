@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Keys, directions
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.content import row_keys
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 
 _PART = 512  # rows whose directions are worked out at a time
 _SPAN = 16384  # rows that a thread is given

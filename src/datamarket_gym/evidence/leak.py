@@ -27,8 +27,8 @@ from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.candidates import slack_of
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.core.screen import counted, listed
-from datamarket_gym.core.stacked import Rows
 from datamarket_gym.evidence.layers.content import ExactHash
 from datamarket_gym.evidence.layers.minhash import ngrams
 from datamarket_gym.evidence.threshold.choice import LabelledVectors

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Keys
 from datamarket_gym.core.content import row_keys, unit_keys
 from datamarket_gym.core.errors import ParameterError, require_in
-from datamarket_gym.core.narrow import WHOLE, Narrow
+from datamarket_gym.core.narrow import Rows, in_order
 from datamarket_gym.core.registry import register
-from datamarket_gym.core.stacked import Rows
 from datamarket_gym.evidence.distinct import first_alike
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.nearest import NearestRows, nearest_earlier, nearest_rows
@@ -132,8 +131,8 @@ def _arranged(matrix: Rows, order: Codes) -> Rows:
     """Rows in an order; of a large matrix no copy is made."""
     if np.array_equal(order, np.arange(len(matrix))):
         return matrix
-    large = matrix.shape[0] * matrix.shape[1] > WHOLE
-    return Narrow([matrix]).take(order) if large else matrix[order]
+    arranged: Rows = in_order(matrix, order)
+    return arranged
 
 
 def _settled_copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.candidates import Short, slack_of
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.evidence.distinct import DistinctRows
 
 LEVELS = (8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640)

@@ -16,7 +16,7 @@ from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.candidates import Candidates, Short, slack_of, still_near
 from datamarket_gym.core.machine import available_cores
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.evidence.on_device import MANY
 from datamarket_gym.evidence.prefix import Axes, evenly, levels_of
 from datamarket_gym.evidence.searched import level_costs

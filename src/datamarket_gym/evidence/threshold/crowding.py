@@ -17,7 +17,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Features, Values, directions
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.highest import highest_cosines
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 
 ALLOWED = 0.05
 _ROWS = 1000
