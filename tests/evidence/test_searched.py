@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from datamarket_gym.core import arrays
 from datamarket_gym.core.compute import Compute, computing
+from datamarket_gym.core.narrow import Mapped
 from datamarket_gym.evidence import nearest, searched, settled
 from datamarket_gym.evidence.cells import Cells, Plan
 from datamarket_gym.evidence.distinct import DistinctRows
@@ -219,3 +220,13 @@ def test_old_rows_that_the_first_numbers_rule_out_are_not_the_nearest(kind, leas
             monkeypatch.setattr(settled, "level_costs", lambda *_, costs=costs: costs)
         for one, other in zip(plain, nearest_settled(rows[:250], rows[250:], least), strict=True):
             assert np.array_equal(one, other)
+
+
+def test_new_rows_are_never_whole_in_float64():
+    """They may be as many as the old; each thread made all of them directions."""
+    rows, read = market("plain", np.random.default_rng(7), 31_000, 4), []
+    new = Mapped(rows[:30_000], lambda some: read.append(len(some)) or some)
+    found = nearest_settled(rows[30_000:], new, 0.99)
+    assert max(read) <= 1 << 14
+    for one, other in zip(found, nearest_settled(rows[30_000:], rows[:30_000], 0.99), strict=True):
+        assert np.array_equal(one, other)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.candidates import products
 from datamarket_gym.evidence.distinct import DistinctRows
 
 _PAIRS = 8192  # decided at a time
@@ -59,7 +60,7 @@ class Nearest:
             part = part[(most[part] >= self.floor[row[part]]) & ~won]
             seen, which = np.unique(column[part], return_inverse=True)  # each is made a direction once
             theirs = self.rows[seen][which]
-            exact = np.einsum("ij,ij->i", self.unit[row[part]], theirs)
+            exact = products(self.unit[row[part]], theirs)
             self._take(row[part], column[part], exact)
 
     def _take(self, row: Codes, column: Codes, exact: Values) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.blocks import over_blocks
-from datamarket_gym.core.candidates import slack_of
+from datamarket_gym.core.candidates import products_of, slack_of
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.narrow import Rows
 from datamarket_gym.core.screen import counted, listed
@@ -41,7 +41,6 @@ _TOLD = 5  # leaks that a sentence lists
 _LEAST = 20  # rows below which nothing is said of near copies
 _SAMPLE = 2000  # validation rows that the level is measured on
 _BLOCK = 8192
-_PAIRS = 8192  # decided at a time
 _BEGINNING = 4  # columns by which most units are told from all rows
 _SLACK = 1e-4  # float32 products within this of the level are decided in float64
 
@@ -195,10 +194,7 @@ def _near(units: Rows, held: Features, level: float) -> Found:
         some = np.flatnonzero(best >= level - slack)
         # Of a unit's rows those alone that may be its nearest: the slack is twice what a product can be off.
         unit, row = np.nonzero(similar[some] >= (best[some] - slack)[:, None])
-        cosine = np.empty(len(unit))
-        for start in range(0, len(unit), _PAIRS):
-            pairs = slice(start, start + _PAIRS)
-            cosine[pairs] = np.einsum("ij,ij->i", mine[some[unit[pairs]]], held[row[pairs]])
+        cosine = products_of(mine, lambda rows: held[rows], some[unit], row)
         return _closest(some[unit], row, np.minimum(cosine, 1.0), level, at)
 
     starts = range(0, len(units), _BLOCK)
