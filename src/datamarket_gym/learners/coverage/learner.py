@@ -32,7 +32,7 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.errors import SubmissionError, require_in
-from datamarket_gym.core.narrow import taken
+from datamarket_gym.core.narrow import in_order
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
     Learner,
@@ -316,5 +316,5 @@ def bought(rows: TrainingRows, background: TrainingRows, labels: bool) -> NDArra
     out = np.zeros(len(rows.label), dtype=bool)
     for code in np.intersect1d(rows.label, background.label):
         mine = np.flatnonzero(rows.label == code)
-        out[mine] = among(taken(rows.features, mine), background.features, background.label == code)
+        out[mine] = among(in_order(rows.features, mine), background.features, background.label == code)
     return out
