@@ -25,11 +25,11 @@ from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.core.threads import one_thread
+from datamarket_gym.evidence.cells import Cells, Plan
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.nearest import bands_of
 from datamarket_gym.evidence.on_device import Device, nearest_by
 from datamarket_gym.evidence.searched import Search
-from datamarket_gym.evidence.turned import Cells, Plan
 from payout_scale import DIMENSIONS, TOPICS, draw, spectrum
 
 _DRAWN = 50_000  # units drawn at a time
@@ -104,11 +104,11 @@ def wrong(
     rng = np.random.default_rng(1)
     has, none = np.flatnonzero(near >= 0), np.flatnonzero(near < 0)
     asked = np.concatenate([rng.permutation(has)[:size], rng.permutation(none)[:size]])
-    unit = rows.directions(asked)
+    unit = rows[asked]
     best, parent = np.full(len(asked), -np.inf), np.full(len(asked), -1)
     for at in range(0, int(asked.max()), 8192):
         columns = np.arange(at, min(at + 8192, len(rows)))
-        theirs = rows.directions(columns)
+        theirs = rows[columns]
         product = unit @ theirs.T
         product[columns >= asked[:, None]] = -np.inf
         row, column = np.nonzero(product >= np.maximum(best, least)[:, None] - 1e-12)

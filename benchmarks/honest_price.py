@@ -29,7 +29,7 @@ from datamarket_gym import (
     create,
     mechanism,
 )
-from datamarket_gym.evidence.threshold.crowding import highest_cosines
+from datamarket_gym.core.highest import highest_cosines
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.pipeline import settle
 from datamarket_gym.world.market import ProviderMarket

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from datamarket_gym.evidence.threshold.crowding import highest_cosines
+from datamarket_gym.core.highest import highest_cosines
 from datamarket_gym.world.data.files import data_file
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)

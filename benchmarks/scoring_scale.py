@@ -20,7 +20,7 @@ import numpy as np
 from datamarket_gym.evidence.graph import Edges, clusters_by
 from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.learners.coverage import CoverageScorer
-from datamarket_gym.learners.covered_rows import CoveredRows, covered_rows
+from datamarket_gym.learners.coverage.covered_rows import CoveredRows, covered_rows
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.payout.intervals import validation_groups
 from datamarket_gym.pipeline.mechanism import mechanism

@@ -5,8 +5,7 @@ import pytest
 
 from datamarket_gym.core import narrow
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.narrow import Narrow, arranged, beyond, in_blocks
-from datamarket_gym.core.stacked import Mapped, Stacked
+from datamarket_gym.core.narrow import Mapped, Narrow, beyond, in_blocks, in_order
 from datamarket_gym.units.submission import Submission
 
 
@@ -64,7 +63,7 @@ def test_mapped_rows_are_those_of_the_function(both):
     assert (np.stack(list(Narrow([mapped]).take([7, 2]))) == mapped[np.array([7, 2])]).all()
     with pytest.raises(TypeError):
         iter(mapped)
-    assert (np.asarray(Stacked(mapped, whole[:, 1:])) == np.r_[whole[:, 1:] * 2.0, whole[:, 1:]]).all()
+    assert (np.asarray(Narrow([mapped, whole[:, 1:]])) == np.r_[whole[:, 1:] * 2.0, whole[:, 1:]]).all()
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
@@ -87,7 +86,6 @@ def test_rows_that_were_chosen_are_those_of_the_whole_and_are_not_copied(kind, s
     ):
         assert some[key].dtype == np.float64
         assert np.array_equal(some[key], wanted[key]), key
-    assert np.array_equal(np.asarray(arranged(whole, order)), whole[order])
     assert np.array_equal(np.stack(list(some)), wanted)
     assert all(np.shares_memory(a, b) for a, b in zip(some._parts, parts, strict=True) if len(a))
 
@@ -153,3 +151,31 @@ def test_a_submission_stays_narrow_where_rows_are_chosen_and_put_together(monkey
     whole[3, 1] = np.nan
     with pytest.raises(SubmissionError, match="'features', row 3, entry 1 is nan"):
         Submission(names, names, Narrow([whole]), np.arange(6))
+
+
+def test_of_many_rows_in_an_order_no_copy_is_made(monkeypatch):
+    whole = np.random.default_rng(2).normal(size=(9, 3))
+    order = np.array([8, 0, 4, 4])
+    assert np.array_equal(in_order(whole, order), whole[order])
+    monkeypatch.setattr("datamarket_gym.core.narrow.WHOLE", 11)
+    for matrix in (whole, Narrow([whole]), Mapped(whole, np.negative)):
+        found = in_order(matrix, order)
+        assert isinstance(found, Narrow)
+        assert np.array_equal(np.abs(found[:]), np.abs(whole[order]))
+
+
+@pytest.mark.parametrize("upper", [0, 4, 9])
+def test_two_matrices_are_read_as_one(upper):
+    rows = np.random.default_rng(0).normal(size=(9, 3))
+    joined = Narrow([rows[:upper], rows[upper:]])
+    assert joined.shape == (9, 3)
+    for part in (
+        slice(0, 4),
+        slice(2, 7),
+        slice(5, 20),
+        slice(None),
+        np.array([8, 0, 4, 4]),
+        np.array([], dtype=int),
+    ):
+        assert np.array_equal(joined[part], rows[part])
+    assert np.array_equal(np.asarray(joined), rows)

@@ -6,9 +6,9 @@ import pytest
 from datamarket_gym import Submission, Utility, UtilityOracle, mechanism
 from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.highest import highest_cosines
 from datamarket_gym.evidence.threshold import price as module
 from datamarket_gym.evidence.threshold.choice import FEWEST, LEAST, LabelledVectors, choose_threshold
-from datamarket_gym.evidence.threshold.crowding import highest_cosines
 from datamarket_gym.evidence.threshold.near_copies import stranger_level
 from datamarket_gym.evidence.threshold.price import DEALS, GRID, LIMIT, PROVIDERS, honest_price
 from datamarket_gym.learners.knn import NearestNeighbourGame

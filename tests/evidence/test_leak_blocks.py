@@ -41,8 +41,8 @@ def test_blocks_find_what_all_pairs_have(monkeypatch):
 
 def test_only_units_that_begin_like_a_row_are_hashed(monkeypatch):
     features, held = market()
-    hashed, keys = [], leak._keys
-    monkeypatch.setattr(leak, "_keys", lambda some: hashed.append(len(some)) or keys(some))
+    hashed, keys = [], leak.content_keys
+    monkeypatch.setattr(leak, "content_keys", lambda some: hashed.append(len(some)) or keys(some))
     find_leaks(units_of(features), HeldRows(held))
     assert sum(hashed) <= len(held) + 2  # units 5 and 50
 

@@ -11,10 +11,10 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence import decided, nearest, nearest_earlier, seniority_ranks
 from datamarket_gym.evidence import settled as module
+from datamarket_gym.evidence.cells import Plan
 from datamarket_gym.evidence.graph import LAYERS, Edges
 from datamarket_gym.evidence.order import lot_of
 from datamarket_gym.evidence.settled import nearest_settled
-from datamarket_gym.evidence.turned import Plan
 from datamarket_gym.pipeline.represent import Capped
 
 

@@ -15,7 +15,6 @@ from datamarket_gym.evidence.forest import SPANNING, Pairs, Stream, spanning
 from datamarket_gym.evidence.graph import Edges, components
 from datamarket_gym.evidence.layers.content import COSINE
 from datamarket_gym.evidence.pairs import similar_pairs
-from datamarket_gym.evidence.prefix import Directed
 from datamarket_gym.units import Submission
 
 
@@ -204,8 +203,8 @@ def test_memory_does_not_grow_with_the_pairs_of_near_copies():
 
 def test_rows_are_read_a_block_at_a_time_in_whatever_kind_of_number():
     rows = drawn("groups", 300).astype(np.float16)
-    narrow = similar_pairs(Directed(DistinctRows(Narrow([rows[:100], rows[100:]]))), 0.9)
-    plain = similar_pairs(Directed(DistinctRows(rows.astype(np.float64))), 0.9)
+    narrow = similar_pairs(DistinctRows(Narrow([rows[:100], rows[100:]])), 0.9)
+    plain = similar_pairs(DistinctRows(rows.astype(np.float64)), 0.9)
     assert narrow.seen > 0
     assert narrow.left.tolist() == plain.left.tolist()
     assert narrow.cosine.tolist() == plain.cosine.tolist()
@@ -213,7 +212,7 @@ def test_rows_are_read_a_block_at_a_time_in_whatever_kind_of_number():
 
 def test_different_directions():
     rows = np.array([[1.0, 0.0], [0.0, 0.0], [2.0, 0.0], [0.0, 1.0], [-0.0, 3.0], [1e-200, 0.0]])
-    found = Directed(DistinctRows(rows))
+    found = DistinctRows(rows)
     assert found[:].tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert found[1:].tolist() == [[0.0, 1.0]]
     assert found[np.array([1, 0, 1])].tolist() == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]

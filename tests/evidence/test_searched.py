@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 
 from datamarket_gym.core import arrays
 from datamarket_gym.core.compute import Compute, computing
+from datamarket_gym.core.narrow import Mapped
 from datamarket_gym.evidence import nearest, searched, settled
+from datamarket_gym.evidence.cells import Cells, Plan
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import Device, nearest_by, off_in_half
+from datamarket_gym.evidence.prefix import Axes
 from datamarket_gym.evidence.searched import Search
 from datamarket_gym.evidence.settled import nearest_settled
-from datamarket_gym.evidence.turned import Axes, Cells, Plan
 
 PLANS = [
     Plan(height=64, width=2048, cells=1, groups=5, levels=()),
@@ -25,7 +27,7 @@ PLANS = [
 def in_full(rows, least):
     """Every pair of different directions by the one product that decides, one row after the other."""
     distinct = DistinctRows(rows)
-    unit = distinct.directions(np.arange(len(distinct)))
+    unit = distinct[np.arange(len(distinct))]
     near, score = np.full(len(unit), -1), np.full(len(unit), -np.inf)
     for i in range(1, len(unit)):
         cosine = np.minimum(np.einsum("ij,ij->i", np.repeat(unit[i : i + 1], i, axis=0), unit[:i]), 1.0)
@@ -211,10 +213,20 @@ def test_old_rows_that_the_first_numbers_rule_out_are_not_the_nearest(kind, leas
     plain = nearest_settled(rows[:250], rows[250:], least)
     monkeypatch.setattr(settled, "_WORTH", 1)
     monkeypatch.setattr(settled, "_PART", 60)
-    monkeypatch.setattr(settled, "LEVELS", (1, 3, 6))
+    monkeypatch.setattr(settled, "levels_of", lambda width: (1, 3, 6))
     for level in (None, 0, 1, 2):
         if level is not None:
             costs = np.where(np.arange(4) == level, 0.0, 1.0)
             monkeypatch.setattr(settled, "level_costs", lambda *_, costs=costs: costs)
         for one, other in zip(plain, nearest_settled(rows[:250], rows[250:], least), strict=True):
             assert np.array_equal(one, other)
+
+
+def test_new_rows_are_never_whole_in_float64():
+    """They may be as many as the old; each thread made all of them directions."""
+    rows, read = market("plain", np.random.default_rng(7), 31_000, 4), []
+    new = Mapped(rows[:30_000], lambda some: read.append(len(some)) or some)
+    found = nearest_settled(rows[30_000:], new, 0.99)
+    assert max(read) <= 1 << 14
+    for one, other in zip(found, nearest_settled(rows[30_000:], rows[:30_000], 0.99), strict=True):
+        assert np.array_equal(one, other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from datamarket_gym.conformance import ConformanceError, check_learner
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.core.registry import create
 from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
@@ -84,6 +85,19 @@ def test_every_learner_answers_coalitions_that_join_what_is_there(name, per_play
     ):
         np.testing.assert_allclose(scorer.utility(coalitions), want, rtol=0, atol=1e-12)
     assert len(set(want)) > 2  # the players do change it
+
+
+def test_rows_that_are_stored_narrow_stay_so_beside_the_background():
+    rows, background, validation = drawn(3)[:3]
+    short = [replace(each, features=each.features.astype(np.float16)) for each in (rows, background)]
+    whole = with_background(*(replace(each, features=each.features.astype(float)) for each in short))
+    narrow = with_background(*(replace(each, features=Narrow([each.features])) for each in short))
+    assert isinstance(narrow.features, Narrow)
+    assert np.array_equal(narrow.features[:], whole.features)
+    for name in ("knn@3", "logistic", "ridge", "coverage", "sklearn@GaussianNB"):
+        one, other = (create("learner", name).scorer(each, validation) for each in (whole, narrow))
+        coalition = np.ones((1, whole.n_players), dtype=bool)
+        assert one.utility(coalition).tolist() == other.utility(coalition).tolist()
 
 
 def test_rows_of_another_length_than_the_background_are_refused():

@@ -6,9 +6,9 @@ import pytest
 from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.games.semivalue import SEMIVALUES
-from datamarket_gym.learners import coverage
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.coverage import learner as coverage
 
 
 def crowd(n, seed=0):

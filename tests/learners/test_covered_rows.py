@@ -6,7 +6,7 @@ import pytest
 from datamarket_gym import Submission
 from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.learners.covered_rows import WELL, covered_rows
+from datamarket_gym.learners.coverage.covered_rows import WELL, covered_rows
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.prior import PriorArt

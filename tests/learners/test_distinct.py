@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from datamarket_gym.core.narrow import Narrow
-from datamarket_gym.core.stacked import Stacked
 from datamarket_gym.learners import distinct
 from datamarket_gym.learners.distinct import among, distinct_rows
 
@@ -38,7 +37,7 @@ def tables():
 def test_rows_are_ordered_and_matched_as_their_bytes_are(features, monkeypatch):
     monkeypatch.setattr(distinct, "_BLOCK", 40)  # several blocks
     rows, place = by_bytes(features)
-    for table in (features, Stacked(features[:1], features[1:])):
+    for table in (features, Narrow([features[:1], features[1:]])):
         first, found = distinct_rows(table)
         np.testing.assert_array_equal(features[first] + 0.0, rows)
         np.testing.assert_array_equal(found, place)

@@ -5,9 +5,8 @@ import pytest
 
 from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.highest import highest_cosines
-from datamarket_gym.learners import floor
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
-from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.coverage import Coverage, floor
 
 
 def rows(n, seed, dims=7):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import create
 from datamarket_gym.games.semivalue import Semivalue
-from datamarket_gym.learners import knn_votes
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn
+from datamarket_gym.learners.knn import votes as knn_votes
 
 
 @dataclass(frozen=True)

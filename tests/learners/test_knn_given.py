@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.core.registry import create
-from datamarket_gym.learners import knn_given, knn_kth
 from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn, NearestNeighbourGame, closed_form
-from datamarket_gym.learners.knn_neighbours import Neighbourhood
+from datamarket_gym.learners.knn import given as knn_given
+from datamarket_gym.learners.knn import kth as knn_kth
+from datamarket_gym.learners.knn.neighbours import Neighbourhood
 from datamarket_gym.semivalues.exact import semivalues_from_table
 
 LAWS = [

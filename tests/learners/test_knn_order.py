@@ -9,13 +9,15 @@ import pytest
 from datamarket_gym import create
 from datamarket_gym.core.compute import Compute, computing
 from datamarket_gym.core.narrow import Narrow
-from datamarket_gym.learners import TrainingRows, ValidationRows, knn_distances, knn_votes
+from datamarket_gym.learners import TrainingRows, ValidationRows
 from datamarket_gym.learners.base import content_order
 from datamarket_gym.learners.distinct import distinct_rows
 from datamarket_gym.learners.knn import Knn, NearestNeighbourGame
-from datamarket_gym.learners.knn_distances import Distances
-from datamarket_gym.learners.knn_ranks import in_order, settled
-from datamarket_gym.learners.knn_regression import KnnRegression
+from datamarket_gym.learners.knn import distances as knn_distances
+from datamarket_gym.learners.knn import votes as knn_votes
+from datamarket_gym.learners.knn.distances import Distances
+from datamarket_gym.learners.knn.ranks import in_order, settled
+from datamarket_gym.learners.knn.regression import KnnRegression
 
 SHAPLEY = create("semivalue", "shapley")
 

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from datamarket_gym.core.errors import LearnerError, ParameterError, SubmissionError
 from datamarket_gym.core.registry import create
-from datamarket_gym.learners import knn_kth, knn_scorer, knn_votes
 from datamarket_gym.learners.background import AlwaysThere, with_background
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
-from datamarket_gym.learners.knn_regression import KnnRegression
+from datamarket_gym.learners.knn import kth as knn_kth
+from datamarket_gym.learners.knn import scorer as knn_scorer
+from datamarket_gym.learners.knn import votes as knn_votes
+from datamarket_gym.learners.knn.regression import KnnRegression
 from datamarket_gym.semivalues.exact import semivalues_from_table
 
 LAWS = [

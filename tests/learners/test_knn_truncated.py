@@ -7,7 +7,7 @@ from datamarket_gym import create
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.learners import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn
-from datamarket_gym.learners.knn_truncated import KnnTruncated
+from datamarket_gym.learners.knn.truncated import KnnTruncated
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import mechanism
 from datamarket_gym.units.submission import Submission

@@ -6,10 +6,11 @@ import pytest
 from datamarket_gym.core import highest
 from datamarket_gym.core.arrays import directions
 from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.highest import highest_cosines
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import predict_theta
 from datamarket_gym.evidence.threshold.admissibility import Admissibility, chaining_floors
-from datamarket_gym.evidence.threshold.crowding import floor_among, highest_cosines
+from datamarket_gym.evidence.threshold.crowding import floor_of
 from datamarket_gym.evidence.threshold.floors import Merges, variant_similarities
 from datamarket_gym.world.data import Embeddings
 
@@ -115,7 +116,7 @@ def test_crowding_takes_at_most_one_honest_unit_in_twenty_for_a_copy():
     honest, submitted = rng.normal(size=(1000, 6)), rng.normal(size=(40, 6))
     unit = directions(honest)
     nearest = np.sort(highest_cosines(unit, submitted))
-    floor = floor_among(unit, submitted)
+    floor = floor_of(highest_cosines(unit, submitted))
     assert (nearest >= floor).sum() == 50
     just_below = nearest[nearest < floor][-1]
     assert (nearest >= just_below).mean() > 0.05  # the smallest such threshold

@@ -8,7 +8,8 @@ from payout_files import payments, run, units
 from payout_files import validation as few_dimensions
 
 from datamarket_gym.core.files import read_json
-from datamarket_gym.evidence.threshold.crowding import floor_among, highest_cosines
+from datamarket_gym.core.highest import highest_cosines
+from datamarket_gym.evidence.threshold.crowding import floor_of
 
 DIMENSIONS = 64
 
@@ -110,8 +111,12 @@ def test_crowding_is_exact_and_blind_to_order():
         highest_cosines(directions, many), (directions @ others.T).max(axis=1), atol=1e-12
     )
     a, b = rng.permutation(40), rng.permutation(300)
-    assert floor_among(directions, many) == floor_among(directions[a], many[b])
-    assert floor_among(directions, many) <= floor_among(directions, np.vstack([many, some[:1]]))
+    more = np.vstack([many, some[:1]])
+    floor, shuffled, higher = (
+        floor_of(highest_cosines(*each))
+        for each in ((directions, many), (directions[a], many[b]), (directions, more))
+    )
+    assert floor == shuffled <= higher
 
 
 def test_a_crowd_lifts_the_threshold_and_what_lies_below_is_refused(held, tmp_path):

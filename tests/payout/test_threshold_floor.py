@@ -7,7 +7,8 @@ import pytest
 from payout_files import run, spec, write
 
 from datamarket_gym.core.files import read_json
-from datamarket_gym.evidence.threshold.crowding import floor_among, highest_cosines
+from datamarket_gym.core.highest import highest_cosines
+from datamarket_gym.evidence.threshold.crowding import floor_of
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.threshold import choose_evidence
 
@@ -128,7 +129,7 @@ def test_the_floor_is_the_highest_but_five_percent_whatever_the_number_of_rows()
         cosine = np.sort(rng.uniform(0.0, 0.99, rows))
         away = np.eye(1, DIMENSIONS, 1)
         honest = cosine[:, None] * submitted + np.sqrt(1 - cosine[:, None] ** 2) * away
-        floor = floor_among(rng.permutation(honest), 7.0 * submitted)
+        floor = floor_of(highest_cosines(rng.permutation(honest), 7.0 * submitted))
         assert floor == pytest.approx(cosine[-1 - above], abs=1e-12)
         assert (cosine > floor + 1e-12).mean() <= 0.05
 

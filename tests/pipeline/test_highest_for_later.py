@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.core import highest
-from datamarket_gym.learners import coverage
+from datamarket_gym.learners.coverage import learner as coverage
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.learners.similarity import StandardisedSimilarity
 from datamarket_gym.pipeline.mechanism import mechanism

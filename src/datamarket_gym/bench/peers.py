@@ -25,7 +25,7 @@ from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import NearestNeighbourGame, closed_form
-from datamarket_gym.learners.knn_neighbours import Neighbourhood
+from datamarket_gym.learners.knn.neighbours import Neighbourhood
 from datamarket_gym.learners.logistic import Logistic, LogisticScorer
 from datamarket_gym.semivalues import Shapley, semivalues_from_table
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Keys
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 
 _ROWS = 1024
 

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
-from datamarket_gym.core.candidates import Candidates, slack_of, still_near
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.candidates import Candidates, products_of, slack_of, still_near
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.core.threads import one_thread
 
 _BLOCK = 512  # rows at a time: few enough to stay near the processor
-_PAIRS = 8192  # candidates decided at a time
 
 
 def highest_cosines(
@@ -56,10 +55,7 @@ def most_alike(
     if not kept:
         return np.full(len(unit), -1.0), np.full(len(unit), -1)
     row, column = still_near(kept, highest - slack)
-    product = np.empty(len(row))
-    for at in range(0, len(row), _PAIRS):
-        pairs = slice(at, at + _PAIRS)
-        product[pairs] = np.einsum("ij,ij->i", unit[row[pairs]], towards(others[column[pairs]]))
+    product = products_of(unit, lambda rows: towards(others[rows]), row, column)
     exact, place = np.full(len(unit), -np.inf), np.full(len(unit), np.iinfo(np.int64).max)
     np.maximum.at(exact, row, product)
     best = product == exact[row]

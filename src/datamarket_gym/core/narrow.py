@@ -7,8 +7,8 @@ directions and scores do not change. Rows are chosen and put in order by their n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -143,6 +143,31 @@ def _read(part: Any, rows: Any, columns: Any) -> Any:
     return part[rows][:, columns]
 
 
+class Mapped:
+    """Rows of a matrix as a function makes them, row by row; worked out where they are read, and not kept."""
+
+    __iter__: ClassVar[None] = None  # Python would ask for one row after the other until there is none
+
+    def __init__(self, rows: Features | Narrow, by: Callable[[Features], Features]) -> None:
+        self.rows, self.by = rows, by
+        self.shape = (len(rows), by(rows[:1]).shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | Codes) -> Features:
+        """Some rows, one after the other: how they lie must not change the last bits of what is made of them."""
+        return np.ascontiguousarray(self.by(self.rows[rows]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Features:
+        """All of it as one matrix."""
+        return self[:].astype(dtype or np.float64, copy=False)
+
+
+Rows = Features | Narrow | Mapped
+"""What can be read a block at a time."""
+
+
 def taken(matrix: Any, rows: Any) -> Any:
     """Some rows of a matrix, in that order: no wider than they are stored, unless they are few (`WHOLE`)."""
     if not isinstance(matrix, Narrow):
@@ -155,12 +180,7 @@ def in_order(matrix: Any, rows: Codes) -> Any:
     """The same for whoever reads a block at a time: of many rows no copy is made, however they are stored."""
     if len(rows) * matrix.shape[1] <= WHOLE:
         return matrix[rows]
-    return arranged(matrix, rows)
-
-
-def arranged(matrix: Any, order: Codes) -> Narrow:
-    """The rows of a matrix in some order, to be read a block at a time: no copy of all of them is made."""
-    return matrix.take(order) if isinstance(matrix, Narrow) else Narrow([matrix], order)
+    return (matrix if isinstance(matrix, Narrow) else Narrow([matrix])).take(rows)
 
 
 def joined_rows(parts: Sequence[Any]) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.candidates import products
 from datamarket_gym.evidence.distinct import DistinctRows
 
 _PAIRS = 8192  # decided at a time
@@ -26,7 +27,7 @@ class Nearest:
 
     def __init__(self, rows: DistinctRows, band: Codes, least: float) -> None:
         self.rows, self.band, self.least = rows, band, least
-        self.unit: Features = rows.directions(band)
+        self.unit: Features = rows[band]
         self.floor = np.full(len(band), least)
         self._near: Codes = np.full(len(band), -1)
         self._score: Values = np.full(len(band), -np.inf)
@@ -58,8 +59,8 @@ class Nearest:
             won = (self._score[row[part]] == 1.0) & (self._near[row[part]] < column[part])
             part = part[(most[part] >= self.floor[row[part]]) & ~won]
             seen, which = np.unique(column[part], return_inverse=True)  # each is made a direction once
-            theirs = self.rows.directions(seen)[which]
-            exact = np.einsum("ij,ij->i", self.unit[row[part]], theirs)
+            theirs = self.rows[seen][which]
+            exact = products(self.unit[row[part]], theirs)
             self._take(row[part], column[part], exact)
 
     def _take(self, row: Codes, column: Codes, exact: Values) -> None:

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Keys, directions
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.content import row_keys
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 
+DECIMALS = 8
+"""Features are identical where they agree to so many."""
 _PART = 512  # rows whose directions are worked out at a time
 _SPAN = 16384  # rows that a thread is given
 
@@ -35,7 +37,10 @@ class _Mixed:
 
 
 class DistinctRows:
-    """The different directions among rows: ``distinct`` are the first rows of each, ``first[i]`` row i's."""
+    """The different directions among rows: ``distinct`` are the first rows of each, ``first[i]`` row i's.
+
+    Directions are worked out where they are read (``[a:b]``, ``[places]``), in float64.
+    """
 
     def __init__(self, vectors: Rows) -> None:
         self.vectors = vectors
@@ -60,13 +65,21 @@ class DistinctRows:
         return len(self.distinct)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """How many there are, and how many numbers each has."""
+        return len(self.distinct), self.vectors.shape[1]
+
+    @property
     def width(self) -> int:
         """How many numbers a row has."""
-        return self.vectors.shape[1]
+        return self.shape[1]
 
-    def directions(self, places: Codes) -> Features:
-        """Of some of the different rows."""
-        return directions(self.vectors[self.distinct[places]])
+    def __getitem__(self, key: slice | Codes) -> Features:
+        """Directions of some of the different rows; those that lie together are read without a list of places."""
+        place = self.distinct[key]
+        if isinstance(key, slice) and len(place) and place[-1] - place[0] == len(place) - 1:
+            return directions(self.vectors[int(place[0]) : int(place[-1]) + 1])
+        return directions(self.vectors[place])
 
     @cached_property
     def digests(self) -> Keys:
@@ -89,6 +102,11 @@ class DistinctRows:
             )
             for at in range(0, len(one), _PART)
         )
+
+
+def content_keys(features: Rows) -> Keys:
+    """Sha256 of each row, rounded to `DECIMALS`, whatever its label: rows are identical where these are."""
+    return row_keys(features, DECIMALS)
 
 
 def first_alike(keys: NDArray[np.generic]) -> Codes:

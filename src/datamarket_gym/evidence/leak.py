@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.blocks import over_blocks
-from datamarket_gym.core.candidates import slack_of
-from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.candidates import products_of, slack_of
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.core.screen import counted, listed
-from datamarket_gym.core.stacked import Rows
-from datamarket_gym.evidence.layers.content import ExactHash
+from datamarket_gym.evidence.distinct import DECIMALS, content_keys
 from datamarket_gym.evidence.layers.minhash import ngrams
 from datamarket_gym.evidence.threshold.choice import LabelledVectors
 from datamarket_gym.evidence.threshold.near_copies import copy_level
@@ -42,7 +41,6 @@ _TOLD = 5  # leaks that a sentence lists
 _LEAST = 20  # rows below which nothing is said of near copies
 _SAMPLE = 2000  # validation rows that the level is measured on
 _BLOCK = 8192
-_PAIRS = 8192  # decided at a time
 _BEGINNING = 4  # columns by which most units are told from all rows
 _SLACK = 1e-4  # float32 products within this of the level are decided in float64
 
@@ -196,10 +194,7 @@ def _near(units: Rows, held: Features, level: float) -> Found:
         some = np.flatnonzero(best >= level - slack)
         # Of a unit's rows those alone that may be its nearest: the slack is twice what a product can be off.
         unit, row = np.nonzero(similar[some] >= (best[some] - slack)[:, None])
-        cosine = np.empty(len(unit))
-        for start in range(0, len(unit), _PAIRS):
-            pairs = slice(start, start + _PAIRS)
-            cosine[pairs] = np.einsum("ij,ij->i", mine[some[unit[pairs]]], held[row[pairs]])
+        cosine = products_of(mine, lambda rows: held[rows], some[unit], row)
         return _closest(some[unit], row, np.minimum(cosine, 1.0), level, at)
 
     starts = range(0, len(units), _BLOCK)
@@ -208,23 +203,19 @@ def _near(units: Rows, held: Features, level: float) -> Found:
 
 def _identical(units: Features, rows: Features) -> Found:
     """The first row whose features equal each unit's; only what begins like a row is looked at further."""
-    decimals, some = ExactHash().decimals, np.arange(len(units))
+    some = np.arange(len(units))
     for column in range(min(_BEGINNING, rows.shape[1])):
         ours, theirs = units[some, column], rows[:, column]
-        some = some[np.isin(np.round(ours, decimals), np.round(theirs, decimals))]
-    names, first = np.unique(_keys(rows), return_index=True)
+        some = some[np.isin(np.round(ours, DECIMALS), np.round(theirs, DECIMALS))]
+    names, first = np.unique(content_keys(rows), return_index=True)
     found: list[Found] = []
     for at in range(0, len(some), _BLOCK):
         looked = some[at : at + _BLOCK]
-        keys = _keys(units[looked])
+        keys = content_keys(units[looked])
         place = np.minimum(np.searchsorted(names, keys), len(names) - 1)
         same = np.flatnonzero(names[place] == keys)
         found.append((looked[same], first[place[same]].astype(np.int64), np.ones(len(same))))
     return _joined(found)
-
-
-def _keys(features: Features) -> NDArray[np.bytes_]:
-    return unit_keys(features, np.zeros(len(features), dtype=np.int64), ExactHash().decimals)
 
 
 def _similar_texts(units: NDArray[Any] | None, rows: Sequence[str | None] | None) -> Found:

@@ -22,22 +22,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, Keys
-from datamarket_gym.core.content import row_keys, unit_keys
+from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.content import row_keys
 from datamarket_gym.core.errors import ParameterError, require_in
-from datamarket_gym.core.narrow import WHOLE, Narrow
+from datamarket_gym.core.narrow import Rows, in_order
 from datamarket_gym.core.registry import register
-from datamarket_gym.core.stacked import Rows
-from datamarket_gym.evidence.distinct import first_alike
+from datamarket_gym.evidence.distinct import DECIMALS, content_keys, first_alike
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.nearest import NearestRows, nearest_earlier, nearest_rows
+from datamarket_gym.evidence.prefix import evenly
 from datamarket_gym.evidence.settled import nearest_settled
-from datamarket_gym.evidence.turned import evenly
-from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.submission import Submission
 
 AUTO, NONE = "auto", "none"
-_DECIMALS = 8  # features are identical where they agree to so many, as in exact_hash
 _ASKED = 4096  # rows read at a time
 
 
@@ -76,7 +73,7 @@ class Lineage(EvidenceLayer):
             near, cosine = nearest_earlier(vectors, float(self.theta), view.nearest)
             found = near >= 0
             parent[found], score[found], reason[found] = near[found], cosine[found], "lineage"
-        same = first_alike(_content(submission.features)[order])
+        same = first_alike(content_keys(submission.features)[order])
         copy = same < np.arange(n)
         parent[copy], score[copy], reason[copy] = same[copy], 1.0, "exact_hash"
         if self.sources and submission.source is not None:
@@ -132,8 +129,8 @@ def _arranged(matrix: Rows, order: Codes) -> Rows:
     """Rows in an order; of a large matrix no copy is made."""
     if np.array_equal(order, np.arange(len(matrix))):
         return matrix
-    large = matrix.shape[0] * matrix.shape[1] > WHOLE
-    return Narrow([matrix]).take(order) if large else matrix[order]
+    arranged: Rows = in_order(matrix, order)
+    return arranged
 
 
 def _settled_copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
@@ -141,19 +138,14 @@ def _settled_copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
 
     Of the old only those are hashed that agree with a new one in the column that tells most of some new ones apart.
     """
-    some = np.round(new.features[evenly(np.arange(len(new)), _ASKED)], _DECIMALS)
+    some = np.round(new.features[evenly(np.arange(len(new)), _ASKED)], DECIMALS)
     telling = int(np.argmax([len(np.unique(column)) for column in some.T]))
-    ours, theirs = (np.round(units.features[:, telling], _DECIMALS) for units in (old, new))
+    ours, theirs = (np.round(units.features[:, telling], DECIMALS) for units in (old, new))
     rows = np.flatnonzero(np.isin(ours, theirs))
-    keys = [_content(old.features[rows]), _content(new.features)]
+    keys = [content_keys(old.features[rows]), content_keys(new.features)]
     same = first_alike(np.concatenate(keys))[len(rows) :]
     copy = np.flatnonzero(same < len(rows))
     return copy, rows[same[copy]]
-
-
-def _content(features: Features) -> Keys:
-    """Keys of rounded features alone."""
-    return unit_keys(features, unlabelled(len(features)), _DECIMALS)
 
 
 def _order(view: View) -> Codes:

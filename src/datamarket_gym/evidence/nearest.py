@@ -18,12 +18,12 @@ from datamarket_gym.core.arrays import Codes, Keys, Values
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.machine import available_cores
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.core.threads import one_thread
+from datamarket_gym.evidence.cells import Cells, Plan
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import Device, nearest_by
 from datamarket_gym.evidence.searched import Search
-from datamarket_gym.evidence.turned import Cells, Plan
 
 Mask = NDArray[np.bool_]
 

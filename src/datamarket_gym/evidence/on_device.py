@@ -88,7 +88,7 @@ class _Halves:
     rows: DistinctRows
 
     def __call__(self, places: Codes) -> NDArray[np.float16]:
-        return self.rows.directions(places).astype(np.float16)
+        return self.rows[places].astype(np.float16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ def _in_question(
         floor, row, column, about = reaching(xp, similar, floor, by)
         if len(row) > MANY * similar.shape[0] * similar.shape[1]:
             by = off_in_double(rows.width)
-            exact = (device.array(rows.directions(each)) for each in (band, columns))
+            exact = (device.array(rows[each]) for each in (band, columns))
             similar = xp.matmul(next(exact), next(exact).T)
             if later is not None:
                 similar[later] = -xp.inf

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.blocks import over_blocks
-from datamarket_gym.core.candidates import slack_of
+from datamarket_gym.core.candidates import products, slack_of
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.evidence.forest import Pairs, Stream
@@ -93,7 +93,7 @@ class _Search:
     def _decided(self, ours: _Band, at: int, width: int, row: Codes, column: Codes) -> Pairs:
         """Those of a block that reach theta."""
         if len(row) * _MANY < len(ours.whole) * width:
-            cosine = np.einsum("ij,ij->i", ours.whole[row], self.rows[at + column])
+            cosine = products(ours.whole[row], self.rows[at + column])
         else:
             theirs = self.rows[at : at + width]
             if self.prefix.rest:
@@ -137,7 +137,5 @@ def _row_by_row(ours: Features, theirs: Features, row: Codes, column: Codes) -> 
     ends = np.flatnonzero(row[1:] != row[:-1]) + 1
     for start, end in zip([0, *ends.tolist()], [*ends.tolist(), len(row)], strict=True):
         others = theirs[column[start:end]]
-        np.einsum(
-            "ij,ij->i", np.broadcast_to(ours[row[start]], others.shape), others, out=out[start:end]
-        )
+        out[start:end] = products(np.broadcast_to(ours[row[start]], others.shape), others)
     return out

@@ -1,11 +1,12 @@
 """A few numbers of each direction that bound the cosine of every pair from above, so that most pairs need no more.
 
-With orthonormal columns Q of width m, a direction x is Q p + r with p = Q'x and r orthogonal to Q, so that
+Let R be orthogonal, and of Rx keep the first m numbers p and the length r of the rest. For directions x and y
 
-    x . y = p . p' + r . r' <= p . p' + |r| |r'| = (p, |r|) . (p', |r'|),
+    x . y = Rx . Ry <= p . q + r s = (p, r) . (q, s)      (Cauchy and Schwarz, on the rest),
 
-one product of m + 1 numbers instead of all. Q spans the main axes of a sample, where p says most and |r| is small. It
-decides how many pairs are left to be decided, and never how.
+one product of m + 1 numbers instead of all. R are the principal axes of some of the rows, so that a few numbers hold
+most of a row. A few pairs say how many are left at each m (`shares_left`), and what is cheapest. All this decides how
+many pairs are left to be decided, and never how: any orthogonal R and any m give the same answers.
 """
 
 from __future__ import annotations
@@ -13,41 +14,108 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, directions
-from datamarket_gym.core.candidates import slack_of
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.candidates import Short, slack_of
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.evidence.distinct import DistinctRows
 
-_WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+LEVELS = (8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640)
+"""How many numbers of a row may be looked at before all."""
+_LOOKED = 64  # numbers of a row that say where it lies
 _SAMPLE = 1024  # rows whose pairs say how many are left at each width
 _PART = 4096  # rows that are read at a time
 _DECIDED = 1e5  # what it costs to decide a pair, in numbers multiplied
-_READ = 16  # what it costs to look at a product, likewise
 _LEAST_ROWS = 4096  # fewer are multiplied whole before a prefix is found
 
-
-class Directed:
-    """The different directions among rows, in float64, worked out where they are read."""
-
-    def __init__(self, rows: DistinctRows) -> None:
-        self._rows = rows
-        self.shape = (len(rows), rows.width)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, key: slice | Codes) -> Features:
-        """Some of them; those that lie together are read without a list of places."""
-        place = self._rows.distinct[key]
-        if isinstance(key, slice) and len(place) and place[-1] - place[0] == len(place) - 1:
-            return directions(self._rows.vectors[int(place[0]) : int(place[-1]) + 1])
-        return directions(self._rows.vectors[place])
-
-
-Directions = Rows | Directed
+Directions = Rows | DistinctRows
 """Rows of length one, to be read a block or some at a time."""
+
+
+def levels_of(width: int) -> tuple[int, ...]:
+    """The levels at which rows of a width may be looked at: those that leave something out."""
+    return tuple(m for m in LEVELS if m <= 0.85 * width)
+
+
+def evenly(places: Codes, most: int) -> Codes:
+    """At most so many of them, from first to last."""
+    return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
+
+
+@dataclass(frozen=True, eq=False)
+class TurnedRows:
+    """Turned directions in float32, and the lengths of what follows each level, rounded up."""
+
+    rows: Short
+    rest: Short
+
+    def at(self, rows: Codes) -> TurnedRows:
+        """Some of them."""
+        return TurnedRows(self.rows[rows], self.rest[rows])
+
+    def prefix(self, level: int, m: int, at: Codes | slice) -> Short:
+        """The first m numbers of some rows and the length of the rest."""
+        some = self.rows[:, :m][at]
+        out = np.empty((len(some), m + 1), dtype=np.float32)
+        out[:, :m], out[:, m] = some, self.rest[:, level][at]
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """An orthogonal matrix by which rows are turned (none: as they are), and the levels that are of use."""
+
+    matrix: Features | None
+    levels: tuple[int, ...]
+
+    @staticmethod
+    def of(sample: Features, levels: tuple[int, ...]) -> Axes:
+        """The principal axes of some directions, those that hold most first."""
+        if not levels:
+            return Axes(None, ())
+        return Axes(np.linalg.eigh(sample.T @ sample)[1][:, ::-1].copy(), levels)
+
+    def turn(self, unit: Features) -> TurnedRows:
+        """Directions, turned in float64 and rounded at the end."""
+        if self.matrix is None:
+            return TurnedRows(unit.astype(np.float32), np.empty((len(unit), 0), dtype=np.float32))
+        turned = unit @ self.matrix
+        squares = turned * turned
+        rest = np.empty((len(unit), len(self.levels)), dtype=np.float32)
+        left, end = np.zeros(len(unit)), unit.shape[1]
+        for i in range(len(self.levels) - 1, -1, -1):
+            left += squares[:, self.levels[i] : end].sum(axis=1)
+            rest[:, i], end = np.sqrt(left), self.levels[i]
+        return TurnedRows(turned.astype(np.float32), np.nextafter(rest, np.float32(np.inf)))
+
+    def prefix(self, unit: Features, m: int) -> Short:
+        """The first m numbers of directions, turned, and the length of the rest; the others are not worked out.
+
+        The length is sqrt(|x|^2 - |p|^2). In float64 the difference is off by less than d 2^-46, the axes' own errors
+        included; so much is added and it is rounded up, so that it is never too short.
+        """
+        first = unit if self.matrix is None else unit @ self.matrix[:, :m]
+        out = np.empty((len(unit), m + 1), dtype=np.float32)
+        left = np.sum(unit * unit, axis=1) - np.sum(first[:, :m] * first[:, :m], axis=1)
+        out[:, :m], out[:, m] = first[:, :m], np.sqrt(np.maximum(left, 0.0) + unit.shape[1] * 2.0**-46)
+        np.nextafter(out[:, m], np.float32(np.inf), out=out[:, m])
+        return out
+
+    def first(self, unit: Features) -> Short:
+        """The first few numbers of turned directions."""
+        turned = unit if self.matrix is None else unit @ self.matrix[:, :_LOOKED]
+        return turned[:, :_LOOKED].astype(np.float32)
+
+
+def shares_left(levels: tuple[int, ...], ours: TurnedRows, theirs: TurnedRows, bound: Short) -> Values:
+    """Which share of all pairs of a few rows reaches the bound of ours at each level, and by all numbers."""
+    width, product, start, left = ours.rows.shape[1], np.zeros(1, dtype=np.float32), 0, []
+    for i, m in enumerate((*levels, width)):
+        product = product + ours.rows[:, start:m] @ theirs.rows[:, start:m].T
+        most = product if m == width else product + ours.rest[:, i][:, None] * theirs.rest[:, i]
+        left.append(np.count_nonzero(most >= bound[:, None]) / most.size)
+        start = m
+    return np.array(left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +125,7 @@ class Prefix:
     The cosine of rows i and j is at most ``short[i] @ short[j] + slack``.
     """
 
-    short: NDArray[np.float32]
+    short: Short
     width: int
     slack: np.float32
     rest: bool
@@ -78,52 +146,27 @@ class Prefix:
 def prefix_of(rows: Directions, theta: float, memory: int) -> Prefix:
     """The prefix of directions that makes pairs at or above ``theta`` cheapest to find.
 
-    ``memory`` bounds its bytes, as far as eight numbers a row allow.
+    ``memory`` bounds its bytes, as far as the lowest level allows.
     """
     n, d = rows.shape
-    widest = max(_WIDTHS[0], memory // (4 * max(n, 1)) - 1)
-    if n < _LEAST_ROWS and d <= widest:
-        return _short(rows, None)
-    return _short(rows, _axes(rows, theta, widest))
+    widest = max(LEVELS[0], memory // (4 * max(n, 1)) - 1)
+    levels = tuple(m for m in levels_of(d) if m <= widest)
+    if not levels or (n < _LEAST_ROWS and d <= widest):
+        return _short(rows, Axes(None, ()), d)
+    sample = rows[evenly(np.arange(n), _SAMPLE)]
+    axes = Axes.of(sample, levels)
+    turned = axes.turn(sample)
+    left = shares_left(levels, turned, turned, np.full(len(sample), theta, dtype=np.float32))
+    widths = np.array([*levels, d])
+    work = np.where(widths <= widest, widths + _DECIDED * left, np.inf)
+    return _short(rows, axes, int(widths[work.argmin()]))
 
 
-def _axes(rows: Directions, theta: float, widest: int) -> Features | None:
-    """The main axes of a sample of rows, as many as make the least work; none where that is to multiply all numbers."""
+def _short(rows: Directions, axes: Axes, width: int) -> Prefix:
+    """What float32 loses, in storing and in multiplying vectors of length one, is in the slack."""
     n, d = rows.shape
-    sample = rows[np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))]
-    axes = np.linalg.svd(sample, full_matrices=False)[2].T
-    along, length = sample @ axes, np.sum(sample * sample, axis=1)
-
-    def work(width: int, bound: Features) -> float:
-        return width + _READ + _DECIDED * float(np.mean(bound >= theta))
-
-    best, chosen = (work(d, sample @ sample.T), None) if d <= widest else (np.inf, None)
-    for width in (w for w in _WIDTHS if w <= min(widest, d - 1, axes.shape[1])):
-        part = along[:, :width]
-        rest = np.sqrt(np.maximum(length - np.sum(part * part, axis=1), 0.0))
-        asked = work(width, part @ part.T + np.outer(rest, rest))
-        if asked < best:
-            best, chosen = asked, width
-    return None if chosen is None else np.ascontiguousarray(axes[:, :chosen])
-
-
-def _short(rows: Directions, axes: Features | None) -> Prefix:
-    """Coordinates along some axes and the length of the rest, in float32.
-
-    The length is worked out as sqrt(|x|^2 - |p|^2). In float64 the difference is off by less than d 2^-46, the axes'
-    own errors included; so much is added, and it is never too short. What float32 then loses, in storing and in
-    multiplying vectors of length one, is in the slack.
-    """
-    n, d = rows.shape
-    width = d if axes is None else axes.shape[1]
-    short = np.empty((n, d if axes is None else width + 1), dtype=np.float32)
+    short = np.empty((n, d if width == d else width + 1), dtype=np.float32)
     for at in range(0, n, _PART):
         part = rows[at : at + _PART]
-        if axes is None:
-            short[at : at + _PART] = part
-            continue
-        along = part @ axes
-        rest = np.sum(part * part, axis=1) - np.sum(along * along, axis=1)
-        short[at : at + _PART, :width] = along
-        short[at : at + _PART, width] = np.sqrt(np.maximum(rest, 0.0) + d * 2.0**-46)
-    return Prefix(short, width, slack_of(short.shape[1]), axes is not None)
+        short[at : at + _PART] = part if width == d else axes.prefix(part, width)
+    return Prefix(short, width, slack_of(short.shape[1]), width < d)

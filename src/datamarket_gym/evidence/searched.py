@@ -1,6 +1,6 @@
 """The nearest earlier row of each row of a band, without looking at all of every pair.
 
-The rows before a band lie in cells (`turned`). Cells are taken from near to far, a ring of them at a time. Of a ring a
+The rows before a band lie in cells (`cells`). Cells are taken from near to far, a ring of them at a time. Of a ring a
 few pairs say how many numbers of each row it pays to look at: with few, products are cheap and more pairs stay in
 question. Where that would be many, all numbers are looked at: rows that all resemble one another cost one product of
 float32 and one of float64 each, and no more. Each row's nearest so far raises what a pair must reach.
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.candidates import Short, slack_of
+from datamarket_gym.evidence.cells import Cells, Plan
 from datamarket_gym.evidence.decided import Nearest, off_in_double
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import MANY, reaching
-from datamarket_gym.evidence.turned import Cells, Plan, TurnedRows, evenly
+from datamarket_gym.evidence.prefix import TurnedRows, evenly, shares_left
 
 _RINGS = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 1.0)  # shares of the rows before a band, from near to far
 _BLOCKS = 32  # of columns in a ring at most
@@ -155,7 +156,7 @@ class _Band:
         row, column, about = self._reaching(similar, some, place, off)
         if len(row) > MANY * similar.size:
             off = off_in_double(rows.shape[1])
-            similar = self.best.unit[some] @ self.rows.directions(place).T
+            similar = self.best.unit[some] @ self.rows[place].T
             row, column, about = self._reaching(similar, some, place, off)
         self.best.offer(row, place[column], about, off)
 
@@ -176,15 +177,11 @@ class _Band:
 
 def level_costs(levels: tuple[int, ...], ours: TurnedRows, theirs: TurnedRows, bound: Short) -> Values:
     """What a pair seems to cost at each level, and by all numbers, from all pairs of a few rows."""
-    width, product, start, left = ours.rows.shape[1], np.zeros(1, dtype=np.float32), 0, []
     if not len(ours.rows):
         return np.zeros(len(levels) + 1)
-    for i, m in enumerate(levels):
-        product = product + ours.rows[:, start:m] @ theirs.rows[:, start:m].T
-        most = product + ours.rest[:, i][:, None] * theirs.rest[:, i]
-        left.append(np.count_nonzero(most >= bound[:, None]) / most.size)
-        start = m
-    return np.array([*levels, width]) + _OVERHEAD + _ASIDE * np.array([*left, 0.0])
+    left = shares_left(levels, ours, theirs, bound)
+    left[-1] = 0.0  # where all numbers are looked at, none is looked at aside
+    return np.array([*levels, ours.rows.shape[1]]) + _OVERHEAD + _ASIDE * left
 
 
 @dataclass(eq=False)

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.blocks import over_blocks
-from datamarket_gym.core.candidates import Candidates, Short, slack_of, still_near
+from datamarket_gym.core.candidates import Candidates, Short, products, slack_of, still_near
 from datamarket_gym.core.machine import available_cores
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.evidence.on_device import MANY
+from datamarket_gym.evidence.prefix import Axes, evenly, levels_of
 from datamarket_gym.evidence.searched import level_costs
-from datamarket_gym.evidence.turned import LEVELS, Axes, evenly
 
 _PART = 512  # old rows at a time: few enough to stay near the processor
 _BLOCK = 2048  # new rows that they are held against
@@ -34,7 +34,7 @@ def nearest_settled(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, V
     height = max(_PART, -(-len(old) // available_cores()))
     spans = [(at, min(at + height, len(old))) for at in range(0, len(old), height)]
     parent, cosine = np.full(len(new), -1), np.full(len(new), -np.inf)
-    parts = over_blocks(_Search(old, new, least), spans, len(old) * len(new))
+    parts = over_blocks(_Search.of(old, new, least), spans, len(old) * len(new))
     for near, score in parts:  # of equals the first
         nearer = score > cosine
         parent, cosine = np.where(nearer, near, parent), np.where(nearer, score, cosine)
@@ -43,20 +43,39 @@ def nearest_settled(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, V
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The nearest of some old rows, and their cosine; infinity where both have one direction."""
+    """The nearest of some old rows, and their cosine; infinity where both have one direction.
+
+    Of the new rows directions in float32 (``ours``) and what is looked at first of them (``prefix``: the first ``m``
+    numbers along the axes, or all) are made once for everybody; ``best`` is what each must reach at first.
+    """
 
     old: Rows
     new: Rows
     least: float
+    axes: Axes
+    m: int
+    ours: Short
+    prefix: Short
+    best: Short
+
+    @staticmethod
+    def of(old: Rows, new: Rows, least: float) -> _Search:
+        """For all of the new rows, which are read a block at a time."""
+        (n, width), (axes, m) = new.shape, _level(old, new, least)
+        ours: Short = np.empty((n, width), dtype=np.float32)
+        prefix: Short = np.empty((n, m + 1), dtype=np.float32) if m else ours
+        best: Short = np.full(n, np.float32(least) - slack_of(width), dtype=np.float32)
+        for at in range(0, n, _BLOCK):
+            part = directions(new[at : at + _BLOCK])
+            ours[at : at + _BLOCK] = part
+            if m:
+                prefix[at : at + _BLOCK] = axes.prefix(part, m)
+            best[at : at + _BLOCK][~part.any(axis=1)] = np.inf  # zeros are like nothing
+        return _Search(old, new, least, axes, m, ours, prefix, best)
 
     def __call__(self, span: tuple[int, int]) -> tuple[Codes, Values]:
-        new, (start, stop) = directions(self.new[:]), span
-        slack = slack_of(new.shape[1])
-        best: Short = np.full(len(new), np.float32(self.least) - slack, dtype=np.float32)
-        best[~new.any(axis=1)] = np.inf  # zeros are like nothing
-        ours = new.astype(np.float32)
-        axes, m = self._level(new, span)
-        prefix = axes.prefix(new, m) if m else ours
+        (start, stop), best = span, self.best.copy()
+        slack = slack_of(self.ours.shape[1])
         first: dict[bytes, int] = {}  # row of a direction, of those that were candidates
         kept: Candidates = []
         for at in range(start, stop, _PART):
@@ -66,28 +85,28 @@ class _Search:
                 continue
             part = part if len(pointed) == len(part) else part[pointed]
             theirs = part.astype(np.float32)
-            looked = axes.prefix(part, m) if m else theirs
-            for b in range(0, len(new), _BLOCK):
+            looked = self.axes.prefix(part, self.m) if self.m else theirs
+            for b in range(0, len(best), _BLOCK):
                 rows = slice(b, b + _BLOCK)
                 row, column, about = _candidates(
-                    ours[rows], theirs, prefix[rows], looked, best[rows], slack
+                    self.ours[rows], theirs, self.prefix[rows], looked, best[rows], slack
                 )
                 fresh = _first_of_kind(part, pointed + at, column, first)
                 kept.append((row[fresh] + b, pointed[column[fresh]] + at, about[fresh]))
-        return _decided(self.old, new, kept, best, self.least)
+        return _decided(self.old, self.new, kept, best, self.least)
 
-    def _level(self, new: Features, span: tuple[int, int]) -> tuple[Axes, int]:
-        """Axes, and how many numbers along them it pays to look at before all; 0 where it does not."""
-        width, old = new.shape[1], evenly(np.arange(*span), _ASKED)
-        levels = tuple(m for m in LEVELS if m <= 0.85 * width)
-        if not levels or len(new) < width or span[1] - span[0] < _WORTH:
-            return Axes(None, ()), 0
-        some = directions(self.old[old])
-        mine = evenly(np.arange(len(new)), _ASKED)
-        axes = Axes.of(np.concatenate([some, new[mine]]), levels)
-        bound = np.full(len(mine), np.float32(self.least) - slack_of(width), dtype=np.float32)
-        at = int(level_costs(levels, axes.turn(new[mine]), axes.turn(some), bound).argmin())
-        return axes, (*levels, 0)[at]
+
+def _level(old: Rows, new: Rows, least: float) -> tuple[Axes, int]:
+    """Axes, and how many numbers along them it pays to look at before all; 0 where it does not."""
+    width = new.shape[1]
+    levels = levels_of(width)
+    if not levels or len(new) < width or len(old) < _WORTH:
+        return Axes(None, ()), 0
+    theirs, ours = (directions(rows[evenly(np.arange(len(rows)), _ASKED)]) for rows in (old, new))
+    axes = Axes.of(np.concatenate([theirs, ours]), levels)
+    bound = np.full(len(ours), np.float32(least) - slack_of(width), dtype=np.float32)
+    at = int(level_costs(levels, axes.turn(ours), axes.turn(theirs), bound).argmin())
+    return axes, (*levels, 0)[at]
 
 
 def _candidates(
@@ -129,9 +148,7 @@ def _first_of_kind(
     return fresh[column]
 
 
-def _decided(
-    old: Rows, new: Features, kept: Candidates, best: Short, least: float
-) -> tuple[Codes, Values]:
+def _decided(old: Rows, new: Rows, kept: Candidates, best: Short, least: float) -> tuple[Codes, Values]:
     """The nearest among the candidates."""
     near, score = np.full(len(new), -1), np.full(len(new), -np.inf)
     if not kept:
@@ -140,8 +157,8 @@ def _decided(
     exact = np.empty(len(row))
     for at in range(0, len(row), _PAIRS):
         part = slice(at, at + _PAIRS)
-        ours, theirs = new[row[part]], directions(old[column[part]])
-        product = np.einsum("ij,ij->i", ours, theirs)
+        ours, theirs = directions(new[row[part]]), directions(old[column[part]])
+        product = products(ours, theirs)
         product = np.where(product >= least, np.minimum(product, 1.0), -np.inf)
         exact[part] = np.where((ours == theirs).all(axis=1), np.inf, product)
     order = np.lexsort((column, -exact, row))

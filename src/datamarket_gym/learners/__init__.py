@@ -3,8 +3,6 @@
 from datamarket_gym.learners import (
     coverage,
     knn,
-    knn_regression,
-    knn_truncated,
     logistic,
     ridge,
     ridge_regression,
@@ -13,6 +11,8 @@ from datamarket_gym.learners import (
 )
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.function import FunctionUtility, UtilityRows, utility
+from datamarket_gym.learners.knn import regression as knn_regression
+from datamarket_gym.learners.knn import truncated as knn_truncated
 from datamarket_gym.learners.score_files import ReadScores, read_scores
 from datamarket_gym.learners.score_table import ScoreTable
 from datamarket_gym.learners.scores import ImportedScores

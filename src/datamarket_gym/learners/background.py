@@ -11,6 +11,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.narrow import joined_rows
 from datamarket_gym.learners.base import Scorer, TrainingRows
 
 
@@ -42,7 +43,7 @@ def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRow
         )
     weighted = rows.weight is not None or background.weight is not None
     return TrainingRows(
-        np.concatenate([rows.features, background.features]),
+        joined_rows([rows.features, background.features]),
         np.concatenate([rows.label, background.label]),
         np.concatenate([rows.player, np.full(len(background.label), rows.n_players)]),
         rows.n_players + 1,

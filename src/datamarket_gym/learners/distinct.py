@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values
-from datamarket_gym.core.stacked import Rows, Stacked
+from datamarket_gym.core.narrow import Narrow, Rows
 
 _BLOCK = 1 << 20  # numbers read at once: 8 MiB
 _AT_ONCE = 4  # columns by which rows that begin alike are told apart in one round
@@ -99,7 +99,7 @@ def among(
     alike = np.flatnonzero(looked if counted is None else looked & counted)
     if not len(alike):
         return np.zeros(len(features), dtype=bool)
-    place = distinct_rows(Stacked(features, others[alike]))[1]
+    place = distinct_rows(Narrow([features, others[alike]]))[1]
     return np.isin(place[: len(features)], place[len(features) :])
 
 

@@ -89,7 +89,7 @@ def needs_of(results: Results) -> Needs:
     """Which clusters of a run cover which validation rows; none where coverage is not what is paid for."""
     from datamarket_gym.games.semivalue import SEMIVALUES
     from datamarket_gym.learners.coverage import CoverageScorer
-    from datamarket_gym.learners.covered_rows import WELL, covered_rows
+    from datamarket_gym.learners.coverage.covered_rows import WELL, covered_rows
     from datamarket_gym.payout.inputs import utility_oracle, validation_order
 
     inputs, canonical, scores = results.inputs, results.payments.canonical, results.payments.scores

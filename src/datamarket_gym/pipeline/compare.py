@@ -7,8 +7,7 @@ of raw numbers tells hardly any two units apart, and no threshold would tie a co
 
 from __future__ import annotations
 
-from datamarket_gym.core.narrow import WHOLE, Narrow
-from datamarket_gym.core.stacked import Mapped, Rows
+from datamarket_gym.core.narrow import WHOLE, Mapped, Narrow, Rows
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.units.submission import Submission
 

@@ -18,10 +18,9 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.highest import highest_cosines
-from datamarket_gym.core.narrow import in_order, taken
+from datamarket_gym.core.narrow import Narrow, Rows, in_order
 from datamarket_gym.core.registry import written
 from datamarket_gym.core.screen import counted
-from datamarket_gym.core.stacked import Rows, Stacked
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.leak import HeldRows, find_leaks
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
@@ -102,7 +101,8 @@ def judged_threshold(
     rows = HeldRows(reference.features, reference.embedding, reference.text, "reference")
     known = [find_leaks(units, rows) for units in seen]
     strangers = [
-        taken(units.vectors, leaks.others(len(units))) for units, leaks in zip(seen, known, strict=True)
+        in_order(units.vectors, leaks.others(len(units)))
+        for units, leaks in zip(seen, known, strict=True)
     ]
     found = choose_threshold(honest, _stacked(strangers), wanted, "reference")
     equal = sum(len(leaks) for leaks in known)
@@ -113,7 +113,7 @@ def judged_threshold(
 
 
 def _stacked(periods: list[Features]) -> Rows:
-    return periods[0] if len(periods) == 1 else Stacked(*periods)
+    return periods[0] if len(periods) == 1 else Narrow(periods)
 
 
 def _crowd(prior: PriorArt, utility: UtilityOracle) -> Submission:

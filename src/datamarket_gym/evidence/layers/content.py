@@ -12,11 +12,10 @@ from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError, require_in
 from datamarket_gym.core.registry import register
-from datamarket_gym.evidence.distinct import DistinctRows
+from datamarket_gym.evidence.distinct import DECIMALS, DistinctRows
 from datamarket_gym.evidence.forest import SPANNING
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
 from datamarket_gym.evidence.pairs import similar_pairs
-from datamarket_gym.evidence.prefix import Directed
 from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.units.submission import Submission
 
@@ -67,7 +66,7 @@ class Pool(EvidenceLayer):
 class ExactHash(EvidenceLayer):
     """Ties units whose payload, rounded to ``decimals``, has the same sha256."""
 
-    decimals: int = 8
+    decimals: int = DECIMALS
 
     def edges(self, view: View) -> Edges:
         """A star per group of identical payloads."""
@@ -103,7 +102,7 @@ class Cosine(EvidenceLayer):
         rows = DistinctRows(vectors)
         _require_directions(rows)
         place = rows.distinct
-        pairs = similar_pairs(Directed(rows), self.theta, view.node[place])
+        pairs = similar_pairs(rows, self.theta, view.node[place])
         found = Edges.of(
             place[pairs.left],
             place[pairs.right],

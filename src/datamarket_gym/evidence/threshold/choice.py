@@ -28,8 +28,8 @@ from pydantic import BaseModel, ConfigDict
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator, unit_keys
 from datamarket_gym.core.highest import highest_cosines
+from datamarket_gym.core.narrow import Rows
 from datamarket_gym.core.registry import written
-from datamarket_gym.core.stacked import Rows
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.threshold.crowding import ALLOWED, crowd_sample, floor_of
 from datamarket_gym.evidence.threshold.near_copies import copy_level

@@ -16,8 +16,6 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Features, Values, directions
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.highest import highest_cosines
-from datamarket_gym.core.stacked import Rows
 
 ALLOWED = 0.05
 _ROWS = 1000
@@ -29,12 +27,7 @@ def crowd_sample(honest: Features) -> Features:
     return directions(honest[rows])
 
 
-def floor_among(honest: Features, submitted: Rows) -> float:
-    """The smallest threshold that at most one honest unit in twenty exceeds, by the directions of honest units."""
-    return floor_of(highest_cosines(honest, submitted))
-
-
 def floor_of(highest: Values) -> float:
-    """The same, by the highest cosine of each honest unit with any submitted one."""
+    """The smallest threshold that at most one honest unit in twenty exceeds, by the highest cosine of each."""
     nearest = np.minimum(highest, 1.0)  # rounding exceeds it
     return float(np.quantile(nearest, 1 - ALLOWED, method="higher"))

@@ -65,7 +65,7 @@ def joined(parts: Sequence[Solved]) -> Solved:
     return Solved(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-class Part:
+class WidePart:
     """Coalitions of one size with their classes; `run` finds ``correct`` and ``proven``."""
 
     def __init__(self, game: WideGame, members: CoalitionMatrix, present: NDArray[np.bool_]) -> None:

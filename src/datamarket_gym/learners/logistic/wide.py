@@ -21,7 +21,7 @@ from datamarket_gym.learners.logistic import descent
 from datamarket_gym.learners.logistic.batched import cells_of
 from datamarket_gym.learners.logistic.ladder import Ladder, by_size
 from datamarket_gym.learners.logistic.layout import stack
-from datamarket_gym.learners.logistic.part import Part, WideGame, game_of, joined
+from datamarket_gym.learners.logistic.part import WideGame, WidePart, game_of, joined
 from datamarket_gym.learners.logistic.problem import Problem, present
 
 _KEPT = 20_000_000  # numbers of the last size's solutions kept for warm starts (240 MB with trends)
@@ -55,11 +55,11 @@ class Wide:
                 subset, found = ladder.subsets(members, int(members[0].sum()))
                 step = self._step(len(rows))
                 places = [slice(a, a + step) for a in range(0, len(rows), step)]
-                parts = [Part(self._game, members[at], having[rows[at]]) for at in places]
+                parts = [WidePart(self._game, members[at], having[rows[at]]) for at in places]
                 if before is not None:
                     for part, at in zip(parts, places, strict=True):
                         part.extrapolate(before, subset[at], found[at])
-                list(pool.map(Part.run, parts))
+                list(pool.map(WidePart.run, parts))
                 for part, at in zip(parts, places, strict=True):
                     correct[rows[at]], proven[rows[at]] = part.correct, part.proven
                     gradients += part.gradients

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
+from datamarket_gym.core.candidates import products, products_of, slack_of
+from datamarket_gym.core.narrow import Rows, in_blocks
 
 NEAREST = 3
 """So many stand beside each unit on the page."""
@@ -23,7 +25,7 @@ _MOST = 64  # candidates of a row in a block: of more that are equally near the 
 class Ranked:
     """Units as far as neighbours go: direction, seniority (`evidence.order`), and the number of their payee."""
 
-    vectors: Features
+    vectors: Rows
     rank: Codes
     payee: Codes
 
@@ -35,13 +37,12 @@ def nearest_others(units: Ranked, drawn: Ranked, count: int) -> tuple[Codes, Val
     of zeros is near nothing. Candidates come from float32 products, the order from float64 ones.
     """
     order = np.argsort(units.rank, kind="stable")
-    squares: Values = np.einsum("ij,ij->i", units.vectors, units.vectors)
-    order = order[squares[order] > 0]
+    order = order[_filled(units.vectors)[order]]
     late = np.argsort(drawn.rank, kind="stable")  # those that come after a block are the last of these
-    ours = directions(drawn.vectors)[late]
+    ours = directions(drawn.vectors[:])[late]
     rank, payee = drawn.rank[late], drawn.payee[late]
-    short, filled = ours.astype(np.float32), np.einsum("ij,ij->i", ours, ours) > 0
-    slack = np.float32(4 * (ours.shape[1] + 4) * 2.0**-24)  # twice what float32 products can be off
+    short, filled = ours.astype(np.float32), _filled(ours)
+    slack = slack_of(ours.shape[1])
     best = np.full((len(ours), count), -np.inf, dtype=np.float32)
     kept: list[tuple[Codes, Codes]] = []
     for at in range(0, len(order), _BLOCK):
@@ -62,6 +63,15 @@ def nearest_others(units: Ranked, drawn: Ranked, count: int) -> tuple[Codes, Val
         row, unit = (np.concatenate(part) for part in zip(*kept, strict=True))
         near[late], cosine[late] = _decided(units, ours, row, unit, count)
     return near, cosine
+
+
+def _filled(vectors: Rows) -> NDArray[np.bool_]:
+    """Which vectors have a length, a block at a time."""
+    filled = np.zeros(len(vectors), dtype=bool)
+    for at, block in in_blocks(vectors):
+        rows = block.astype(np.float64)
+        filled[at : at + len(rows)] = products(rows, rows) > 0
+    return filled
 
 
 def _same(left: Codes, right: Codes) -> tuple[Codes, Codes]:
@@ -92,10 +102,7 @@ def _candidates(
 
 
 def _decided(units: Ranked, ours: Features, row: Codes, unit: Codes, count: int) -> tuple[Codes, Values]:
-    exact = np.empty(len(row))
-    for at in range(0, len(row), _BLOCK):
-        part = slice(at, at + _BLOCK)
-        exact[part] = np.einsum("ij,ij->i", ours[row[part]], directions(units.vectors[unit[part]]))
+    exact = products_of(ours, lambda rows: directions(units.vectors[rows]), row, unit)
     exact = np.minimum(exact, 1.0)
     order = np.lexsort((unit, units.rank[unit], -exact, row))
     row, unit, exact = row[order], unit[order], exact[order]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.screen import counted
-from datamarket_gym.learners.covered_rows import WELL
+from datamarket_gym.learners.coverage.covered_rows import WELL
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.needs import Needs
 from datamarket_gym.payout.report.html import Row

@@ -2,8 +2,8 @@
 
 P are the p rows that are there, and i one of N players of one row each. Where P + S has at least k rows, i gets in if
 it is nearer than the k-th nearest e of P + S, and puts e out; with probability w_e that is e, whoever nearer asks
-(`knn_kth`). Where it has fewer, i votes beside all of them. What that makes of U(P + S) - U(P) is each learner's own:
-for a soft vote see `JoiningGame`, for squared error `knn_squares`.
+(`kth`). Where it has fewer, i votes beside all of them. What that makes of U(P + S) - U(P) is each learner's own:
+for a soft vote see `JoiningGame`, for squared error `squares`.
 
 Who is farther than the k-th nearest row of P puts nobody out: its value is 0.0, and it need not be sorted: of each
 validation row the order is kept up to that row, and answers coalitions too. Distances are held a block of validation
@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.learners.background import AlwaysThere, and_background
 from datamarket_gym.learners.base import TrainingRows, rows_per_player
-from datamarket_gym.learners.knn_kth import KthNearest
-from datamarket_gym.learners.knn_neighbours import Table
-from datamarket_gym.learners.knn_scorer import NeighbourScorer
+from datamarket_gym.learners.knn.kth import KthNearest
+from datamarket_gym.learners.knn.neighbours import Table
+from datamarket_gym.learners.knn.scorer import NeighbourScorer
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue

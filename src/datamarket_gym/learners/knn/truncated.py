@@ -28,9 +28,9 @@ from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.semivalue import Semivalue, Truncated
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, check_rows
-from datamarket_gym.learners.knn import Knn, KnnScorer, NearestNeighbourGame
-from datamarket_gym.learners.knn_neighbours import Neighbourhood, nearest
-from datamarket_gym.learners.knn_scorer import RowValues
+from datamarket_gym.learners.knn.learner import Knn, KnnScorer, NearestNeighbourGame
+from datamarket_gym.learners.knn.neighbours import Neighbourhood, nearest
+from datamarket_gym.learners.knn.scorer import RowValues
 
 
 @register("learner", "knn_truncated")

@@ -1,7 +1,7 @@
 """Who covers a validation row, how much, and what each is worth there.
 
-The formulas of `learners.coverage` for one row and for blocks of them. Large blocks go through loops that numba
-compiles, where it is installed (`coverage_compiled`): they add the same numbers in the same order, to the last bit.
+The formulas of `learner` for one row and for blocks of them. Large blocks go through loops that numba
+compiles, where it is installed (`compiled`): they add the same numbers in the same order, to the last bit.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Covers:
     def ranked(self, similarity: Values, floor: float) -> tuple[Codes, Values]:
         """The places of those above c and the floor, and their g, from the least on; of equal ones in their order."""
         if self.compiled:
-            from datamarket_gym.learners import coverage_compiled
+            from datamarket_gym.learners.coverage import compiled
 
-            return coverage_compiled.ranked(similarity, self.c, floor)
+            return compiled.ranked(similarity, self.c, floor)
         above = np.flatnonzero(similarity > self.c)
         g = self.degrees(similarity[above])
         if floor > 0.0:
@@ -59,9 +59,9 @@ class Covers:
         """
         most = np.zeros(len(similarity))
         if self.compiled:
-            from datamarket_gym.learners import coverage_compiled
+            from datamarket_gym.learners.coverage import compiled
 
-            coverage_compiled.add(similarity, self.c, floor, self.decides, slot, total, by_slot, most)
+            compiled.add(similarity, self.c, floor, self.decides, slot, total, by_slot, most)
             return most
         for i, row in enumerate(similarity):
             who, g = self.ranked(row, float(floor[i]))

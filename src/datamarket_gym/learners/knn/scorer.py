@@ -19,7 +19,7 @@ from datamarket_gym.learners.base import (
     check_coalitions,
     rows_per_player,
 )
-from datamarket_gym.learners.knn_neighbours import (
+from datamarket_gym.learners.knn.neighbours import (
     Neighbourhood,
     Table,
     selected_tables,

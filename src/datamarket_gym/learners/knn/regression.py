@@ -5,7 +5,7 @@ fewer than k neighbours the mean of the validation labels is put in their place,
 one row is worth about a k-th of what k are. Labels are clipped, and U = 1 - MSE / Var, as `explained` says; U is not
 floored, since a floor would leave no formula, and a coalition that predicts worse than the mean is worth less than
 nothing. Row weights weigh the mean of the neighbours' labels. Distances, and how ties in them are broken:
-`knn_neighbours`. Semivalues in closed form: `knn_squares`, for single rows of equal weight or k = 1, with or without
+`neighbours`. Semivalues in closed form: `squares`, for single rows of equal weight or k = 1, with or without
 rows that are always there.
 """
 
@@ -23,12 +23,12 @@ from datamarket_gym.core.registry import register
 from datamarket_gym.learners.background import with_background
 from datamarket_gym.learners.base import Learner, Target, TrainingRows, ValidationRows, check_rows
 from datamarket_gym.learners.explained import Explained
-from datamarket_gym.learners.knn_given import KnnGiven
-from datamarket_gym.learners.knn_kth import KthNearest
-from datamarket_gym.learners.knn_means import Means, explained_by
-from datamarket_gym.learners.knn_neighbours import Table
-from datamarket_gym.learners.knn_scorer import JoiningValues, NeighbourScorer, RowValues
-from datamarket_gym.learners.knn_squares import Seats
+from datamarket_gym.learners.knn.given import KnnGiven
+from datamarket_gym.learners.knn.kth import KthNearest
+from datamarket_gym.learners.knn.means import Means, explained_by
+from datamarket_gym.learners.knn.neighbours import Table
+from datamarket_gym.learners.knn.scorer import JoiningValues, NeighbourScorer, RowValues
+from datamarket_gym.learners.knn.squares import Seats
 from datamarket_gym.learners.similarity import ComparedAsTables
 
 

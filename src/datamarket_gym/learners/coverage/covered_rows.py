@@ -4,7 +4,7 @@ Coverage is a mean over validation rows, so a player's value is a sum over them:
 
     part = (1/n) sum over i >= j of (g_i - g_{i+1}) h_i
 
-(see `learners.coverage`). The parts of a player sum to its value; those of a row, by the Shapley value, to how far it
+(see `learner`). The parts of a player sum to its value; those of a row, by the Shapley value, to how far it
 is covered beyond what was there before, over n. Of a player's parts the largest few are kept, and all are counted.
 """
 
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.games.semivalue import Semivalue
-from datamarket_gym.learners.coverage import CoverageScorer
-from datamarket_gym.learners.covered_by import Covers, deciding, row_values
-from datamarket_gym.learners.covering import Part
+from datamarket_gym.learners.coverage.covered_by import Covers, deciding, row_values
+from datamarket_gym.learners.coverage.covering import Part
+from datamarket_gym.learners.coverage.learner import CoverageScorer
 
 WELL = 0.5
 """The g from which on a row is covered well: half-way between strangers and the same."""
@@ -207,7 +207,7 @@ class _Gathered:
         """One validation row: players, their g from the least on, and their parts."""
         found = self._found
         if self._compiled:
-            from datamarket_gym.learners.coverage_compiled import keep
+            from datamarket_gym.learners.coverage.compiled import keep
 
             kept = (found.row, found.degree, found.part, found.place)
             keep(z, who, g, part, *kept, self._least)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features, Values
-from datamarket_gym.learners.covered_by import Covers
-from datamarket_gym.learners.covering import Part, Sums
+from datamarket_gym.learners.coverage.covered_by import Covers
+from datamarket_gym.learners.coverage.covering import Part, Sums
 
 _CELLS = 1 << 27  # similarities that the device holds at a time: 1 GiB, and five more such matrices
 

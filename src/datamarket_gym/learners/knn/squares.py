@@ -8,7 +8,7 @@ k-th nearest e of P + S, and takes its seat: with R the sum of d over the k-1 ne
 
     k^2 [v(S + i) - v(S)] = (d_i - d_e) [2 k d_z - (d_i + d_e) - 2 R].
 
-Let w_e = P(e is the k-th nearest), and c_e = P(it is, and another given player nearer than e is in S): `knn_kth` has
+Let w_e = P(e is the k-th nearest), and c_e = P(it is, and another given player nearer than e is in S): `kth` has
 both, and neither depends on i nor on that other. With D^P_e and D_e the sums of d over the rows of P and over the
 players nearer than e, i among the latter, E[R; e is the k-th] = w_e D^P_e + c_e (D_e - d_i), so that
 
@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.learners.knn_kth import KthNearest
+from datamarket_gym.learners.knn.kth import KthNearest
 
 
 @dataclass(frozen=True)

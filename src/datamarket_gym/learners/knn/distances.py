@@ -25,7 +25,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.machine import available_cores
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 
 _BLOCK = 1 << 22  # numbers of training rows moved at once: 32 MiB
 _GRIDS = (0, 24)  # whole numbers; multiples of 2^-24, as all float16 are

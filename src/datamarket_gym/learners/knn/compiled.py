@@ -1,4 +1,4 @@
-"""The loops of `knn_votes` and `knn_means`, compiled by numba; imported only where the batch is worth it."""
+"""The loops of `votes` and `means`, compiled by numba; imported only where the batch is worth it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.learners.kernel_cache import kept
 
 if TYPE_CHECKING:
-    from datamarket_gym.learners.knn_means import Means
-    from datamarket_gym.learners.knn_votes import Ballot
+    from datamarket_gym.learners.knn.means import Means
+    from datamarket_gym.learners.knn.votes import Ballot
 
 
 def count(ballot: Ballot, coalitions: CoalitionMatrix) -> Values:

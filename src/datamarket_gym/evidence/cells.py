@@ -1,14 +1,4 @@
-"""Rows turned so that their first numbers say most about them, and put beside those that they resemble.
-
-Let R be orthogonal, and of Rx keep the first m numbers p and the length r of the rest. For directions x and y
-
-    x.y = Rx.Ry <= p.q + r s      (Cauchy and Schwarz, on the rest),
-
-so that a product of m + 1 numbers proves a pair to be further apart than some cosine. R are the principal axes of
-some of the rows, so that a few numbers hold most of a row: any orthogonal R gives the same answers.
-
-Rows are kept in cells of rows alike, which decides in what order pairs are looked at, and nothing else.
-"""
+"""Turned rows in cells of rows alike, and how a search among them is cut: decides its speed, and no answer."""
 
 from __future__ import annotations
 
@@ -20,12 +10,10 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.candidates import Short
 from datamarket_gym.evidence.distinct import DistinctRows
+from datamarket_gym.evidence.prefix import Axes, TurnedRows, evenly, levels_of
 
-LEVELS = (8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640)
-"""How many numbers of a row may be looked at before all."""
 _PART = 2048  # rows turned at a time
 _SAMPLE = 8192  # rows that axes and cells are made from
-_LOOKED = 64  # numbers of a row by which its cell is chosen
 _ROUNDS = 5  # of moving the centres of cells
 
 
@@ -47,77 +35,13 @@ class Plan:
     @staticmethod
     def of(wanted: int, among: int, width: int, cores: int) -> Plan:
         """For so many rows among so many of a width: with few, what turning them costs is not won back."""
-        levels = tuple(m for m in LEVELS if m <= 0.85 * width)
+        levels = levels_of(width)
         height = min(1024, max(64, -(-wanted // (2 * cores))))
         if not levels or wanted * among < 1 << 24:
             return Plan(height, 2048, 1, -(-wanted // height), ())
         return Plan(
             height, 1024, max(1, min(256, among // 1024)), max(1, min(16, wanted // 8192)), levels
         )
-
-
-@dataclass(frozen=True, eq=False)
-class TurnedRows:
-    """Turned directions in float32, and the lengths of what follows each level, rounded up."""
-
-    rows: Short
-    rest: Short
-
-    def at(self, rows: Codes) -> TurnedRows:
-        """Some of them."""
-        return TurnedRows(self.rows[rows], self.rest[rows])
-
-    def prefix(self, level: int, m: int, at: Codes | slice) -> Short:
-        """The first m numbers of some rows and the length of the rest."""
-        some = self.rows[:, :m][at]
-        out = np.empty((len(some), m + 1), dtype=np.float32)
-        out[:, :m], out[:, m] = some, self.rest[:, level][at]
-        return out
-
-
-@dataclass(frozen=True, eq=False)
-class Axes:
-    """An orthogonal matrix by which rows are turned (none: as they are), and the levels that are of use."""
-
-    matrix: Features | None
-    levels: tuple[int, ...]
-
-    @staticmethod
-    def of(sample: Features, levels: tuple[int, ...]) -> Axes:
-        """The principal axes of some directions, those that hold most first."""
-        if not levels:
-            return Axes(None, ())
-        return Axes(np.linalg.eigh(sample.T @ sample)[1][:, ::-1].copy(), levels)
-
-    def turn(self, unit: Features) -> TurnedRows:
-        """Directions, turned in float64 and rounded at the end."""
-        if self.matrix is None:
-            return TurnedRows(unit.astype(np.float32), np.empty((len(unit), 0), dtype=np.float32))
-        turned = unit @ self.matrix
-        squares = turned * turned
-        rest = np.empty((len(unit), len(self.levels)), dtype=np.float32)
-        left, end = np.zeros(len(unit)), unit.shape[1]
-        for i in range(len(self.levels) - 1, -1, -1):
-            left += squares[:, self.levels[i] : end].sum(axis=1)
-            rest[:, i], end = np.sqrt(left), self.levels[i]
-        return TurnedRows(turned.astype(np.float32), np.nextafter(rest, np.float32(np.inf)))
-
-    def prefix(self, unit: Features, m: int) -> Short:
-        """The first m numbers of directions, turned, and the length of the rest; the others are not worked out.
-
-        The length comes from what the first leave of one. In float64 that is off by less than 1e-12.
-        """
-        first = unit if self.matrix is None else unit @ self.matrix[:, :m]
-        out = np.empty((len(unit), m + 1), dtype=np.float32)
-        left = np.maximum(1.0 - np.einsum("ij,ij->i", first[:, :m], first[:, :m]), 0.0)
-        out[:, :m], out[:, m] = first[:, :m], np.sqrt(left + 1e-12)
-        np.nextafter(out[:, m], np.float32(np.inf), out=out[:, m])
-        return out
-
-    def first(self, unit: Features) -> Short:
-        """The first few numbers of turned directions."""
-        turned = unit if self.matrix is None else unit @ self.matrix[:, :_LOOKED]
-        return turned[:, :_LOOKED].astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +59,7 @@ class Cells:
     def of(rows: DistinctRows, among: Codes, plan: Plan) -> Cells:
         """Some of the rows."""
         asked = among if plan.levels or plan.cells > 1 else among[:0]
-        sample = rows.directions(evenly(asked, _SAMPLE))
+        sample = rows[evenly(asked, _SAMPLE)]
         axes = Axes.of(sample, plan.levels)
         centres = _centres(axes.first(sample), plan.cells)
         cell = cells_of(rows, among, axes, centres)
@@ -148,7 +72,7 @@ class Cells:
         )
         for at in range(0, len(among), _PART):
             some = among[at : at + _PART]
-            part, to = axes.turn(rows.directions(some)), lies[some]
+            part, to = axes.turn(rows[some]), lies[some]
             turned.rows[to], turned.rest[to] = part.rows, part.rest
         starts = np.r_[0, np.cumsum(np.bincount(cell, minlength=len(centres)))]
         return Cells(axes, turned, among[order], lies, starts, centres)
@@ -182,14 +106,9 @@ def cells_of(rows: DistinctRows, places: Codes, axes: Axes, centres: Short) -> C
     cell = np.zeros(len(places), dtype=np.int64)
     if len(centres) > 1:
         for at in range(0, len(places), _PART):
-            first = axes.first(rows.directions(places[at : at + _PART]))
+            first = axes.first(rows[places[at : at + _PART]])
             cell[at : at + _PART] = (first @ centres.T).argmax(axis=1)
     return cell
-
-
-def evenly(places: Codes, most: int) -> Codes:
-    """At most so many of them, from first to last."""
-    return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
 
 
 def _centres(rows: Short, cells: int) -> Short:

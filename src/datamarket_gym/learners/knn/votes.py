@@ -2,7 +2,7 @@
 
 ``order[v]`` lists content positions from near to far. A coalition's neighbours of v are the first k
 entries of that list that belong to its players, so a batch needs no distances and no sorting. The
-compiled kernels of `knn_compiled` add the same numbers in the same order: both answers are equal to
+loops of `compiled` add the same numbers in the same order: both answers are equal to
 the last bit.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
-from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
+from datamarket_gym.learners.knn.neighbours import Neighbourhood, Table
 
 _WINDOW = 64  # candidates looked at in one sweep; int8 counts them
 _BATCH = 4096  # coalitions in one sweep
@@ -39,9 +39,9 @@ def count_votes(ballot: Ballot, coalitions: CoalitionMatrix, rows: NDArray[np.in
     """U of each coalition; ``rows`` are their numbers of training rows."""
     coalitions = np.ascontiguousarray(coalitions)
     if is_worth_compiling(coalitions, ballot.near):
-        from datamarket_gym.learners import knn_compiled
+        from datamarket_gym.learners.knn import compiled
 
-        total = knn_compiled.count(ballot, coalitions)
+        total = compiled.count(ballot, coalitions)
     else:
         total = in_batches(lambda some: _count(ballot, coalitions[some]), len(coalitions))
     # With equal weights the totals are whole numbers, divided once.

@@ -1,4 +1,4 @@
-"""What the mean of the nearest labels explains, for many coalitions: `knn_votes` for numbers."""
+"""What the mean of the nearest labels explains, for many coalitions: `votes` for numbers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.learners.explained import gain
-from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
-from datamarket_gym.learners.knn_votes import first_in, in_batches, is_worth_compiling
+from datamarket_gym.learners.knn.neighbours import Neighbourhood, Table
+from datamarket_gym.learners.knn.votes import first_in, in_batches, is_worth_compiling
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ def explained_by(means: Means, coalitions: CoalitionMatrix, rows: NDArray[np.int
     coalitions = np.ascontiguousarray(coalitions)
     heard = np.minimum(rows, means.k) / means.k
     if is_worth_compiling(coalitions, means.near):
-        from datamarket_gym.learners import knn_compiled
+        from datamarket_gym.learners.knn import compiled
 
-        total = knn_compiled.explain(means, coalitions, heard)
+        total = compiled.explain(means, coalitions, heard)
     else:
         total = in_batches(lambda some: _explain(means, coalitions[some], heard[some]), len(coalitions))
     utility: Values = total / len(means.truth)

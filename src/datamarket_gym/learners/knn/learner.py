@@ -6,7 +6,7 @@ normalisation of Wang and Jia 2023. ``vote="majority"``: accuracy of the majorit
 multiply votes), as scikit-learn's KNeighborsClassifier; a tie goes to the lowest class.
 
 Distances are Euclidean on the features as given: one scale for all coalitions. How ties in distance
-are broken is said in `knn_neighbours`.
+are broken is said in `neighbours`.
 
 The closed form values players without evaluating a coalition. One validation row, players 1..N from
 near to far, a_i = 1 where the label agrees, and U(S) the mean of a over the min(k, |S|) nearest of S.
@@ -24,7 +24,7 @@ on "Efficient Task-Specific Data Valuation for Nearest Neighbor Algorithms"). Fo
 comes from thinning (`size_laws`), O(N^2) once for all validation rows.
 
 With k = 1 a player of several rows acts through its nearest one, and nothing else changes. With rows that are always
-there the formula is another: `knn_given`.
+there the formula is another: `given`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from datamarket_gym.core.errors import require_choice, require_count
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.background import with_background
 from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows, check_rows
-from datamarket_gym.learners.knn_given import JoiningGame, KnnGiven
-from datamarket_gym.learners.knn_neighbours import Neighbourhood, Table
-from datamarket_gym.learners.knn_scorer import JoiningValues, NeighbourScorer, RowValues, mean_by_group
-from datamarket_gym.learners.knn_votes import Ballot, count_votes, is_worth_sorting
+from datamarket_gym.learners.knn.given import JoiningGame, KnnGiven
+from datamarket_gym.learners.knn.neighbours import Neighbourhood, Table
+from datamarket_gym.learners.knn.scorer import JoiningValues, NeighbourScorer, RowValues, mean_by_group
+from datamarket_gym.learners.knn.votes import Ballot, count_votes, is_worth_sorting
 from datamarket_gym.learners.size_laws import is_uniform, thinned
 
 
@@ -169,10 +169,10 @@ def _row_values(near: Neighbourhood, game: NearestNeighbourGame, empty_value: fl
     def add(row: int, distances: Values, total: Values) -> None:
         agrees = near.label == near.validation_label[row]
         if compiled and near.single:
-            from datamarket_gym.learners import knn_spread
+            from datamarket_gym.learners.knn.spread import spread
 
             ends = game.ends(len(near), int(agrees.sum()), empty_value)
-            if knn_spread.spread(distances, agrees, game.gaps, ends, near.slack(row), total):
+            if spread(distances, agrees, game.gaps, ends, near.slack(row), total):
                 return
         order = near.nearest_of_each(row, distances, 1, kind=agrees)
         total[near.seat[order]] += game.values(agrees[order].astype(np.float64), empty_value)

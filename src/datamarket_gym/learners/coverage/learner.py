@@ -32,7 +32,7 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.errors import SubmissionError, require_in
-from datamarket_gym.core.narrow import taken
+from datamarket_gym.core.narrow import in_order
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
     Learner,
@@ -44,10 +44,10 @@ from datamarket_gym.learners.base import (
     check_rows,
     rows_per_player,
 )
-from datamarket_gym.learners.covered_by import Covers, deciding
-from datamarket_gym.learners.covering import Part, Sums, UnitColumns, part_of
+from datamarket_gym.learners.coverage.covered_by import Covers, deciding
+from datamarket_gym.learners.coverage.covering import Part, Sums, UnitColumns, part_of
+from datamarket_gym.learners.coverage.floor import highest_similarities
 from datamarket_gym.learners.distinct import among, distinct_rows
-from datamarket_gym.learners.floor import highest_similarities
 from datamarket_gym.learners.similarity import SIMILARITIES, compared_by
 from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform
 
@@ -259,7 +259,7 @@ class CoverageScorer(Scorer):
         if compute().device == "cpu":
             yield from self.answers(self.summing(decides, group))
             return
-        from datamarket_gym.learners.coverage_device import CudaArrays, DeviceSums
+        from datamarket_gym.learners.coverage.device import CudaArrays, DeviceSums
 
         device = DeviceSums(self.covers(decides), self.floor, group, CudaArrays())
         for part in self._parts:
@@ -316,5 +316,5 @@ def bought(rows: TrainingRows, background: TrainingRows, labels: bool) -> NDArra
     out = np.zeros(len(rows.label), dtype=bool)
     for code in np.intersect1d(rows.label, background.label):
         mine = np.flatnonzero(rows.label == code)
-        out[mine] = among(taken(rows.features, mine), background.features, background.label == code)
+        out[mine] = among(in_order(rows.features, mine), background.features, background.label == code)
     return out

@@ -1,4 +1,4 @@
-"""Who is near: for each validation row the training rows in order of distance (`knn_distances`), computed in blocks.
+"""Who is near: for each validation row the training rows in order of distance (`distances`), computed in blocks.
 
 Ties are broken by content, never by position or name: equal distances are ordered by label, then by
 features (byte order), then by weight. Rows that agree in all of these are interchangeable. Equal
@@ -19,8 +19,8 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, content_order
 from datamarket_gym.learners.distinct import distinct_rows
-from datamarket_gym.learners.knn_distances import Distances
-from datamarket_gym.learners.knn_ranks import in_order, settled
+from datamarket_gym.learners.knn.distances import Distances
+from datamarket_gym.learners.knn.ranks import in_order, settled
 
 T = TypeVar("T")
 

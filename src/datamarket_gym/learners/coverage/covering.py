@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features, Values
-from datamarket_gym.core.stacked import Rows
+from datamarket_gym.core.narrow import Rows
 
 _UNITS = 1024  # made directions and multiplied at a time
 _CELLS = 1 << 25  # similarities that a thread holds: 256 MiB
