@@ -26,9 +26,10 @@ def in_order(distances: Values) -> Codes:
     bits.sort()
     order: Codes = bits & last
     bits &= ~last
-    alike = np.r_[False, bits[1:] == bits[:-1], False]
-    member = np.flatnonzero(alike[:-1] | alike[1:])
-    if len(member):
+    same = bits[1:] == bits[:-1]
+    if same.any():
+        alike = np.r_[False, same, False]
+        member = np.flatnonzero(alike[:-1] | alike[1:])
         rows = order[member]
         order[member] = rows[np.lexsort((rows, distances[rows], np.cumsum(~alike[member])))]
     return order
@@ -48,10 +49,12 @@ def settled(
     """
     if not slack:
         return order
-    close = np.r_[False, np.diff(distances[order]) <= slack, False]
-    member = np.flatnonzero(close[:-1] | close[1:])
-    if not len(member):
+    ordered = distances[order]
+    near = ordered[1:] - ordered[:-1] <= slack
+    if not near.any():
         return order
+    close = np.r_[False, near, False]
+    member = np.flatnonzero(close[:-1] | close[1:])
     head = ~close[member]
     run, kinds = np.cumsum(head) - 1, kind[order[member]]
     heads = np.flatnonzero(head)
