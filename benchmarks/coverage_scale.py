@@ -1,15 +1,15 @@
 """Coverage against one float32 pass over the same rows, and against k-NN Shapley: seconds, and ratios in one run.
 
     python benchmarks/coverage_scale.py [--units N ...] [--width D] [--rows R] [--classes C] [--device cuda]
-        [--learners NAME ...] [--reference] [--out FILE]
+        [--learners NAME ...] [--kind float16|float32|float64] [--alone] [--reference] [--out FILE]
 
 The units lie around 200 centres, each with a class, and so do the validation rows. Seconds are those of the whole
 closed form: what is checked and put in order once, and the Shapley values of all units; CPU seconds, over all cores,
-are those of both. Each is measured twice, in turn, and the better one counts. *One float32 pass* is the product of all
-validation rows and all units and the selection of the ten largest of each row (`np.partition`), the least that
-anybody who compares all pairs does. ``--reference`` works coverage out once more, plainly in float64 (all similarities
-of a row sorted by numpy, one row after the other), and says how far values are apart and how many of 1,000 identities
-would be paid another amount of 1,000,000.00.
+are those of both. Each is measured twice, in turn, and the better one counts. *One float32 pass* is the product of
+all validation rows and all units and the selection of the ten largest of each row (`np.partition`), the least that
+anybody who compares all pairs does; ``--alone`` leaves it out. ``--reference`` works coverage out once more, plainly
+in float64 (all similarities of a row sorted by numpy, one row after the other), and says how far values are apart and
+how many of 1,000 identities would be paid another amount of 1,000,000.00.
 """
 
 from __future__ import annotations
@@ -31,19 +31,10 @@ from datamarket_gym.learners import TrainingRows, ValidationRows
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.learners.similarity import SIMILARITIES
 from datamarket_gym.semivalues import Shapley
+from knn_scale import market
 
 LEARNERS = ("coverage", "knn", "coverage(labels=False)")
 IDENTITIES, CENTS = 1000, 100_000_000
-
-
-def market(n: int, rows: int, width: int, classes: int) -> tuple[TrainingRows, ValidationRows]:
-    """Units and validation rows around the same centres."""
-    rng = np.random.default_rng(0)
-    centres, code = rng.normal(size=(200, width)), rng.integers(classes, size=200)
-    of, held = rng.integers(200, size=n), rng.integers(200, size=rows)
-    features = centres[of] + rng.normal(size=(n, width))
-    units = TrainingRows(features, code[of], np.arange(n), n, classes)
-    return units, ValidationRows(centres[held] + rng.normal(size=(rows, width)), code[held])
 
 
 @dataclass(frozen=True)
@@ -72,7 +63,7 @@ def timed(learner: str, units: TrainingRows, validation: ValidationRows) -> tupl
 
 def one_pass(units: TrainingRows, validation: ValidationRows) -> Seconds:
     """One float32 product and one selection, in blocks of validation rows that fit into 1 GiB."""
-    ours, theirs = (x.features.astype(np.float32) for x in (units, validation))
+    ours, theirs = (np.asarray(x.features, dtype=np.float32) for x in (units, validation))
     size = max(1, (1 << 28) // len(ours))
     cpu, started = time.process_time(), time.perf_counter()
     with one_thread("blas"):
@@ -85,7 +76,7 @@ def plainly(learner: Coverage, units: TrainingRows, validation: ValidationRows) 
     """Shapley values of single rows by float64 products and numpy's sort, one validation row after the other."""
     towards = SIMILARITIES.create(learner.similarity).towards(validation.features)
     ours, theirs, c = (
-        towards(units.features),
+        towards(units.features[:]),
         towards(validation.features),
         learner.strangers(validation.features),
     )
@@ -119,6 +110,8 @@ def main() -> None:
     asked.add_argument("--out", type=Path, help="a file for what is printed")
     asked.add_argument("--learners", nargs="*", default=list(LEARNERS))
     asked.add_argument("--device", default="cpu", help="cpu or cuda")
+    asked.add_argument("--kind", choices=["float16", "float32", "float64"], default="float64")
+    asked.add_argument("--alone", action="store_true", help="leave the float32 pass out")
     asked.add_argument("--reference", action="store_true", help="compare with a plain float64 path")
     given = asked.parse_args()
     lines: list[str] = []
@@ -133,27 +126,29 @@ def main() -> None:
 
 def measured(n: int, given: argparse.Namespace) -> list[str]:
     """The table for one number of units."""
-    units, validation = market(n, given.rows, given.width, given.classes)
-    found: dict[str, list[Seconds]] = {learner: [] for learner in ("one float32 pass", *given.learners)}
+    units, validation = market(n, given.rows, given.width, given.classes, given.kind)
+    beside = () if given.alone else ("one float32 pass",)
+    found: dict[str, list[Seconds]] = {learner: [] for learner in (*beside, *given.learners)}
     values: dict[str, Values] = {}
     for _ in range(2):
-        found["one float32 pass"].append(one_pass(units, validation))
+        for name in beside:
+            found[name].append(one_pass(units, validation))
         for learner in given.learners:
             seconds, values[learner] = timed(learner, units, validation)
             found[learner].append(seconds)
     best = {learner: min(runs, key=lambda run: run.cpu) for learner, runs in found.items()}
-    least = best["one float32 pass"]
     lines = [
-        f"{n:,} units x {given.width}, {given.rows:,} validation rows, {given.classes} classes, "
+        f"{n:,} units x {given.width} {given.kind}, {given.rows:,} validation rows, {given.classes} classes, "
         f"{available_cores()} cores, {given.device}",
         "",
         "| learner | in order | values | together | CPU | of one float32 pass, CPU |",
         "|---|---|---|---|---|---|",
     ]
     for learner, run in best.items():
+        ratio = f"{run.cpu / best[beside[0]].cpu:.2f} x" if beside else ""
         lines.append(
             f"| {learner} | {run.order:.2f} s | {run.values:.2f} s | {run.together:.2f} s | {run.cpu:.2f} s "
-            f"| {run.cpu / least.cpu:.2f} x |"
+            f"| {ratio} |"
         )
     lines.append("")
     for learner in given.learners if given.reference else ():

@@ -1,5 +1,7 @@
 """The search for the nearest earlier row: equal to looking at every pair in float64, by less work."""
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -203,6 +205,20 @@ def test_on_a_graphics_card_large_searches_are_the_devices(monkeypatch):
         assert asked
     for one, other in zip(plain, there, strict=True):
         assert np.array_equal(one, other)
+
+
+def test_rows_are_hashed_while_a_graphics_card_multiplies(monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(50, 10))
+    plain, begun = nearest.nearest_rows(rows, 0.5), threading.Event()
+    digests, found = DistinctRows._digests, nearest._found
+    monkeypatch.setattr(DistinctRows, "_digests", lambda *given: begun.set() or digests(*given))
+    monkeypatch.setattr(nearest, "_found", lambda *given: waited.append(begun.wait(20)) or found(*given))
+    waited = []
+    with computing(Compute(device="cuda")):
+        there = nearest.nearest_rows(rows, 0.5)
+    assert waited == [True]
+    for name in ("digest", "parent", "cosine"):
+        assert np.array_equal(getattr(plain, name), getattr(there, name))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,8 @@ from datamarket_gym.learners import TrainingRows, ValidationRows
 from datamarket_gym.learners.coverage import Coverage, covered_by
 from datamarket_gym.learners.coverage.covered_by import Covers, deciding, rising
 from datamarket_gym.learners.coverage.covered_rows import covered_rows
-from datamarket_gym.learners.coverage.device import CudaArrays, DeviceSums, HostArrays
+from datamarket_gym.learners.coverage.device import DeviceSums
+from datamarket_gym.learners.device_arrays import CudaArrays, HostArrays
 from datamarket_gym.semivalues import Banzhaf, Shapley
 
 N, ROWS, GROUPS = 700, 45, 4
@@ -198,7 +199,7 @@ import numpy as np
 from datamarket_gym.core.compute import Compute, computing
 from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.learners import TrainingRows, ValidationRows
-from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.coverage import Coverage, covered_by
 from datamarket_gym.semivalues import Shapley
 
 def market(n):

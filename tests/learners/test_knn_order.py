@@ -1,6 +1,5 @@
 """The closed form of k-NN is that of a plain stable sort of float64 distances, whatever way they were found."""
 
-import pickle
 import tracemalloc
 
 import numpy as np
@@ -156,24 +155,6 @@ def test_little_memory_and_short_numbers_change_no_bit(way):
     assert scorer.near._distances._whole is None
     assert scorer.near._distances.together < 4
     np.testing.assert_array_equal(scorer.closed_form(SHAPLEY, 0.0), want)
-
-
-def test_what_lies_on_a_device_is_put_there_anew_where_work_arrives(way, monkeypatch):
-    """The same lines as with tensors, here with arrays; what was put there does not travel."""
-
-    def put(self):
-        placed.append(self)
-        return np.copy, self._whole.copy(), self._norms.copy(), np.copy
-
-    placed = []
-    units, validation = games("random", 2)
-    want = Knn(3).scorer(units, validation).closed_form(SHAPLEY, 0.0)
-    monkeypatch.setattr(Distances, "_put", put)
-    scorer = Knn(3).scorer(units, validation)
-    np.testing.assert_array_equal(scorer.closed_form(SHAPLEY, 0.0), want)
-    again = pickle.loads(pickle.dumps(scorer))
-    assert len(placed) == 2
-    np.testing.assert_array_equal(again.closed_form(SHAPLEY, 0.0), want)
 
 
 def test_memory_grows_by_a_few_numbers_a_row_and_not_by_its_width(monkeypatch):

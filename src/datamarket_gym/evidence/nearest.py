@@ -9,6 +9,7 @@ grown only pairs with a new row are compared. `NearestRows` is what an earlier a
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,7 +75,10 @@ def nearest_rows(vectors: Rows, least: float, known: NearestRows | None = None) 
     """The same to be kept; with an earlier answer only what that does not say is worked out."""
     rows = DistinctRows(vectors)
     again = _still_true(known, rows, least)
-    near, score = _found(rows, least, again)
+    with ThreadPoolExecutor(1) as aside:
+        if compute().device == "cuda":  # the processor has time to hash rows while it waits for products
+            aside.submit(getattr, rows, "digests")
+        near, score = _found(rows, least, again)
     return NearestRows(rows.digests, near, score, least, 0 if again is None else int(again.kept.sum()))
 
 

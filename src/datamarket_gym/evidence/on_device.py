@@ -47,6 +47,11 @@ def reaching(xp: Any, similar: Any, floor: Any, off: float) -> tuple[Any, Any, A
     return floor, row, column, similar[row, column]
 
 
+def _without(xp: Any, similar: Any, out: Any) -> Any:
+    """Products, those that are out as low as none is; a device would make a list of these to write to them."""
+    return xp.where(out, xp.full_like(similar[:1, :1], -xp.inf), similar)
+
+
 @dataclass(frozen=True)
 class Device:
     """An array library, where its arrays lie, and how many rows and columns are multiplied at a time."""
@@ -156,14 +161,14 @@ def _in_question(
             later = device.array(columns)[None, :] >= places[:, None]
         by, similar = off, xp.matmul(ours, theirs[b : b + len(columns)].T)
         if later is not None:
-            similar[later] = -xp.inf
+            similar = _without(xp, similar, later)
         floor, row, column, about = reaching(xp, similar, floor, by)
         if len(row) > MANY * similar.shape[0] * similar.shape[1]:
             by = off_in_double(rows.width)
             exact = (device.array(rows[each]) for each in (band, columns))
             similar = xp.matmul(next(exact), next(exact).T)
             if later is not None:
-                similar[later] = -xp.inf
+                similar = _without(xp, similar, later)
             floor, row, column, about = reaching(xp, similar, floor, by)
         if len(row):
             found = device.back(column).astype(np.int64)

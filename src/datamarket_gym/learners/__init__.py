@@ -10,6 +10,7 @@ from datamarket_gym.learners import (
     sklearn_fallback,
 )
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.learners.coverage import truncated as coverage_truncated
 from datamarket_gym.learners.function import FunctionUtility, UtilityRows, utility
 from datamarket_gym.learners.knn import regression as knn_regression
 from datamarket_gym.learners.knn import truncated as knn_truncated
@@ -30,6 +31,7 @@ __all__ = [
     "UtilityRows",
     "ValidationRows",
     "coverage",
+    "coverage_truncated",
     "knn",
     "knn_regression",
     "knn_truncated",

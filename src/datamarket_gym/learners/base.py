@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from datamarket_gym.core.arrays import LARGEST, CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.narrow import beyond
 from datamarket_gym.core.registry import Kind
 
 if TYPE_CHECKING:
@@ -143,8 +144,6 @@ class Learner(ABC):
         return None
 
 
-_NUMBERS = 1 << 20  # features looked at at once: 8 MiB
-
 LEARNERS: Kind[Learner] = Kind("learner", Learner)
 
 
@@ -186,17 +185,13 @@ def _check_table(name: str, features: Features, n_labels: int) -> None:
         )
     if not features.shape[1]:
         raise SubmissionError(f"{name} rows have no features; pass at least one number for each row")
-    step = max(1, _NUMBERS // features.shape[1])
-    for start in range(0, len(features), step):
-        block = features[start : start + step]
-        bad = ~(np.maximum(block.max(axis=1), -block.min(axis=1)) <= LARGEST)  # NaN where a row has one
-        if bad.any():
-            row = int(bad.argmax())
-            column = int((~(np.abs(block[row]) <= LARGEST)).argmax())
-            raise SubmissionError(
-                f"{name} row {start + row}: feature {column} is {block[row, column]}; drop the row or put "
-                f"a finite number there (at most {LARGEST:g} in size)"
-            )
+    at = beyond(features, LARGEST)
+    if at is not None:
+        row, column = at
+        raise SubmissionError(
+            f"{name} row {row}: feature {column} is {features[row : row + 1][0, column]}; drop the row or put "
+            f"a finite number there (at most {LARGEST:g} in size)"
+        )
 
 
 def _check(name: str, values: Values | NDArray[np.int64], good: NDArray[np.bool_]) -> None:

@@ -66,10 +66,14 @@ def _tell_apart(
     Writes into ``order`` and ``new``; gives back the places of rows that others may still equal.
     """
     rows, width = order[unsettled], features.shape[1]
-    column = np.minimum(at[run][:, None] + np.arange(_AT_ONCE), width - 1)
-    cells = np.empty(column.shape)
-    for start, stop in _blocks(len(rows), width):
-        cells[start:stop] = np.take_along_axis(features[rows[start:stop]], column[start:stop], axis=1)
+    if isinstance(features, np.ndarray | Narrow) and (at == at[0]).all():  # of these no others are read
+        cells = features[rows, at[0] : at[0] + _AT_ONCE]
+    else:
+        column = np.minimum(at[run][:, None] + np.arange(_AT_ONCE), width - 1)
+        cells = np.empty(column.shape)
+        for start, stop in _blocks(len(rows), width):
+            some = slice(start, stop)
+            cells[some] = np.take_along_axis(features[rows[some]], column[some], axis=1)
     bits = _bits(cells)
     sorted_by = np.lexsort((*bits.T[::-1], run))  # stable
     order[unsettled] = rows[sorted_by]
@@ -105,6 +109,8 @@ def among(
 
 def first_column(features: Rows) -> Values:
     """The first number of each row."""
+    if isinstance(features, np.ndarray | Narrow):
+        return np.array(features[:, 0], dtype=np.float64)
     out = np.empty(len(features))
     for start, stop in _blocks(len(features), features.shape[1]):
         out[start:stop] = features[start:stop][:, 0]

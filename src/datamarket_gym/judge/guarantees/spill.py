@@ -10,6 +10,7 @@ from pydantic import model_validator
 from datamarket_gym.core.specs import Document
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.coverage import Coverage
+from datamarket_gym.learners.coverage.truncated import CoverageTruncated
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import Mechanism
 
@@ -27,7 +28,8 @@ class Spill(Document):
     @classmethod
     def by(cls, mechanism: Mechanism, utility: Utility) -> Spill:
         """What the theorems say: 0 where units play for Shapley values of coverage and the first owns, else unknown."""
-        covered = isinstance(LEARNERS.create(utility.learner), Coverage)
+        learner = LEARNERS.create(utility.learner)
+        covered = isinstance(learner, Coverage) and not isinstance(learner, CoverageTruncated)
         m, exact = (
             mechanism,
             mechanism.estimator in ("auto", "exact"),

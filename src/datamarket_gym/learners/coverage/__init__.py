@@ -2,7 +2,7 @@
 
 `covering` has similarities a block at a time, `covered_by` who covers a row and what it is worth there (`compiled`,
 `device`: the same on compiled loops and on a device), `floor` what is covered already, `covered_rows` the rows behind a
-value.
+value; `truncated` looks at the nearest alone.
 """
 
 from __future__ import annotations

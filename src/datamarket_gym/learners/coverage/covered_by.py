@@ -6,7 +6,7 @@ compiles, where it is installed (`compiled`): they add the same numbers in the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -21,11 +21,15 @@ _NARROW = 1e-200  # a range that cannot be divided into bins
 
 @dataclass(frozen=True)
 class Covers:
-    """From which similarity on a player covers a row, how many pairs there are in all, and h_1, h_2, ..."""
+    """From which similarity on a player covers a row, how many pairs there are in all, and h_1, h_2, ...
+
+    ``nearest``: of a row only so many players are paid, above the next one's g (`coverage_truncated`); 0: all.
+    """
 
     c: float
     decides: Values
     pairs: int = 0
+    nearest: int = 0
 
     @property
     def compiled(self) -> bool:
@@ -57,6 +61,12 @@ class Covers:
 
         ``by_slot`` may have no lines. Returned is how far each row is covered beyond the floor.
         """
+        if 0 < self.nearest < similarity.shape[1]:
+            most = np.maximum(self.degrees(similarity.max(axis=1)) - floor, 0.0)
+            replace(self, nearest=0).add(
+                similarity, np.maximum(self._next(similarity), floor), slot, total, by_slot
+            )
+            return most
         most = np.zeros(len(similarity))
         if self.compiled:
             from datamarket_gym.learners.coverage import compiled
@@ -72,6 +82,11 @@ class Covers:
                 if len(by_slot):
                     by_slot[slot[i], who] += found
         return most
+
+    def _next(self, similarity: Features) -> Values:
+        """The g of the first player of each row who is not among the nearest."""
+        at = similarity.shape[1] - self.nearest - 1
+        return self.degrees(np.array([np.partition(row, at)[at] for row in similarity]))
 
 
 def rising(g: Values) -> Codes:

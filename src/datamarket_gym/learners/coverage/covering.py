@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.narrow import Rows
 
 _UNITS = 1024  # made directions and multiplied at a time
@@ -31,7 +32,7 @@ class UnitColumns:
         self._kept: Features | None = None
         if keep and len(rows):
             kept = np.empty((len(rows), self._by(features[:1]).shape[1]))
-            for at, part in self.blocks():
+            for at, part in self.made():
                 kept[at : at + len(part)] = part
             self._kept = kept
 
@@ -41,11 +42,18 @@ class UnitColumns:
     def blocks(self) -> Iterator[tuple[int, Features]]:
         """Where a block begins, and its directions."""
         for at in range(0, len(self._rows), _UNITS):
-            if self._kept is not None:
-                yield at, self._kept[at : at + _UNITS]
-            else:
-                rows = self._features[self._rows[at : at + _UNITS]] + 0.0  # -0.0 and 0.0 are the same
-                yield at, np.ascontiguousarray(self._by(rows), dtype=np.float64)
+            yield at, self._block(at)
+
+    def made(self) -> Iterator[tuple[int, Features]]:
+        """The same, for whoever goes through them once: they are worked out on all cores."""
+        starts = range(0, len(self._rows), _UNITS)
+        return zip(starts, over_blocks(self._block, starts, 8 * len(self)), strict=True)
+
+    def _block(self, at: int) -> Features:
+        if self._kept is not None:
+            return self._kept[at : at + _UNITS]
+        rows = self._features[self._rows[at : at + _UNITS]] + 0.0  # -0.0 and 0.0 are the same
+        return np.ascontiguousarray(self._by(rows), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,130 +8,14 @@ digits, not to the last bit. Players of equal g get equal values to the last bit
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from datamarket_gym.core.arrays import Codes, Features, Values
+from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.learners.coverage.covered_by import Covers
 from datamarket_gym.learners.coverage.covering import Part, Sums
+from datamarket_gym.learners.device_arrays import Array, HostArrays
 
 _CELLS = 1 << 27  # similarities that the device holds at a time: 1 GiB, and five more such matrices
-
-Array = Any
-"""Of numpy or of torch."""
-
-
-class HostArrays:
-    """The few operations that numpy and torch name differently, of numpy."""
-
-    def put(self, array: Features | Codes) -> Array:
-        """The array, on the device."""
-        return array
-
-    def got(self, array: Array) -> Features:
-        """The array, back."""
-        return np.asarray(array)
-
-    def empty(self, rows: int, columns: int) -> Array:
-        """Room for a matrix."""
-        return np.empty((rows, columns))
-
-    def clipped(self, g: Array) -> Array:
-        """At most one."""
-        return np.minimum(g, 1.0)
-
-    def chosen(self, which: Array, one: Array, other: Array) -> Array:
-        """One where it holds, else the other."""
-        return np.where(which, one, other)
-
-    def rising(self, g: Array) -> tuple[Array, Array]:
-        """Each row sorted, and where its numbers were."""
-        order = np.argsort(g, axis=1, kind="stable")
-        return np.take_along_axis(g, order, axis=1), order
-
-    def running(self, steps: Array) -> Array:
-        """Sums of each row from its first number on."""
-        return np.cumsum(steps, axis=1)
-
-    def last_step(self, steps: Array) -> Array:
-        """The place of the last step above zero at or before each place, 0 where there is none."""
-        places = np.where(steps > 0.0, np.arange(steps.shape[1]), 0)
-        return np.maximum.accumulate(places, axis=1)
-
-    def taken(self, array: Array, places: Array) -> Array:
-        """Numbers of each row at places."""
-        return np.take_along_axis(array, places, axis=1)
-
-    def put_back(self, array: Array, places: Array) -> Array:
-        """The inverse of `taken`."""
-        out = np.empty_like(array)
-        np.put_along_axis(out, places, array, axis=1)
-        return out
-
-    def largest_of(self, similar: Array, starts: Codes) -> Array:
-        """The largest of each row between one start and the next."""
-        return np.maximum.reduceat(similar, starts, axis=1)
-
-
-class CudaArrays(HostArrays):
-    """The same of torch."""
-
-    def __init__(self, device: str = "cuda") -> None:
-        import torch
-
-        self._torch, self._device = torch, device
-
-    def put(self, array: Features | Codes) -> Array:
-        """The array, on the device."""
-        return self._torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
-
-    def got(self, array: Array) -> Features:
-        """The array, back."""
-        found: Features = array.cpu().numpy()
-        return found
-
-    def empty(self, rows: int, columns: int) -> Array:
-        """Room for a matrix."""
-        return self._torch.empty((rows, columns), dtype=self._torch.float64, device=self._device)
-
-    def clipped(self, g: Array) -> Array:
-        """At most one."""
-        return g.clamp_(max=1.0)
-
-    def chosen(self, which: Array, one: Array, other: Array) -> Array:
-        """One where it holds, else the other."""
-        return self._torch.where(which, one, other)
-
-    def rising(self, g: Array) -> tuple[Array, Array]:
-        """Each row sorted, and where its numbers were."""
-        found = self._torch.sort(g, dim=1, stable=True)
-        return found.values, found.indices
-
-    def running(self, steps: Array) -> Array:
-        """Sums of each row from its first number on."""
-        return self._torch.cumsum(steps, dim=1)
-
-    def last_step(self, steps: Array) -> Array:
-        """The place of the last step above zero at or before each place, 0 where there is none."""
-        places = self._torch.arange(steps.shape[1], device=self._device)
-        return self._torch.cummax(self._torch.where(steps > 0.0, places, 0), dim=1).values
-
-    def taken(self, array: Array, places: Array) -> Array:
-        """Numbers of each row at places."""
-        return self._torch.gather(array, 1, places)
-
-    def put_back(self, array: Array, places: Array) -> Array:
-        """The inverse of `taken`."""
-        return self._torch.empty_like(array).scatter_(1, places, array)
-
-    def largest_of(self, similar: Array, starts: Codes) -> Array:
-        """The largest of each row between one start and the next."""
-        ends = np.append(starts[1:], similar.shape[1])
-        lengths = self.put(ends - starts)
-        return self._torch.segment_reduce(
-            similar.T.contiguous(), "max", lengths=lengths, axis=0
-        ).T.contiguous()
 
 
 class DeviceSums:
@@ -145,7 +29,7 @@ class DeviceSums:
         on, n, rows = self._on, len(part.player), len(part.row)
         width = part.towards.shape[1]
         units = on.empty(len(part.columns), width)
-        for at, some in part.columns.blocks():
+        for at, some in part.columns.made():
             units[at : at + len(some)] = on.put(some)
         groups, slot = np.unique(self._group[part.row], return_inverse=True)
         counts = np.zeros((1 + len(groups), rows))  # one line for all rows, one for each group
@@ -176,6 +60,9 @@ class DeviceSums:
         g = on.chosen((similar > c) & (g > floor), g, floor)
         ranked, order = on.rising(g)
         top = ranked[:, -1] - floor[:, 0]
+        if 0 < self._covers.nearest < ranked.shape[1]:
+            floor = ranked[:, -1 - self._covers.nearest, None]
+            ranked = on.chosen(ranked > floor, ranked, floor)
         steps = ranked - floor
         steps[:, 1:] = ranked[:, 1:] - ranked[:, :-1]
         value = on.running(steps * decides)

@@ -47,6 +47,7 @@ from datamarket_gym.learners.base import (
 from datamarket_gym.learners.coverage.covered_by import Covers, deciding
 from datamarket_gym.learners.coverage.covering import Part, Sums, UnitColumns, part_of
 from datamarket_gym.learners.coverage.floor import highest_similarities
+from datamarket_gym.learners.device_arrays import arrays_of
 from datamarket_gym.learners.distinct import among, distinct_rows
 from datamarket_gym.learners.similarity import SIMILARITIES, compared_by
 from datamarket_gym.learners.size_laws import MAX_PLAYERS_ANY_LAW, is_uniform
@@ -259,9 +260,9 @@ class CoverageScorer(Scorer):
         if compute().device == "cpu":
             yield from self.answers(self.summing(decides, group))
             return
-        from datamarket_gym.learners.coverage.device import CudaArrays, DeviceSums
+        from datamarket_gym.learners.coverage.device import DeviceSums
 
-        device = DeviceSums(self.covers(decides), self.floor, group, CudaArrays())
+        device = DeviceSums(self.covers(decides), self.floor, group, arrays_of(compute().device))
         for part in self._parts:
             if part.pairs:
                 yield part, slice(0, len(part.row)), device.of(part)

@@ -2,7 +2,7 @@
 
 `distances` and `ranks` say who is near, `neighbours` keeps it; `votes` and `means` answer coalitions (`compiled`: their
 loops), `scorer` holds closed forms together, `given` those beside rows that are there already. `truncated` looks at the
-nearest alone.
+nearest alone, `device` works on a graphics card.
 """
 
 from __future__ import annotations

@@ -6,18 +6,18 @@ to cancellation, and whole-numbered features keep exact distances.
 
 Training rows may be as large as memory, in a shorter kind of number: they are moved once where all of them in float64
 take at most a quarter of the memory for blocks, else a block at a time, anew for each block of validation rows. On a
-GPU all are moved there once.
+GPU all are, as they are stored, and are moved there a part at a time (`device`).
 
 The last bits of a product depend on the device and on how it is cut. Any two ways of adding d products are within
-2 g |x||w| of each other, g = d u / (1 - d u), u = 2^-53, w = -2 v, and one more rounding comes with |x|^2 added, of at
-most u (|x||w| + |x|^2) each. Two rows whose distances differ by more than twice that have the same order in both:
-`slack`. It is zero where no rounding happens at all: all numbers are multiples of one power of two, and no sum needs
-more than 53 bits (whole numbers; float16 vectors of length one).
+2 g |x||w| of each other, g = d u / (1 - d u), u = 2^-53, w = -2 v; those of |x|^2, which a device adds up its own way,
+within 2 g |x|^2; and one more rounding comes with |x|^2 added, of at most u (|x||w| + |x|^2) each. Two rows whose
+distances differ by more than twice that have the same order in both: `slack`. It is zero where no rounding happens at
+all: all numbers are multiples of one power of two, and no sum needs more than 53 bits (whole numbers; float16 vectors
+of length one).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.narrow import Rows
+from datamarket_gym.learners.device_arrays import arrays_of
+from datamarket_gym.learners.knn.device import DeviceRows
 
 _BLOCK = 1 << 22  # numbers of training rows moved at once: 32 MiB
 _GRIDS = (0, 24)  # whole numbers; multiples of 2^-24, as all float16 are
@@ -40,30 +42,36 @@ class Distances:
         self._validation: Features = -2.0 * (validation - origin)
         self._step = max(1, _BLOCK // width)
         self._device = by.device
-        whole = 8 * len(index) * width <= by.bytes // 4 or by.device != "cpu"
-        self._whole = np.empty((len(index), width)) if whole else None
-        self._norms = np.empty(len(index))
+        # Validation rows held against all training rows at once by one thread.
+        self.together = max(1, min(64, by.bytes // 4 // (8 * len(index) * available_cores())))
+        self._whole: Features | None = None
+        self._norms: Values | None = None
+        self.there = self._put()
         grids = [grid for grid in _GRIDS if _on_grid(self._validation, grid)]
+        if self.there is not None:
+            grids = [grid for grid in grids if self.there.on_grid(grid)]
+            self._slack = _slack(self._validation, self.there.largest, grids)
+            return
+        if 8 * len(index) * width <= by.bytes // 4:
+            self._whole = np.empty((len(index), width))
+        self._norms = np.empty(len(index))
         for start in range(0, len(index), self._step):
             block = self._moved(index[start : start + self._step])
-            np.einsum("ij,ij->i", block, block, out=self._norms[start : start + self._step])
+            self._norms[start : start + self._step] = _norms(block)
             grids = [grid for grid in grids if _on_grid(block, grid)]
             if self._whole is not None:
                 self._whole[start : start + self._step] = block
-        # Validation rows held against all training rows at once by one thread.
-        self.together = max(1, min(64, by.bytes // 4 // (8 * len(index) * available_cores())))
         self._slack = _slack(self._validation, float(self._norms.max()), grids)
-        self._there = self._put()
 
     def __len__(self) -> int:
         return len(self._index)
 
     def between(self, start: int, stop: int) -> Values:
         """Distances up to a constant a validation row, shape (stop - start, rows)."""
+        if self.there is not None:
+            return self.there.on.got(self.on_device(start, stop))
+        assert self._norms is not None
         some = self._validation[start:stop]
-        if self._there is not None:
-            send, rows, norms, receive = self._there
-            return receive(_product(send(some), rows, norms))
         if self._whole is not None:
             return _product(some, self._whole, self._norms)
         out = np.empty((stop - start, len(self)))
@@ -72,6 +80,11 @@ class Distances:
             out[:, part] = _product(some, self._moved(self._index[part]), self._norms[part])
         return out
 
+    def on_device(self, start: int, stop: int) -> Any:
+        """The same, where they were computed."""
+        assert self.there is not None
+        return self.there.between(self._validation[start:stop])
+
     def slack(self, row: int) -> float:
         """Rows whose distances from this validation row differ by more are in the right order."""
         return float(self._slack[row])
@@ -79,7 +92,8 @@ class Distances:
     def exact(self, row: int, rows: Codes) -> Values:
         """Distances of some rows, each computed by itself: the same wherever it is done."""
         block = self._moved(self._index[rows]) if self._whole is None else self._whole[rows]
-        found: Values = (block * self._validation[row]).sum(axis=1) + self._norms[rows]
+        norms = _norms(block) if self._norms is None else self._norms[rows]
+        found: Values = (block * self._validation[row]).sum(axis=1) + norms
         return found
 
     def _moved(self, rows: Codes) -> Features:
@@ -87,31 +101,32 @@ class Distances:
         block -= self._origin
         return block
 
-    def _put(self) -> tuple[Callable[[Any], Any], Any, Any, Callable[[Any], Values]] | None:
-        """Training rows where products are taken, if that is not here, and the way there and back."""
+    def _put(self) -> DeviceRows | None:
+        """Training rows where products are taken, if that is not here."""
         if self._device == "cpu":
             return None
-        import torch
-
-        def send(array: Any) -> Any:
-            return torch.from_numpy(array).to(self._device)
-
-        return send, send(self._whole), send(self._norms), lambda found: found.cpu().numpy()
+        return DeviceRows(self._source, self._index, self._origin, arrays_of(self._device))
 
     def __getstate__(self) -> dict[str, Any]:
         """What lies on a GPU does not travel."""
-        return {**self.__dict__, "_there": None}
+        return {**self.__dict__, "there": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._there = self._put()
+        self.there = self._put()
 
 
-def _product(validation: Any, rows: Any, norms: Any) -> Any:
-    """-2 v.x + |x|^2 for arrays of numpy or tensors."""
-    out = validation @ rows.T
+def _product(validation: Features, rows: Features, norms: Values) -> Features:
+    """-2 v.x + |x|^2."""
+    out: Features = validation @ rows.T
     out += norms
     return out
+
+
+def _norms(rows: Features) -> Values:
+    """|x|^2 of each row, by itself: the same bits whatever rows are beside it."""
+    found: Values = np.einsum("ij,ij->i", rows, rows)
+    return found
 
 
 def _on_grid(numbers: Features, bits: int) -> bool:

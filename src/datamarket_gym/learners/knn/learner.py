@@ -35,14 +35,21 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Values
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.errors import require_choice, require_count
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.background import with_background
 from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows, check_rows
+from datamarket_gym.learners.knn.device import sums_by_group
 from datamarket_gym.learners.knn.given import JoiningGame, KnnGiven
 from datamarket_gym.learners.knn.neighbours import Neighbourhood, Table
-from datamarket_gym.learners.knn.scorer import JoiningValues, NeighbourScorer, RowValues, mean_by_group
+from datamarket_gym.learners.knn.scorer import (
+    JoiningValues,
+    NeighbourScorer,
+    RowValues,
+    mean_by_group,
+    mean_of_players,
+)
 from datamarket_gym.learners.knn.votes import Ballot, count_votes, is_worth_sorting
 from datamarket_gym.learners.size_laws import is_uniform, thinned
 
@@ -93,6 +100,13 @@ class KnnScorer(NeighbourScorer):
         """The formula for one validation row."""
         return _row_values(self.near, NearestNeighbourGame.of(law, self.k), empty_value)
 
+    def mean_values(self, law: Values, empty_value: float, group: Codes) -> Values:
+        """The formula's mean over each group of validation rows; of players of one row each on a device."""
+        if self.near.device is None or not self.near.single:
+            return super().mean_values(law, empty_value, group)
+        game = NearestNeighbourGame.of(law, self.k)
+        return mean_of_players(self.near, sums_by_group(self.near, game, empty_value, group), group)
+
     def joining_values(self, law: Values, there: int) -> JoiningValues:
         """The formula for players who join rows that are always there."""
         game, near = JoiningGame.of(law, self.k, there), self.near
@@ -141,6 +155,13 @@ class NearestNeighbourGame:
             self.first * (0.0 - empty_value) + self.tail * (0.0 - agreeing / max(n - 1, 1)),
             self.first * (1.0 - empty_value) + self.tail * (1.0 - (agreeing - 1) / max(n - 1, 1)),
         )
+
+    def along(self, changes: Codes, last_agrees: bool, ends: tuple[float, float]) -> Values:
+        """phi of runs of rows of one kind from near to far, given the ranks after which the kind changes."""
+        steps = self.gaps[changes[::-1]]
+        steps[int(not last_agrees) :: 2] *= -1.0
+        # Sequential from far to near, as `values` adds: between changes it adds zeros.
+        return np.cumsum(np.r_[ends[last_agrees], steps])[::-1]
 
     def values(self, agrees: Values, empty_value: float) -> Values:
         """phi from near to far, given a from near to far; along the last axis."""

@@ -19,12 +19,13 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, content_order
 from datamarket_gym.learners.distinct import distinct_rows
+from datamarket_gym.learners.knn.device import DeviceRows
 from datamarket_gym.learners.knn.distances import Distances
 from datamarket_gym.learners.knn.ranks import in_order, settled
 
 T = TypeVar("T")
 
-_TOGETHER = 64  # validation rows whose values are added up before they join those of others
+_TOGETHER = 64  # validation rows in a block
 
 
 class Neighbourhood:
@@ -82,6 +83,19 @@ class Neighbourhood:
             for row, distances in enumerate(found, first):
                 yield row, distances if len(found[0]) == len(self) else distances[self._content]
 
+    @property
+    def device(self) -> DeviceRows | None:
+        """The distinct rows on the device, if there is one."""
+        return self._distances.there
+
+    def on_device(self, start: int, stop: int) -> Any:
+        """The distances of some validation rows, in content order, where the device has them."""
+        found = self._distances.on_device(start, stop)
+        if found.shape[1] == len(self):
+            return found
+        assert self.device is not None
+        return found[:, self.device.on.put(self._content)]
+
     def slack(self, row: int) -> float:
         """How far apart two distances from a validation row must be, for their order to be beyond doubt."""
         return self._distances.slack(row)
@@ -102,7 +116,7 @@ class Neighbourhood:
         else:
             order = positions[in_order(distances[positions])]
         content = self._content if kind is None else kind
-        return settled(order, distances, content, self.slack(row), partial(self._exact, row))
+        return settled(order, distances, content, self.slack(row), partial(self.exact, row))
 
     def nearest_of_each(
         self, row: int, distances: Values, most: int, kind: NDArray[Any] | None = None
@@ -118,15 +132,19 @@ class Neighbourhood:
         nth = np.arange(len(self)) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
         return order[np.sort(by_player[nth < most])]
 
-    def _exact(self, row: int, positions: Codes) -> Values:
+    def exact(self, row: int, positions: Codes) -> Values:
         """Distances of some content positions, each computed by itself."""
         return self._distances.exact(row, self._content[positions])
 
     def over_blocks(self, work: Callable[[int, int], T]) -> Iterator[T]:
         """Apply ``work(start, stop)`` to blocks of validation rows on all cores, in order."""
+        cells = len(self.validation_label) * len(self)
+        return over_blocks(lambda span: work(*span), self.blocks(), cells)
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Starts and stops of the validation rows whose values are added up before they join those of others."""
         n = len(self.validation_label)
-        blocks = [(start, min(start + _TOGETHER, n)) for start in range(0, n, _TOGETHER)]
-        return over_blocks(lambda span: work(*span), blocks, n * len(self))
+        return [(start, min(start + _TOGETHER, n)) for start in range(0, n, _TOGETHER)]
 
 
 Table = NDArray[np.int32]

@@ -96,7 +96,12 @@ class NeighbourScorer(Scorer):
         law = semivalue.size_law(n_players)
         if n_players > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
             return None
-        return mean_by_group(self.near, n_players, self.row_values(law, empty_value), group)
+        return self.mean_values(law, empty_value, group)
+
+    def mean_values(self, law: Values, empty_value: float, group: Codes) -> Values:
+        """The formula's mean over each group of validation rows."""
+        add = self.row_values(law, empty_value)
+        return mean_by_group(self.near, len(self._rows_of), add, group)
 
     def _select(self, coalitions: CoalitionMatrix, rows: NDArray[np.int64]) -> Values:
         """U without the table, for few coalitions or a table too large to keep."""
@@ -129,6 +134,11 @@ def mean_by_group(near: Neighbourhood, n_players: int, add: RowValues, group: Co
     for found in near.over_blocks(block):
         for number, part in found.items():
             total[number] += part
+    return mean_of_players(near, total, group)
+
+
+def mean_of_players(near: Neighbourhood, total: Values, group: Codes) -> Values:
+    """Sums over each group of validation rows, by seat, as means of the players."""
     if near.single:
         total[:, near.player] = total.copy()
     mean: Values = total / np.bincount(group)[:, None]

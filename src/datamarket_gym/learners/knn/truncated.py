@@ -23,14 +23,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.semivalue import Semivalue, Truncated
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, check_rows
 from datamarket_gym.learners.knn.learner import Knn, KnnScorer, NearestNeighbourGame
 from datamarket_gym.learners.knn.neighbours import Neighbourhood, nearest
-from datamarket_gym.learners.knn.scorer import RowValues
+from datamarket_gym.learners.knn.scorer import NeighbourScorer, RowValues
 
 
 @register("learner", "knn_truncated")
@@ -79,6 +79,12 @@ class KnnTruncatedScorer(KnnScorer):
         if cut is None:
             return super().row_values(law, empty_value)
         return _row_values(self.near, game, cut.nearest, empty_value)
+
+    def mean_values(self, law: Values, empty_value: float, group: Codes) -> Values:
+        """The formula's mean over each group of validation rows; row by row where it is cut."""
+        if self.near.single and self._cut(NearestNeighbourGame.of(law, self.k)) is not None:
+            return NeighbourScorer.mean_values(self, law, empty_value, group)
+        return super().mean_values(law, empty_value, group)
 
     def _cut(self, game: NearestNeighbourGame) -> Truncated | None:
         """As many rows as are asked for, or as the bound needs; none where that are all."""

@@ -1,0 +1,75 @@
+"""A payday by a graphics card, here one that numpy plays: it is asked for evidence and scores, and pays the same.
+
+By k-NN every file is the same to the byte; by coverage scores may differ in their last digits, payments not by a cent.
+"""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from payout_files import units, validation, write
+from typer.testing import CliRunner
+
+from datamarket_gym.cli import options
+from datamarket_gym.cli.app import app
+from datamarket_gym.core.compute import compute
+from datamarket_gym.evidence import prefix
+from datamarket_gym.evidence.on_device import Device
+from datamarket_gym.learners import device_arrays
+from datamarket_gym.learners.coverage.device import DeviceSums
+from datamarket_gym.learners.device_arrays import HostArrays
+from datamarket_gym.learners.knn.device import DeviceValues
+
+UNITS = 4200  # as many as are worth a device's while
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("in") / "in", units(UNITS, copies=40), validation(60))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What was asked of the device, in order."""
+    asked = []
+    monkeypatch.setattr(prefix, "LEVELS", (2, 4))  # these units have 6 numbers
+    monkeypatch.setattr(options, "device_named", lambda name: name)
+    monkeypatch.setattr(Device, "cuda", staticmethod(lambda: asked.append("pairs") or Device(np, "cpu")))
+    monkeypatch.setattr(device_arrays, "CudaArrays", lambda device: HostArrays())
+    for kind, method in ((DeviceSums, "of"), (DeviceValues, "of")):
+        plain = getattr(kind, method)
+        monkeypatch.setattr(
+            kind, method, lambda self, rows, plain=plain: asked.append("scores") or plain(self, rows)
+        )
+    return asked
+
+
+def paid(market, out, utility, device):
+    words = [
+        "pay",
+        market.submissions,
+        "--validation",
+        market.validation,
+        "--amount",
+        "100",
+        "--checks",
+        "0",
+    ]
+    words += ["--no-audit", "--utility", utility, "--device", device, "--out", out]
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
+    assert done.exit_code == 0, done.output + str(done.exception)
+    assert compute().device == "cpu"  # it was named for that command alone
+    return out
+
+
+@pytest.mark.parametrize("utility", ["knn", "coverage"])
+def test_evidence_and_scores_are_the_devices_and_payments_are_the_same(market, utility, asked, tmp_path):
+    here = paid(market, tmp_path / "here" / "run", utility, "cpu")
+    assert not asked
+    there = paid(market, tmp_path / "there" / "run", utility, "cuda")
+    assert set(asked) == {"pairs", "scores"}
+    if utility == "knn":
+        names = {p.relative_to(here) for p in here.rglob("*") if p.is_file()}
+        differ = [str(n) for n in names if (here / n).read_bytes() != (there / n).read_bytes()]
+        assert differ == ["book.json"]  # it names the book
+    one, other = (pq.read_table(run / "payments.parquet") for run in (here, there))
+    assert one["payment"].equals(other["payment"])
