@@ -152,7 +152,9 @@ def main() -> None:
             least = min(cpu for cpu, _ in passes)
             print(f"  float32 distances and the {K} nearest: {least:.2f} CPU s; ratio {cpu / least:.2f}")
             apart, off = at_stake(short, norms, held)
-            print(f"  neighbours in the order: {apart:.2g} apart; a float32 distance: off by at most {off:.2g}")
+            print(
+                f"  neighbours in the order: {apart:.2g} apart; a float32 distance: off by at most {off:.2g}"
+            )
 
 
 if __name__ == "__main__":

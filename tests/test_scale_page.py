@@ -62,7 +62,14 @@ def test_the_table_has_a_line_for_each_size_and_says_what_was_left_out(tmp_path)
     late = [r for r in rows if (r["workload"], r["units"]) == ("payday", 1_000_000)]
     late[0].update(seconds=None, cpu_seconds=None, peak_gib=None, note="over 600 s")
     rows.append({**rows[0], "who": "faiss flat", "seconds": 9.0})
-    rows.append({**rows[0], "workload": "fitted, search: CPU seconds grow as units^2.00", "units": None, "validation": None})
+    rows.append(
+        {
+            **rows[0],
+            "workload": "fitted, search: CPU seconds grow as units^2.00",
+            "units": None,
+            "validation": None,
+        }
+    )
     (tmp_path / "scale.json").write_text(json.dumps(saved(rows)))
     said = table.block(tmp_path)
     lines = re.findall(r"^\| ([\d,]+) \| (.*) \|$", said, re.M)
@@ -78,7 +85,11 @@ def test_the_table_has_a_line_for_each_size_and_says_what_was_left_out(tmp_path)
 
 def test_a_billion_is_the_square_of_the_search_and_in_proportion_for_the_rest():
     page = tool_named("billion_page").page(saved(figures()), saved(figures(seconds=2.0)))
-    cells = {row[0]: row for line in re.findall(r"^\| (10\^\d.*) \|$", page, re.M) if len(row := line.split(" | ")) == 10}
+    cells = {
+        row[0]: row
+        for line in re.findall(r"^\| (10\^\d.*) \|$", page, re.M)
+        if len(row := line.split(" | ")) == 10
+    }
     hours = {size: float(row[2].replace(",", "")) for size, row in cells.items()}
     assert hours["10^6"] == pytest.approx(1e-9 * 1e12 / 3600, rel=0.05)
     assert hours["10^9"] == pytest.approx(1e-9 * 1e18 / 3600, rel=0.01)
@@ -98,13 +109,21 @@ def test_exponents_are_slopes_over_the_largest_three(scaling, power):
 
 def test_what_takes_too_long_or_fails_is_said(scaling):
     assert scaling.told([sys.executable, "-c", "print(1); print('{\"a\": 2}')"], 60.0) == {"a": 2}
-    assert scaling.told([sys.executable, "-c", "raise SystemExit('no such thing')"], 60.0) == "failed: no such thing"
+    assert (
+        scaling.told([sys.executable, "-c", "raise SystemExit('no such thing')"], 60.0)
+        == "failed: no such thing"
+    )
     assert scaling.told([sys.executable, "-c", "import time; time.sleep(60)"], 0.3) == "over 0.3 s"
 
 
 def test_a_search_is_measured_on_the_market_of_the_payday(scaling):
     features, label, held, held_label = scaling.market(500, 20)
-    assert (features.shape, label.shape, held.shape, held_label.shape) == ((500, 384), (500,), (20, 384), (20,))
+    assert (features.shape, label.shape, held.shape, held_label.shape) == (
+        (500, 384),
+        (500,),
+        (20, 384),
+        (20,),
+    )
     found = scaling.ours("search", 500, 20, "cpu")
     assert found["seconds"] > 0
     assert found["peak_gib"] > 0

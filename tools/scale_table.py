@@ -56,7 +56,9 @@ def grown(saved: dict[str, Any]) -> str:
 def block(folder: Path) -> str:
     """What stands between the comments; nothing where nothing was measured."""
     rows = {
-        name: json.loads((folder / name).read_text("utf-8")) for name in FILES if (folder / name).exists()
+        name: json.loads((folder / name).read_text("utf-8"))
+        for name in FILES
+        if (folder / name).exists()
     }
     if not rows:
         return ""

@@ -354,7 +354,5 @@ def test_the_table_of_the_page_is_one_that_is_printed():
     shown = re.search(r"```\nworkers of .*?:\n\n(.*?)\n```", page, re.S)[1]
     assert shown in (ROOT / "docs" / "benchmarks" / "cluster-refused.txt").read_text("utf-8")
     head, *lines = [re.split(r" {3,}", line.strip()) for line in shown.splitlines()]
-    here, *others = (
-        {line[0]: line[i] for line in lines} for i in range(1, 1 + len(head))
-    )
+    here, *others = ({line[0]: line[i] for line in lines} for i in range(1, 1 + len(head)))
     assert different(here, dict(zip(head[1:], others, strict=True))) == shown
