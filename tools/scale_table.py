@@ -1,4 +1,4 @@
-"""Writes the table of docs/scale.md, what a payday costs by the number of units, from the rows of benchmarks/scaling.py.
+"""Writes the table of docs/scale.md, what a payday costs by its units, from the rows of benchmarks/scaling.py.
 
 Usage: python tools/scale_table.py
 """
@@ -23,7 +23,7 @@ FILES = {"scale.json": "", "scale-h200.json": ", on a GPU"}
 
 
 def table(saved: dict[str, Any], where: str) -> str:
-    """A line for each number of units: seconds by the clock and, in brackets, of all cores; of the payday its memory."""
+    """A line for each number of units: seconds by the clock and, in brackets, of all cores; the payday's memory."""
     ours = [r for r in saved["rows"] if r["who"] == "datamarket-gym" and r["validation"] == VALIDATION]
     by = {(r["workload"], r["units"]): r for r in ours}
     shown = [what for what in COLUMNS if any(key[0] == what and by[key]["seconds"] for key in by)]
@@ -64,7 +64,7 @@ def block(folder: Path) -> str:
         return ""
     parts = [
         "## What it costs\n",
-        f"{VALIDATION:,} validation rows, 384 numbers a unit, theta .95; seconds by the clock, and those of all cores.\n",
+        f"{VALIDATION:,} validation rows, 384 numbers a unit, theta .95; seconds by the clock (of all cores).\n",
         *(table(saved, FILES[name]) for name, saved in rows.items()),
     ]
     if "scale.json" in rows:

@@ -14,6 +14,7 @@ from datamarket_gym.core.narrow import Mapped
 from datamarket_gym.evidence import nearest, searched, settled
 from datamarket_gym.evidence.cells import Cells, Plan
 from datamarket_gym.core.narrow import Narrow
+from datamarket_gym.evidence import nearest, searched, settled
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import Device, nearest_by, off_in_half
 from datamarket_gym.evidence.prefix import Axes
@@ -252,7 +253,7 @@ def test_new_rows_are_never_whole_in_float64():
 
 def test_memory_is_one_copy_in_single_precision_and_little_else():
     """At two sizes, of rows in half precision: 4 bytes a number and a few numbers a row, never 8 bytes a number."""
-    width, sizes, peaks = 256, (6000, 12000), []
+    width, sizes, peaks = 256, (10_000, 18_000), []
     for n in sizes:
         rng = np.random.default_rng(n)
         vectors = Narrow([rng.normal(size=(n, width)).astype(np.float16)])
