@@ -129,3 +129,27 @@ def test_a_search_is_measured_on_the_market_of_the_payday(scaling):
     assert found["peak_gib"] > 0
     work = scaling.search(500)()
     assert (work.parent >= 0).sum() >= 50  # every tenth is a noisy copy
+
+
+def test_the_figures_of_k_nn_are_the_printed_ones():
+    page, printed = (
+        (ROOT / "docs" / name).read_text("utf-8") for name in ("scale.md", "benchmarks/knn-scale.txt")
+    )
+    cells = re.findall(r"^\| `knn.* \| ([\d.]+) \| ([\d.]+) times \|$", page, re.M)
+    assert cells == re.findall(r"closed form: ([\d.]+) CPU s.*\n.*ratio ([\d.]+)$", printed, re.M)
+    assert max(float(ratio) for _, ratio in cells) <= 2.5
+    apart, off = re.findall(r"order: ([\d.]+) apart; a float32 distance: off by at most ([\d.]+)", printed)[0]
+    assert f"order are {apart[1:]} apart" in page
+    assert f"be off by {off[1:]}:" in page
+
+
+def test_the_figures_of_the_search_for_pairs_are_the_printed_ones():
+    page, printed = (
+        (ROOT / "docs" / name).read_text("utf-8") for name in ("scale.md", "benchmarks/pair-search.txt")
+    )
+    said = re.findall(r"^(.*): ([\d.]+) CPU s", printed, re.M)
+    lines = {"prefixes": "prefixes, exact", "all products": "all products, exact", "join of": "cells",
+             "faiss": "faiss IVF512, 4", "the same": "faiss IVF512, 16"}  # fmt: skip
+    for begin, name in lines.items():
+        (row,) = re.findall(rf"^\| {begin}[^|]*\|(.*)\|[^|]*\|$", page, re.M)
+        assert re.findall(r"[\d.]+", row) == [cpu for what, cpu in said if what.startswith(name)]
