@@ -138,7 +138,9 @@ def test_the_figures_of_k_nn_are_the_printed_ones():
     cells = re.findall(r"^\| `knn.* \| ([\d.]+) \| ([\d.]+) times \|$", page, re.M)
     assert cells == re.findall(r"closed form: ([\d.]+) CPU s.*\n.*ratio ([\d.]+)$", printed, re.M)
     assert max(float(ratio) for _, ratio in cells) <= 2.5
-    apart, off = re.findall(r"order: ([\d.]+) apart; a float32 distance: off by at most ([\d.]+)", printed)[0]
+    apart, off = re.findall(
+        r"order: ([\d.]+) apart; a float32 distance: off by at most ([\d.]+)", printed
+    )[0]
     assert f"order are {apart[1:]} apart" in page
     assert f"be off by {off[1:]}:" in page
 

@@ -15,6 +15,7 @@ from datamarket_gym.evidence import nearest, searched, settled
 from datamarket_gym.evidence.cells import Cells, Plan
 from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.evidence import nearest, searched, settled
+from datamarket_gym.evidence.decided import Nearest
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import Device, nearest_by, off_in_half
 from datamarket_gym.evidence.prefix import Axes
@@ -124,8 +125,16 @@ def test_pairs_in_question_are_decided_as_they_come_where_they_are_many(monkeypa
     monkeypatch.setattr("datamarket_gym.evidence.decided._HELD", 50)
     monkeypatch.setattr("datamarket_gym.evidence.decided._PAIRS", 20)
     rows = market("near copies", np.random.default_rng(5), 300, 9)
+    held, offer = [], Nearest.offer
+
+    def watched(self, row, *others):
+        offer(self, row, *others)
+        held.append(sum(len(part[0]) for part in self._pending))
+
+    monkeypatch.setattr(Nearest, "offer", watched)
     for one, other in zip(in_full(rows, 0.5), found_by(rows, 0.5, PLANS[1]), strict=True):
         assert np.array_equal(one, other)
+    assert 0 < max(held) <= 50
 
 
 @pytest.mark.parametrize("level", range(5))
