@@ -252,3 +252,21 @@ def test_where_prefixes_would_not_pay_it_says_so(monkeypatch):
     with computing(Compute(progress=told)):
         similar_pairs(drawn("even", 60), 0.5)
     assert told.stages == [("comparing 60 units, exactly, by whole products", "blocks")]
+
+
+@pytest.mark.parametrize(("memory", "rows", "bands"), [(4.0, 300, 2), (0.0001, 64, 2), (1e-9, 64, 2)])
+def test_blocks_and_pairs_on_their_way_follow_the_memory(memory, rows, bands, monkeypatch):
+    """Bands of fewer rows where there is less, never fewer than 64, and as many at a time as there are cores."""
+    monkeypatch.setattr(searched, "available_cores", lambda: 2)
+    asked = []
+
+    def watched(work, blocks, cells):
+        asked.append([stop - start for start, stop in blocks])
+        return map(work, blocks)
+
+    monkeypatch.setattr(searched, "over_blocks", watched)
+    with computing(Compute(memory=memory)):
+        similar_pairs(drawn("even", 300), 0.9)
+    assert max(map(max, asked)) == rows
+    assert sum(map(sum, asked)) == 300
+    assert max(map(len, asked)) <= bands

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from datamarket_gym.core import arrays
 from datamarket_gym.core.compute import Compute, computing
-from datamarket_gym.core.narrow import Mapped
+from datamarket_gym.core.narrow import Mapped, Narrow
 from datamarket_gym.evidence import nearest, searched, settled
 from datamarket_gym.evidence.cells import Cells, Plan
-from datamarket_gym.core.narrow import Narrow
-from datamarket_gym.evidence import nearest, searched, settled
 from datamarket_gym.evidence.decided import Nearest
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import Device, nearest_by, off_in_half
