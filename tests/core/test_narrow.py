@@ -22,6 +22,8 @@ def both(request):
     [
         slice(2, 7),
         slice(None, 1),
+        slice(0, 4, 2),
+        slice(None, None, -1),
         np.array([8, 0, 0, 4]),
         np.arange(9) % 2 == 0,
         (slice(None), 1),
