@@ -98,7 +98,7 @@ def paydays(tmp_path_factory):
         ("looking for leaked validation rows", 100),
         ("checking which similarity threshold may be used", 200),
         ("looking for copies", 4 * WIDTH + 200),  # one copy in single precision: docs/lineage.md
-        ("scoring clusters", 500),
+        ("scoring clusters", 700),
         ("scoring once more without evidence", 700),
         ("writing tables", 500),
         ("keeping what was bought", 2 * WIDTH + 600),  # the features as they were submitted, and names
