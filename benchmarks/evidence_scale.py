@@ -1,9 +1,10 @@
 """How long it takes to find each unit's nearest earlier unit, by phases, and whether it is right.
 
-    python benchmarks/evidence_scale.py 100000 0.95 [--device cuda] [--of market|plain|text|images] [--check 200]
+    python benchmarks/evidence_scale.py 100000 0.95 [--device cuda] [--of market|plain|text|images|alike] [--check 200]
 
 Units are those of `payout_scale.py` as a payday compares them (standardised), or as drawn (`plain`), or real embeddings
-from DATAMARKET_DATA, mixed in pairs to be as many as are asked for, one in ten a noisy copy. `--check` works out the
+from DATAMARKET_DATA, mixed in pairs to be as many as are asked for, one in ten a noisy copy. `alike` is the worst that
+can be submitted: one unit, with noise of 1e-8 of its length. `--check` works out the
 answer of so many rows from all pairs in float64 and counts what differs.
 """
 
@@ -37,8 +38,10 @@ REAL = {"text": ("agnews_minilm.npz", 384), "images": ("cifar10_resnet18.npz", 5
 
 
 def units(kind: str, n: int) -> np.ndarray:
-    """Vectors in single precision, one in ten a noisy copy of an earlier one."""
+    """Vectors, one in ten a noisy copy of an earlier one; in single precision, but for those that are all alike."""
     rng = np.random.default_rng(0)
+    if kind == "alike":
+        return rng.normal(size=DIMENSIONS) * (1.0 + 1e-8 * rng.normal(size=(n, DIMENSIONS)))
     if kind in REAL:
         name, width = REAL[kind]
         with np.load(Path(os.environ["DATAMARKET_DATA"]) / name) as file:
@@ -131,7 +134,7 @@ def main() -> None:
     parser.add_argument("units", type=int)
     parser.add_argument("theta", type=float)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--of", default="market", choices=["market", "plain", *REAL])
+    parser.add_argument("--of", default="market", choices=["market", "plain", "alike", *REAL])
     parser.add_argument("--check", type=int, default=0)
     chosen = parser.parse_args()
     vectors = Narrow([units(chosen.of, chosen.units)])

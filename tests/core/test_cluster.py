@@ -287,7 +287,7 @@ def test_workers_that_are_not_like_this_process_are_refused(cluster):
     said = str(refused.value)
     assert "start each with --nthreads 1" in said
     rows = {cells[0]: cells[1:] for line in said.splitlines() if (cells := line.split())}
-    assert sorted(rows["threads"]) == ["1", "1", "2"]
+    assert rows["threads"] == ["1", "2"]  # those that are like this process have no column
     assert len(set(rows["DATAMARKET_WATERMARK_KEY"])) == 2
     assert "another secret" not in said
     assert "scikit-learn" not in rows  # only what differs is in the table
@@ -297,7 +297,7 @@ def test_who_has_what_is_one_table():
     here = {"python": "3.12", "numpy": "2.5"}
     assert different(here, {"tcp://a:1": dict(here)}) == ""
     others = {"tcp://a:1": {"python": "3.12", "numpy": "2.4"}, "tcp://b:1": {"python": "3.12"}}
-    table = different(here, {**others, "tcp://c:1": others["tcp://a:1"]})
+    table = different(here, {**others, "tcp://c:1": others["tcp://a:1"], "tcp://d:1": dict(here)})
     assert table.splitlines() == [
         "          here   tcp://a:1 and 1 more   tcp://b:1",
         "  numpy   2.5    2.4                    none",
@@ -346,3 +346,13 @@ def test_what_is_of_this_machine_does_not_go_to_a_cluster(cluster, tmp_path):
         with pytest.raises(ParameterError, match="device"):
             run_experiment(spec, tmp_path / "run", device="cuda")
     assert not (tmp_path / "run").exists()
+
+
+def test_the_table_of_the_page_is_one_that_is_printed():
+    """docs/cluster.md shows what a command said; the columns of it give the same table again."""
+    page = (ROOT / "docs" / "cluster.md").read_text("utf-8")
+    shown = re.search(r"```\nworkers of .*?:\n\n(.*?)\n```", page, re.S)[1]
+    assert shown in (ROOT / "docs" / "benchmarks" / "cluster-refused.txt").read_text("utf-8")
+    head, *lines = [re.split(r" {3,}", line.strip()) for line in shown.splitlines()]
+    here, *others = ({line[0]: line[i] for line in lines} for i in range(1, 1 + len(head)))
+    assert different(here, dict(zip(head[1:], others, strict=True))) == shown

@@ -22,6 +22,8 @@ def both(request):
     [
         slice(2, 7),
         slice(None, 1),
+        slice(0, 4, 2),
+        slice(None, None, -1),
         np.array([8, 0, 0, 4]),
         np.arange(9) % 2 == 0,
         (slice(None), 1),
@@ -179,3 +181,21 @@ def test_two_matrices_are_read_as_one(upper):
     ):
         assert np.array_equal(joined[part], rows[part])
     assert np.array_equal(np.asarray(joined), rows)
+
+
+def test_whatever_else_an_array_has_it_has_too(both):
+    """Plug points may ask for .T or .mean(): they were written for arrays."""
+    narrow, whole = both
+    for ask in (
+        lambda m: m.T, lambda m: m.mean(axis=0), lambda m: m.astype(np.float32), lambda m: m.copy(),
+        lambda m: m.reshape(-1), lambda m: m[...], lambda m: m[None], lambda m: m[..., 1], lambda m: m.argmax(axis=1),
+    ):  # fmt: skip
+        found, expected = ask(narrow), ask(whole)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    assert not hasattr(narrow, "toarray")
+    assert not hasattr(narrow, "__cuda_array_interface__")
+    with pytest.raises(AttributeError, match="no attribute 'means'"):
+        narrow.means  # noqa: B018
+    narrow.T[0, 0] = 7.0  # of a copy
+    assert narrow[0, 0] == whole[0, 0]

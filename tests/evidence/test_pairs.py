@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.core.arrays import directions
-from datamarket_gym.core.compute import Compute, computing
+from datamarket_gym.core.compute import Compute, compute, computing
 from datamarket_gym.core.narrow import Narrow
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.evidence import pairs as searched
@@ -216,3 +216,57 @@ def test_different_directions():
     assert found[:].tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert found[1:].tolist() == [[0.0, 1.0]]
     assert found[np.array([1, 0, 1])].tolist() == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+
+
+class Told:
+    """What is said, and counted, of a search."""
+
+    def __init__(self):
+        self.stages, self.counts = [], []
+
+    def stage(self, what, unit=""):
+        self.stages.append((what, unit))
+
+    def count(self, done, total):
+        self.counts.append((done, total))
+
+
+@pytest.mark.parametrize(("n", "is_told"), [(searched.TOLD, True), (searched.TOLD - 1, False)])
+def test_from_ten_thousand_rows_on_it_says_how_it_searches(n, is_told):
+    assert searched.TOLD == 10_000  # docs/scale.md says so
+    rng = np.random.default_rng(0)
+    rows = directions(rng.normal(size=(n, 24)) * np.r_[np.full(6, 8.0), np.ones(18)])
+    told = Told()
+    with computing(Compute(progress=told)):
+        found = similar_pairs(rows, 0.9999)
+        width = searched.prefix_of(rows, 0.9999, compute().bytes // 4).width
+    assert found.seen == len(found)
+    assert told.counts[-1][0] == told.counts[-1][1]
+    words = f"comparing {n:,} units, exactly, by prefixes of {width}"
+    assert told.stages == ([(words, "blocks")] if is_told else [])
+
+
+def test_where_prefixes_would_not_pay_it_says_so(monkeypatch):
+    monkeypatch.setattr(searched, "TOLD", 50)
+    told = Told()
+    with computing(Compute(progress=told)):
+        similar_pairs(drawn("even", 60), 0.5)
+    assert told.stages == [("comparing 60 units, exactly, by whole products", "blocks")]
+
+
+@pytest.mark.parametrize(("memory", "rows", "bands"), [(4.0, 300, 2), (0.0001, 64, 2), (1e-9, 64, 2)])
+def test_blocks_and_pairs_on_their_way_follow_the_memory(memory, rows, bands, monkeypatch):
+    """Bands of fewer rows where there is less, never fewer than 64, and as many at a time as there are cores."""
+    monkeypatch.setattr(searched, "available_cores", lambda: 2)
+    asked = []
+
+    def watched(work, blocks, cells):
+        asked.append([stop - start for start, stop in blocks])
+        return map(work, blocks)
+
+    monkeypatch.setattr(searched, "over_blocks", watched)
+    with computing(Compute(memory=memory)):
+        similar_pairs(drawn("even", 300), 0.9)
+    assert max(map(max, asked)) == rows
+    assert sum(map(sum, asked)) == 300
+    assert max(map(len, asked)) <= bands

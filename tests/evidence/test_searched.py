@@ -1,6 +1,7 @@
 """The search for the nearest earlier row: equal to looking at every pair in float64, by less work."""
 
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 
 from datamarket_gym.core import arrays
 from datamarket_gym.core.compute import Compute, computing
-from datamarket_gym.core.narrow import Mapped
+from datamarket_gym.core.narrow import Mapped, Narrow
 from datamarket_gym.evidence import nearest, searched, settled
 from datamarket_gym.evidence.cells import Cells, Plan
+from datamarket_gym.evidence.decided import Nearest
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import Device, nearest_by, off_in_half
 from datamarket_gym.evidence.prefix import Axes
@@ -121,8 +123,16 @@ def test_pairs_in_question_are_decided_as_they_come_where_they_are_many(monkeypa
     monkeypatch.setattr("datamarket_gym.evidence.decided._HELD", 50)
     monkeypatch.setattr("datamarket_gym.evidence.decided._PAIRS", 20)
     rows = market("near copies", np.random.default_rng(5), 300, 9)
+    held, offer = [], Nearest.offer
+
+    def watched(self, row, *others):
+        offer(self, row, *others)
+        held.append(sum(len(part[0]) for part in self._pending))
+
+    monkeypatch.setattr(Nearest, "offer", watched)
     for one, other in zip(in_full(rows, 0.5), found_by(rows, 0.5, PLANS[1]), strict=True):
         assert np.array_equal(one, other)
+    assert 0 < max(held) <= 50
 
 
 @pytest.mark.parametrize("level", range(5))
@@ -246,3 +256,19 @@ def test_new_rows_are_never_whole_in_float64():
     assert max(read) <= 1 << 14
     for one, other in zip(found, nearest_settled(rows[30_000:], rows[:30_000], 0.99), strict=True):
         assert np.array_equal(one, other)
+
+
+def test_memory_is_one_copy_in_single_precision_and_little_else():
+    """At two sizes, of rows in half precision: 4 bytes a number and a few numbers a row, never 8 bytes a number."""
+    width, sizes, peaks = 256, (10_000, 18_000), []
+    for n in sizes:
+        rng = np.random.default_rng(n)
+        vectors = Narrow([rng.normal(size=(n, width)).astype(np.float16)])
+        with computing(Compute(threads=1)):
+            tracemalloc.start()
+            found = nearest.nearest_rows(vectors, 0.9)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert len(found.parent) == n
+    grown = (peaks[1] - peaks[0]) / (sizes[1] - sizes[0])
+    assert 4 * width < grown < 6 * width

@@ -22,14 +22,16 @@ Cluster = Annotated[
 Memory = Annotated[
     float,
     typer.Option(
-        help="Memory in GiB for what is computed beside the inputs. The results are the same to the byte."
+        help="Memory in GiB for blocks and buffers, beside the units and one copy of them. The results are the same to "
+        "the byte. See docs/scale.md."
     ),
 ]
 MEMORY = Compute().memory
 BlockDevice = Annotated[
     str,
     typer.Option(
-        help="What multiplies large blocks of units: cpu, cuda or auto. The results are the same to the byte."
+        help="What multiplies large blocks of units: cpu, cuda or auto. Ties are the same to the byte; scores that are "
+        "added up on a GPU agree to about 14 digits."
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where models are fitted: cpu, cuda or auto.")]

@@ -40,7 +40,10 @@ def possessions(occasion: str) -> dict[str, str]:
 
 
 def different(here: Mapping[str, str], others: Mapping[str, Mapping[str, str]]) -> str:
-    """A table of what others have otherwise, a column for those that agree with each other; empty where all do."""
+    """A table of what others have otherwise, a column for those that agree with each other; empty where all do.
+
+    Who has what is here has no column.
+    """
     names = sorted({name for each in (here, *others.values()) for name in each})
     names = [n for n in names if any(each.get(n) != here.get(n) for each in others.values())]
     if not names:
@@ -48,7 +51,9 @@ def different(here: Mapping[str, str], others: Mapping[str, Mapping[str, str]]) 
     columns: dict[tuple[str, ...], list[str]] = {}
     for address, each in others.items():
         columns.setdefault(tuple(each.get(name, "none") for name in names), []).append(address)
-    table = [["", *names], ["here", *(here.get(name, "none") for name in names)]]
+    ours = tuple(here.get(name, "none") for name in names)
+    columns.pop(ours, None)
+    table = [["", *names], ["here", *ours]]
     for values, addresses in columns.items():
         more = f" and {len(addresses) - 1} more" if len(addresses) > 1 else ""
         table.append([addresses[0] + more, *values])

@@ -26,7 +26,8 @@ class Narrow(NDArrayOperatorsMixin):
     """Rows of several matrices, one below the other, or some of these rows in an order of their own.
 
     What is read of it (``[a:b]``, ``[rows]``, ``[mask]``, ``[rows, column]``) is copied, and can be written to.
-    Whatever asks for all of it (arithmetic, functions of numpy) is given one float64 matrix, which is not kept.
+    Whatever asks for all of it (arithmetic, functions of numpy, ``.T``, ``.mean()``) is given one float64 matrix, which
+    is not kept.
     The parts are arrays of any float, or matrices that are themselves read a block at a time.
     """
 
@@ -65,6 +66,8 @@ class Narrow(NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> Features:
         """Rows, or some columns of rows, as of one float64 matrix."""
         rows, *columns = key if isinstance(key, tuple) else (key,)
+        if rows is None or rows is Ellipsis:
+            return cast(Features, np.asarray(self)[key])
         found = self._stored(rows, *columns)
         return cast(Features, found.astype(np.float64))
 
@@ -79,6 +82,12 @@ class Narrow(NDArrayOperatorsMixin):
         for at, block in self.blocks():
             out[at : at + len(block)] = block
         return out
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else an array has, of all of it: plug points that know arrays alone need not know of this."""
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(np.asarray(self), name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         whole = [np.asarray(each) if isinstance(each, Narrow) else each for each in inputs]

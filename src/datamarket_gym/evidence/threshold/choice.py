@@ -190,7 +190,7 @@ def crowd_of(honest: LabelledVectors) -> Features | None:
 
 def _distinct(vectors: Rows) -> int:
     """How many different units there are; copies are no crowd."""
-    return len(np.unique(unit_keys(np.asarray(vectors), np.zeros(len(vectors), dtype=np.int64))))
+    return len(np.unique(unit_keys(vectors, np.zeros(len(vectors), dtype=np.int64))))
 
 
 def _floor_words(found: Threshold) -> str:
