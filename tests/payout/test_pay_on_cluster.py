@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from dask_cluster import Counted
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.cluster import Connection
-from datamarket_gym.core.compute import Compute, computing
+from datamarket_gym.core.compute import Compute, computing, device_named
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
 
@@ -74,6 +74,12 @@ def test_flags_of_speed_change_no_byte(cluster, market):
     same(plain, paid(market, "cluster", "--cluster", cluster.address))
 
 
+def test_of_auto_it_is_said_which_device_that_is(market):
+    places, _ = market
+    done = typed("audit", places.submissions, "--validation", "no file", "--device", "auto")
+    assert f"multiplied on: {device_named('auto')}" in done.output
+
+
 @pytest.mark.parametrize("setting", ['cluster = "tcp://a:1"', "memory = 2.0", 'device = "cpu"'])
 def test_they_are_no_settings_of_a_run(market, tmp_path, setting):
     places, _ = market
@@ -83,7 +89,7 @@ def test_they_are_no_settings_of_a_run(market, tmp_path, setting):
         tmp_path / "pay.toml",
     )  # fmt: skip
     assert done.exit_code != 0
-    assert setting.split()[0] in str(done.exception)
+    assert f"no setting of a run; say --{setting.split()[0]} instead" in str(done.exception)
     assert not (tmp_path / "run").exists()
 
 
@@ -91,6 +97,7 @@ def test_they_are_no_settings_of_a_run(market, tmp_path, setting):
     ("flags", "words"),
     [
         (("--memory", "0"), "memory"),
+        (("--memory", "inf"), "memory"),
         (("--device", "tpu"), "device"),
         (("--cluster", "10.0.0.1"), "tcp://host:port"),
     ],

@@ -19,6 +19,7 @@ from datamarket_gym.core.progress import SILENT, Progress
 
 DEVICES = ("cpu", "cuda")
 GIB = 1 << 30
+_MOST = 1e6  # GiB, more than any machine has; bytes stay whole numbers of 64 bits
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Compute:
 
     def __post_init__(self) -> None:
         require_choice("device", self.device, DEVICES)
-        require_in("memory", self.memory, 0.0, float("inf"), open_low=True)
+        require_in("memory", self.memory, 0.0, _MOST, open_low=True)
         require_count("threads", self.threads, at_least=0)
         require_count("spread", self.spread)
         if self.cluster and self.device != "cpu":
