@@ -8,6 +8,7 @@ from dask_cluster import Counted
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.cluster import Connection
 from datamarket_gym.core.compute import Compute, computing, device_named
+from datamarket_gym.learners import coverage_device
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
 
@@ -72,6 +73,16 @@ def test_flags_of_speed_change_no_byte(cluster, market):
     plain = paid(market, "plain")
     same(plain, paid(market, "little", "--memory", "0.5", "--device", "auto"))
     same(plain, paid(market, "cluster", "--cluster", cluster.address))
+
+
+def test_a_device_that_adds_in_another_order_changes_no_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr(coverage_device, "CudaArrays", coverage_device.HostArrays)
+    places = write(tmp_path / "in", units(300), validation(100))
+    spec = checked_spec({"amount": "100", "audit": False, "checks": 0})
+    pay(places, spec, tmp_path / "cpu" / "run")
+    with computing(Compute(device="cuda")):
+        pay(places, spec, tmp_path / "cuda" / "run")
+    same(tmp_path / "cpu" / "run", tmp_path / "cuda" / "run")
 
 
 def test_of_auto_it_is_said_which_device_that_is(market):
