@@ -8,7 +8,6 @@ from prior_files import again, fresh, july, june, stacked
 
 from datamarket_gym.core import narrow as narrow_module
 from datamarket_gym.core.narrow import Narrow
-from datamarket_gym.evidence import lineage
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.pipeline import compare
@@ -72,7 +71,7 @@ def by_log(folder):
 @pytest.mark.parametrize("paid", [plain, embedded, attacked, set_aside, leaked, second_month, by_log])
 def test_all_that_is_written_is_the_same_to_the_byte(tmp_path, paid, monkeypatch):
     wide = outputs(paid(tmp_path / "wide" / "same"))
-    for module in (narrow_module, compare, lineage):
+    for module in (narrow_module, compare):
         monkeypatch.setattr(module, "WHOLE", 0)
     if paid is plain:  # they are narrow indeed
         folder = tmp_path / "wide" / "same" / "in"

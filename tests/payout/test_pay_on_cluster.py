@@ -8,7 +8,7 @@ from dask_cluster import Counted
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.cluster import Connection
 from datamarket_gym.core.compute import Compute, computing, device_named
-from datamarket_gym.learners import coverage_device
+from datamarket_gym.learners.coverage import device as coverage_device
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
 
