@@ -113,14 +113,15 @@ def moved_at_most(payer: PayRule, scores: Scores) -> Values:
     if not scores.bias:
         return np.zeros(count)
     weight, opening = payer.weights(scores.values), payer.opening
-    held = np.bincount(payer.shares.identity, weights=payer.shares.share, minlength=n)
+    held = np.bincount(payer.shares.identity, weights=payer.shares.share, minlength=n).astype(np.float64)
     off = scores.bias * (held if payer.forfeited is None else np.where(payer.forfeited, 0.0, held))
     absent = np.zeros(count - n)
     due = np.r_[payer.amount * weight / weight.sum(), absent] + opening
     due_off = np.r_[payer.amount * _ratio_off(weight, off, weight.sum(), off.sum()), absent]
     if payer.held is not None:
         due, due_off = np.where(payer.held, 0.0, due), np.where(payer.held, 0.0, due_off)
-    whose, own_off = payer.payee, np.bincount(payer.payee, weights=due_off)
+    whose = payer.payee
+    own_off = np.bincount(whose, weights=due_off).astype(np.float64)
     net = np.maximum(np.bincount(whose, weights=due), 0.0)
     part_off = _ratio_off(net, own_off, net.sum(), own_off.sum())
     gains = np.maximum(due, 0.0)
