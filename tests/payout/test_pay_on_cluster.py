@@ -8,7 +8,7 @@ from dask_cluster import Counted
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.cluster import Connection
 from datamarket_gym.core.compute import Compute, computing, device_named
-from datamarket_gym.learners.coverage import device as coverage_device
+from datamarket_gym.learners import device_arrays
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
 
@@ -76,7 +76,7 @@ def test_flags_of_speed_change_no_byte(cluster, market):
 
 
 def test_a_device_that_adds_in_another_order_changes_no_byte(tmp_path, monkeypatch):
-    monkeypatch.setattr(coverage_device, "CudaArrays", coverage_device.HostArrays)
+    monkeypatch.setattr(device_arrays, "CudaArrays", lambda device: device_arrays.HostArrays())
     places = write(tmp_path / "in", units(300), validation(100))
     spec = checked_spec({"amount": "100", "audit": False, "checks": 0})
     pay(places, spec, tmp_path / "cpu" / "run")
