@@ -30,8 +30,8 @@ MEMORY = Compute().memory
 BlockDevice = Annotated[
     str,
     typer.Option(
-        help="What multiplies large blocks of units: cpu, cuda or auto. Ties are the same to the byte; scores that are "
-        "added up on a GPU agree to about 14 digits."
+        help="What multiplies large blocks of units: cpu, cuda or auto. The results are the same to the byte: coverage "
+        "is added up on the CPU all the same."
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where models are fitted: cpu, cuda or auto.")]
