@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 from dask_cluster import Counted
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.cluster import Connection
-from datamarket_gym.core.compute import Compute, computing
+from datamarket_gym.core.compute import Compute, computing, device_named
+from datamarket_gym.learners import device_arrays
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec
 
@@ -74,6 +75,22 @@ def test_flags_of_speed_change_no_byte(cluster, market):
     same(plain, paid(market, "cluster", "--cluster", cluster.address))
 
 
+def test_a_device_that_adds_in_another_order_changes_no_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr(device_arrays, "CudaArrays", lambda device: device_arrays.HostArrays())
+    places = write(tmp_path / "in", units(300), validation(100))
+    spec = checked_spec({"amount": "100", "audit": False, "checks": 0})
+    pay(places, spec, tmp_path / "cpu" / "run")
+    with computing(Compute(device="cuda")):
+        pay(places, spec, tmp_path / "cuda" / "run")
+    same(tmp_path / "cpu" / "run", tmp_path / "cuda" / "run")
+
+
+def test_of_auto_it_is_said_which_device_that_is(market):
+    places, _ = market
+    done = typed("audit", places.submissions, "--validation", "no file", "--device", "auto")
+    assert f"multiplied on: {device_named('auto')}" in done.output
+
+
 @pytest.mark.parametrize("setting", ['cluster = "tcp://a:1"', "memory = 2.0", 'device = "cpu"'])
 def test_they_are_no_settings_of_a_run(market, tmp_path, setting):
     places, _ = market
@@ -83,7 +100,7 @@ def test_they_are_no_settings_of_a_run(market, tmp_path, setting):
         tmp_path / "pay.toml",
     )  # fmt: skip
     assert done.exit_code != 0
-    assert setting.split()[0] in str(done.exception)
+    assert f"no setting of a run; say --{setting.split()[0]} instead" in str(done.exception)
     assert not (tmp_path / "run").exists()
 
 
@@ -91,6 +108,7 @@ def test_they_are_no_settings_of_a_run(market, tmp_path, setting):
     ("flags", "words"),
     [
         (("--memory", "0"), "memory"),
+        (("--memory", "inf"), "memory"),
         (("--device", "tpu"), "device"),
         (("--cluster", "10.0.0.1"), "tcp://host:port"),
     ],

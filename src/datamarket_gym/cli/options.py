@@ -30,8 +30,8 @@ MEMORY = Compute().memory
 BlockDevice = Annotated[
     str,
     typer.Option(
-        help="What multiplies large blocks of units: cpu, cuda or auto. Ties are the same to the byte; scores that are "
-        "added up on a GPU agree to about 14 digits."
+        help="What multiplies large blocks of units: cpu, cuda or auto. The results are the same to the byte: coverage "
+        "is added up on the CPU all the same."
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where models are fitted: cpu, cuda or auto.")]
@@ -136,8 +136,11 @@ ReferenceFeaturesFile = Annotated[_Text, typer.Option(help="Features of the refe
 def computes_by(
     *, cluster: str, device: str = "cpu", memory: float = MEMORY
 ) -> AbstractContextManager[None]:
-    """While it is entered, a command computes by what these options name."""
-    return computing(Compute(device_named(device), memory, cluster))
+    """While it is entered, a command computes by what these options name; of ``auto`` it is said what that is."""
+    found = device_named(device)
+    if device == "auto":
+        typer.echo(f"large blocks are multiplied on: {found}", err=True)
+    return computing(Compute(found, memory, cluster))
 
 
 def column_settings(

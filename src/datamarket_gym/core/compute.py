@@ -19,6 +19,7 @@ from datamarket_gym.core.progress import SILENT, Progress
 
 DEVICES = ("cpu", "cuda")
 GIB = 1 << 30
+_MOST = 1e6  # GiB, more than any machine has; bytes stay whole numbers of 64 bits
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ class Compute:
     """A device, memory for blocks and buffers (beside the inputs, in GiB), a scheduler's address, and who is told.
 
     ``threads`` share out blocks in this process; 0: one for each core. Blocks of fewer than ``spread`` pairs in all
-    stay in this process where there is a cluster: they are done before they would have travelled.
+    stay in this process where there is a cluster: they are done before they would have travelled. ``own_sums``: a
+    device may add in an order of its own, where that changes the last digits of results; no command says so, since
+    whoever works a run out again must get the same bytes, on any device.
     """
 
     device: str = "cpu"
@@ -35,10 +38,11 @@ class Compute:
     progress: Progress = SILENT
     threads: int = 0
     spread: int = 1 << 28
+    own_sums: bool = False
 
     def __post_init__(self) -> None:
         require_choice("device", self.device, DEVICES)
-        require_in("memory", self.memory, 0.0, float("inf"), open_low=True)
+        require_in("memory", self.memory, 0.0, _MOST, open_low=True)
         require_count("threads", self.threads, at_least=0)
         require_count("spread", self.spread)
         if self.cluster and self.device != "cpu":

@@ -48,6 +48,7 @@ class Estimate:
     bias: float = 0.0
     """How far truncation may move a score in expectation *if no player can lower the value*. Standard
     errors do not see it, and in any other game a bias above zero here means one without a bound."""
+    proven: bool = False  # no score is moved by more than ``bias`` in any game, not in expectation alone
 
     @property
     def exact(self) -> bool:

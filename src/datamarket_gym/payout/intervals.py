@@ -2,7 +2,8 @@
 
 Delete-a-group jackknife over G groups of validation rows: with p_(g) the payment computed without
 group g, se^2 = (G-1)/G sum_g (p_(g) - mean)^2, and the interval is p +- t_{G-1} se. Sampling error of
-the scores, where there is any, is added in quadrature.
+the scores, where there is any, is added in quadrature. Where scores are of the nearest rows alone (`knn_truncated`),
+the interval is wider on both sides by what that can have moved a payment at most (`moved_at_most`).
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class PayRule:
 
 
 def standard_errors(payer: PayRule, scores: Scores) -> Values:
-    """Standard error of each identity's payment, in minor units; truncated scores have none."""
-    if scores.bias:
+    """Standard error of each identity's payment, in minor units; truncated orders of joining have none."""
+    if scores.bias and not scores.proven:
         raise ParameterError(
             "estimator",
             scores.method,
@@ -99,6 +100,46 @@ def standard_errors(payer: PayRule, scores: Scores) -> Values:
             payer.shares.identity, weights=per_part, minlength=payer.n_identities
         )
     return np.sqrt(variance)
+
+
+def moved_at_most(payer: PayRule, scores: Scores) -> Values:
+    """How far each payment can be from that of exact scores, in minor units, if no score is off by more than its bias.
+
+    With b that bound, a weight is off by at most b times the shares that it sums; what is divided by a sum T that is
+    off by at most t < T, x / T, by (dx + |x| / T t) / (T - t). A payment is a share of what its payee is due, in what
+    all payees are due; no payment is off by more than the whole amount.
+    """
+    count, n = len(payer.payee), payer.n_identities
+    if not scores.bias:
+        return np.zeros(count)
+    weight, opening = payer.weights(scores.values), payer.opening
+    held = np.bincount(payer.shares.identity, weights=payer.shares.share, minlength=n).astype(np.float64)
+    off = scores.bias * (held if payer.forfeited is None else np.where(payer.forfeited, 0.0, held))
+    absent = np.zeros(count - n)
+    due = np.r_[payer.amount * weight / weight.sum(), absent] + opening
+    due_off = np.r_[payer.amount * _ratio_off(weight, off, weight.sum(), off.sum()), absent]
+    if payer.held is not None:
+        due, due_off = np.where(payer.held, 0.0, due), np.where(payer.held, 0.0, due_off)
+    whose = payer.payee
+    own_off = np.bincount(whose, weights=due_off).astype(np.float64)
+    net = np.maximum(np.bincount(whose, weights=due), 0.0)
+    part_off = _ratio_off(net, own_off, net.sum(), own_off.sum())
+    gains = np.maximum(due, 0.0)
+    own = np.bincount(whose, weights=gains)
+    share_off = np.minimum(_ratio_off(gains, due_off, own[whose], own_off[whose]), 1.0)
+    alone = np.bincount(whose) == 1  # whose share of its own payment is all of it
+    share_off[alone[whose]] = 0.0
+    part = net / max(float(net.sum()), 1e-300)
+    return np.minimum(payer.amount * (part_off[whose] + part[whose] * share_off), payer.amount)
+
+
+def _ratio_off(x: Values, x_off: Values, total: Any, total_off: Any) -> Values:
+    """How far x / total can be off; infinite where the total can be nothing."""
+    room = np.broadcast_to(total - total_off, x.shape)
+    sure = room > 0
+    moved = x_off + np.abs(x) / np.where(sure, total, 1.0) * np.where(sure, total_off, 0.0)
+    found: Values = np.divide(moved, room, out=np.full(x.shape, np.inf), where=sure)
+    return found
 
 
 def half_width(groups: int) -> float:

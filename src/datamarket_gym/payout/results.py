@@ -47,6 +47,7 @@ class Results:
     score: Values  # per identity, before any policy
     error: Values  # standard error of the payment, minor units
     width: float
+    moved: Values  # minor units by which the bias of scores can have moved the payment
     without_evidence: list[int]
     leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
     known: KnownUnits  # bought by earlier runs; likewise
@@ -82,13 +83,16 @@ class Results:
     def low(self) -> list[int]:
         """Lower ends of the payments' intervals, rounded down to minor units, and not below zero."""
         exact = np.array([float(e) for e in self.division.exact])
-        return [max(0, int(v)) for v in np.floor(exact - self.width * self.error)]
+        return [max(0, int(v)) for v in np.floor(exact - self.width * self.error - self.moved)]
 
     @property
     def high(self) -> list[int]:
         """Upper ends, rounded up."""
         exact = np.array([float(e) for e in self.division.exact])
-        return [int(v) for v in np.ceil(exact + self.width * self.error)]
+        high = exact + self.width * self.error
+        if self.moved.any():  # by bounds, which may be beyond all that there is
+            high = np.minimum(high + self.moved, self.spec.minor)
+        return [int(v) for v in np.ceil(high)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +128,8 @@ def in_cents(
     held = [name in unpaid for name in names]
     payee = np.concatenate([group, np.arange(len(names) - n) + n])
     balances = [opening.get(name, 0) for name in names]
+    worth = worth_of(spec.learner, labelled=inputs.labelled)
+    nothing = worth.nothing if inputs.prior is None else _NOTHING_NEW
     division = divide(
         spec.minor,
         [*whole.tolist(), *[0] * (len(names) - n)],
@@ -132,9 +138,8 @@ def in_cents(
         names,
         balances,
         held,
-        worth_of(spec.learner, labelled=inputs.labelled).nothing
-        if inputs.prior is None
-        else _NOTHING_NEW,
+        nothing
+        + (f", as far as truncated scores say ({used.scores.method})" if used.scores.bias else ""),
     )
     payer = PayRule(
         shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64), np.array(held), lost

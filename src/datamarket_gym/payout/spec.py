@@ -242,6 +242,13 @@ def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
                     f"{str(config)!r} says both utility and learner, which are one setting; keep one"
                 )
             data["learner"] = data.pop("utility")
+        for name in ("cluster", "device", "memory"):
+            if name in data:
+                raise ParameterError(
+                    name,
+                    data[name],
+                    f"it changes no result, so it is no setting of a run; say --{name} instead",
+                )
     for name, value in flags.items():
         if value is None or value == []:
             continue

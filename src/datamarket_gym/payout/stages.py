@@ -30,7 +30,7 @@ from datamarket_gym.payout.evidence import known_ties, payees
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog, LogHead, placed
-from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
+from datamarket_gym.payout.intervals import half_width, moved_at_most, standard_errors, validation_groups
 from datamarket_gym.payout.manifest import require_as_written, run_id
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
@@ -247,7 +247,7 @@ class Work:
         return Results(
             spec, inputs, threshold, mechanism, day.overrides, paid, owners, cents.names, cents.division,
             raw_scores(paid), standard_errors(cents.payer, paid.scores), half_width(len(paid.scores.by_group)),
-            without.division.paid, leaks, known, self.asked,
+            moved_at_most(cents.payer, paid.scores), without.division.paid, leaks, known, self.asked,
         )  # fmt: skip
 
     def threshold(self) -> DrawnThreshold:

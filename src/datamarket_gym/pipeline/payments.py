@@ -130,7 +130,7 @@ class Payments(PaidTotals):
     def standard_errors(self) -> Values:
         """Standard error per identity, clusters taken as independent estimates.
 
-        Infinite where scores were truncated: their bias has no bound that holds in every game.
+        Infinite where scores were truncated: standard errors say nothing of their bias.
         """
         n = len(self.identities)
         if self.scores.bias:

@@ -124,6 +124,7 @@ class Valuator:
             found.samples,
             found.reach,
             found.bias * scale,
+            found.proven,
             number=game.player,
             grand_value=grand,
             raw_total=total,

@@ -64,7 +64,7 @@ class Auto(Estimator):
             if cut is None:
                 return Estimate(values, nobody, 0, "closed form", samples=0)
             method = f"closed form of the nearest {cut.nearest:,} (each score within {cut.within:.2g})"
-            return Estimate(values, nobody, 0, method, bias=cut.within)
+            return Estimate(values, nobody, 0, method, bias=cut.within, proven=True)
         return self.choose(game.n_players, semivalue, budget).estimate(game, semivalue, budget, rng)
 
     def choose(self, n_players: int, semivalue: Semivalue, budget: int) -> Estimator:

@@ -109,7 +109,8 @@ def note_numbers(faults: Faults, name: str, matrix: Features | None) -> None:
     if matrix is None:
         return
     for at, block in in_blocks(matrix):
-        bad = ~(np.abs(block) <= LARGEST)
+        # By a float64: as a float16 or float32 the bound would be infinite, and so nothing beyond it.
+        bad = ~(np.abs(block) <= np.float64(LARGEST))
         for row in np.flatnonzero(bad.any(axis=1)).tolist():
             entry = int(bad[row].argmax())
             faults.note([at + row], f"{name}, entry {entry} is {block[row, entry]:g}")

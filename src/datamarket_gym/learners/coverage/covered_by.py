@@ -14,7 +14,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.learners.size_laws import is_uniform
 
-_COMPILED_FROM = 1 << 22  # pairs that are worth loading compiled loops for
+_COMPILED_FROM = 1 << 24  # pairs; loading compiled loops takes as long as sorting so many without
 _FEW = 256  # numbers that are sorted as they are
 _NARROW = 1e-200  # a range that cannot be divided into bins
 

@@ -214,7 +214,15 @@ def _interval(results: Results) -> str:
         how = f"other validation rows of the same kind (jackknife over {groups} groups of them)"
     else:
         how = "the sampling of coalitions; the choice of validation rows is not in it"
-    return f"Intervals ({LEVEL:.0%}) say how far a payment could have come out otherwise with {how}."
+    scores = results.payments.scores
+    more = (
+        f" They are wider by what a payment can have moved at most because scores are truncated: {scores.method}."
+        if scores.bias
+        else ""
+    )
+    return (
+        f"Intervals ({LEVEL:.0%}) say how far a payment could have come out otherwise with {how}.{more}"
+    )
 
 
 def _payments(results: Results) -> list[Row]:
