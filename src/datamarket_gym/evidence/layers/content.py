@@ -98,7 +98,9 @@ class Cosine(EvidenceLayer):
         if view.settled:
             _require_directions(DistinctRows(vectors))
             old, cosine = nearest_settled(
-                taken(vectors, slice(view.settled)), taken(vectors, slice(view.settled, None)), self.theta
+                taken(vectors, slice(view.settled)),
+                taken(vectors, slice(view.settled, None)),
+                self.theta,
             )
             new = np.flatnonzero(old >= 0)
             return Edges.of(old[new], view.settled + new, COSINE, cosine[new])

@@ -192,5 +192,7 @@ def nearest(
     if count < len(positions) // 4:
         found = distances[positions]
         bound = np.partition(found, count - 1)[count - 1]
-        positions = positions[found - near.slack(row).at(found) <= bound]  # all that may tie at the bound
+        positions = positions[
+            found - near.slack(row).at(found) <= bound
+        ]  # all that may tie at the bound
     return near.arranged(row, distances, positions, kind)[:count]

@@ -53,9 +53,7 @@ def _bucket(distance, low, high, scale):  # type: ignore[no-untyped-def]
 
 
 @kept(__file__, nogil=True)
-def _sort(
-    distances: Values, agrees: NDArray[np.bool_], near: Values, row: NDArray[np.int32]
-) -> None:
+def _sort(distances: Values, agrees: NDArray[np.bool_], near: Values, row: NDArray[np.int32]) -> None:
     """Write distances from near to far, and twice the position of each row, and one more where its label agrees."""
     n = len(distances)
     some = np.sort(distances[:: n // _ASKED + 1])
