@@ -16,11 +16,11 @@ there. Of the m = N - T rows beyond, let the share p have the right label, and p
     rank T:  h_0 + d p + (a_T - p) c_T,
     beyond:  h_a / m + (h_0 + d p_a) (m-1) / m + (a - p_a) (c_{T+1} + ... + c_{N-1}) / m.
 
-Every order is within the bounds, so means over orders are: no score is off by more than the width, and neither is a mean
-of them over validation rows. For the Shapley value that is about 1 / T, as in Theorem 2 of Jia et al. 2019, who set far
-rows to 0; it holds for any law of sizes. In every order scores sum to the same (T >= k), so they do here. The middle of
-the bounds would be off by half as much at most, and pay by label alone: 1 / 2T to whoever has the commonest one, where
-1 / N is what a unit is worth. Coalitions are answered as by `knn`.
+Every order is within the bounds, so means over orders are: no score is off by more than the width, and neither is a
+mean of them over validation rows. For the Shapley value that is about 1 / T, as in Theorem 2 of Jia et al. 2019, who
+set far rows to 0; it holds for any law of sizes. In every order scores sum to the same (T >= k), so they do here. The
+middle of the bounds would be off by half as much at most, and pay by label alone: 1 / 2T to whoever has the commonest
+one, where 1 / N is what a unit is worth. Coalitions are answered as by `knn`.
 
 The bound is one on scores, in the units of U, not on shares of their sum: N players share at most 1, so that scores are
 about 1 / N, and a bound that is small beside *them* takes T about N.
