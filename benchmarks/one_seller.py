@@ -13,10 +13,9 @@ import numpy as np
 
 from datamarket_gym import create
 from datamarket_gym.core.compute import Compute, computing
-from datamarket_gym.evidence import nearest_earlier, prefix, turned
+from datamarket_gym.evidence import cells, nearest_earlier, prefix
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.pairs import similar_pairs
-from datamarket_gym.evidence.prefix import Directed
 from datamarket_gym.learners import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn
 
@@ -41,7 +40,7 @@ def searches() -> None:
     centres = (rng.normal(size=(400, WIDTH)) * falling)[rng.integers(400, size=UNITS)]
     honest = (centres + 0.8 * rng.normal(size=(UNITS, WIDTH)) * falling) @ turn
     m = UNITS // 100
-    turned._SAMPLE = prefix._SAMPLE = (
+    cells._SAMPLE = prefix._SAMPLE = (
         m  # as of a million and of 100,000: one unit in a hundred is as many
     )
     noise, at = rng.normal(size=(m, WIDTH)), rng.choice(UNITS, m, replace=False)
@@ -66,7 +65,7 @@ def searches() -> None:
         rows = honest.copy()
         rows[where] = units
         one = seconds(lambda rows=rows: nearest_earlier(rows, THETA))
-        two = seconds(lambda rows=rows: similar_pairs(Directed(DistinctRows(rows)), THETA))
+        two = seconds(lambda rows=rows: similar_pairs(DistinctRows(rows), THETA))
         print(f"{name:40}{one:14.2f} s {two:7.2f} s", flush=True)
 
 

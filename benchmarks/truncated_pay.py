@@ -11,7 +11,7 @@ import numpy as np
 from datamarket_gym import create
 from datamarket_gym.learners import TrainingRows, ValidationRows
 from datamarket_gym.learners.knn import Knn
-from datamarket_gym.learners.knn_truncated import KnnTruncated
+from datamarket_gym.learners.knn.truncated import KnnTruncated
 
 UNITS, JUNK, HELD, WIDTH = 4000, 40, 200, 8
 SHARES = {

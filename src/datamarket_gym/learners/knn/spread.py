@@ -4,7 +4,7 @@ Distances are thrown into buckets of equal width, some a row, by two steps, so t
 adding, goes on in the processor's cache; what is then nearly in order is put in order by insertion: a few steps a row.
 Buckets cover where most rows lie, so that one far away does not put all others into one; where so many share a bucket
 that insertion would take long, they are merged. Rows of both kinds within the slack of each other, which are few, are
-put in their exact order before anything is added (as by `knn_ranks.settled`).
+put in their exact order before anything is added (as by `ranks.settled`).
 """
 
 from __future__ import annotations
