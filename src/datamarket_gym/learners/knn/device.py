@@ -143,7 +143,9 @@ class DeviceValues:
         """Order rows of both kinds that are within the slack by their exact distances; writes into both."""
         on, near = self.on, self._near
         slack = [near.slack(row) for row in range(rows.start, rows.stop)]
-        unit, length = (np.array(each) for each in zip(*((s.unit, s.length) for s in slack), strict=True))
+        unit, length = (
+            np.array(each) for each in zip(*((s.unit, s.length) for s in slack), strict=True)
+        )
         if not unit.any():
             return
         # As `Slack.at`, of the farther of two.

@@ -8,14 +8,15 @@ Training rows may be as large as memory, in a shorter kind of number: they are m
 take at most a quarter of the memory for blocks, else a block at a time, anew for each block of validation rows. On a
 GPU all are, as they are stored, and are moved there a part at a time (`device`).
 
-The last bits of a product depend on the device and on how it is cut. Any two ways of adding d products are within
-2 g |x||w| of each other, g = d u / (1 - d u), u = 2^-53, w = -2 v, those of |x|^2, which a device adds up its
-own way, within 2 g |x|^2, and one more rounding comes with |x|^2 added, of at most u (|x||w| + |x|^2) each: together less than e = 2 (d + 4) u (|x||w| + |x|^2). Two rows whose distances differ by
-more than the sum of their e have the same order in both. |x| is at most |v| + s, s^2 = |x - v|^2 the distance with its
-constant, so e is at most a function of the distance that rises with it, and twice that of the farther one is enough:
-`Slack`. A row far away has a large e, and nobody else has: one of them must not put all others in question. It is zero
-where no rounding happens at all: all numbers are multiples of one power of two, and no sum needs more than 53 bits
-(whole numbers; float16 vectors of length one).
+The last bits of a product depend on the device and on how it is cut. Any two ways of adding d products are within 2 g
+|x||w| of each other, g = d u / (1 - d u), u = 2^-53, w = -2 v, those of |x|^2, which a device adds up its own way,
+within 2 g |x|^2, and one more rounding comes with |x|^2 added, of at most u (|x||w| + |x|^2) each: together less than
+e = 2 (d + 4) u (|x||w| + |x|^2). Two rows whose distances differ by more than the sum of their e have the same order
+in both. |x| is at most |v| + s, s^2 = |x - v|^2 the distance with its constant, so e is at most a function of the
+distance that rises with it, and twice that of the farther one is enough: `Slack`. A row far away has a large e, and
+nobody else has: one of them must not put all others in question. It is zero where no rounding happens at all: all
+numbers are multiples of one power of two, and no sum needs more than 53 bits (whole numbers; float16 vectors of
+length one).
 """
 
 from __future__ import annotations
