@@ -1,12 +1,16 @@
 """Nearest earlier rows: an earlier answer saves work and changes no bit."""
 
+import warnings
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.core import arrays
-from datamarket_gym.evidence import nearest, nearest_earlier
+from datamarket_gym.evidence import EvidenceGraph, nearest, nearest_earlier
 from datamarket_gym.evidence.nearest import nearest_rows
+from datamarket_gym.units.submission import Submission
 
 FIELDS = ("digest", "parent", "cosine", "least")
 
@@ -113,3 +117,24 @@ def test_a_row_just_at_the_threshold_is_near_enough():
     rows = np.array([[1.0, 0.0], [3.0, 4.0]])  # a cosine of 0.6, to the last bit
     assert nearest_earlier(rows, 0.6)[0].tolist() == [-1, 0]
     assert nearest_earlier(rows, np.nextafter(0.6, 1))[0].tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1e-163, 1e-150, 1e140, 1e160, 1e300])
+@pytest.mark.parametrize("evidence", ["cosine@0.99", "lineage@0.99"])
+def test_a_copy_of_any_length_is_tied_to_its_original(size, evidence):
+    """Squares of very small numbers are lost, and those of very large ones overflow."""
+    rows = np.random.default_rng(0).normal(size=(25, 8))
+    vectors = np.concatenate([rows[:20], rows[:5] * size])
+    units = Submission(
+        id=np.arange(25).astype(str),
+        identity=["first"] * 20 + ["copyist"] * 5,
+        features=np.concatenate([rows[:20], -rows[20:]]),
+        embedding=vectors,
+        time=np.arange(25.0),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for settled in (0, 20):
+            ties = EvidenceGraph.build(units, evidence, settled=settled).edges
+            assert ties.left.tolist() == [0, 1, 2, 3, 4]
+            assert ties.right.tolist() == [20, 21, 22, 23, 24]

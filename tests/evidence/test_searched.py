@@ -16,7 +16,7 @@ from datamarket_gym.evidence.cells import Cells, Plan
 from datamarket_gym.evidence.decided import Nearest
 from datamarket_gym.evidence.distinct import DistinctRows
 from datamarket_gym.evidence.on_device import Device, nearest_by, off_in_half
-from datamarket_gym.evidence.prefix import Axes
+from datamarket_gym.evidence.prefix import Axes, prefix_of
 from datamarket_gym.evidence.searched import Search
 from datamarket_gym.evidence.settled import nearest_settled
 
@@ -272,3 +272,26 @@ def test_memory_is_one_copy_in_single_precision_and_little_else():
         assert len(found.parent) == n
     grown = (peaks[1] - peaks[0]) / (sizes[1] - sizes[0])
     assert 4 * width < grown < 6 * width
+
+
+def test_no_one_seller_is_the_sample_that_axes_are_made_from(monkeypatch):
+    """One unit in a hundred, each at a place that an even sample would take, all in directions nobody else has."""
+    monkeypatch.setattr("datamarket_gym.evidence.cells._SAMPLE", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.prefix._SAMPLE", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.settled._ASKED", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.settled._WORTH", 1)
+    rng = np.random.default_rng(2)
+    rows, old = rng.normal(size=(2, 5000, 130)) * np.r_[np.ones(12), np.full(118, 0.01)]
+    for units in (rows, old):
+        hidden = rng.normal(size=(50, 130)) * (np.arange(130) >= 12)
+        units[np.linspace(0, 4999, 50).astype(int)] = hidden
+    distinct = DistinctRows(rows)
+    cells = Cells.of(distinct, np.arange(5000), Plan(256, 512, 3, 2, (12,)))
+    assert np.median(cells.turned.rest) < 0.8
+    short = prefix_of(distinct, 0.95, 1 << 30)
+    assert short.rest
+    assert np.median(short.short[:, -1]) < 0.8
+    new = arrays.directions(rows)
+    axes, m = settled._level(old, rows, 0.95)
+    assert m > 0
+    assert np.median(axes.prefix(new, m)[:, m]) < 0.8

@@ -14,7 +14,7 @@ from datamarket_gym.learners.distinct import distinct_rows
 from datamarket_gym.learners.knn import Knn, NearestNeighbourGame
 from datamarket_gym.learners.knn import distances as knn_distances
 from datamarket_gym.learners.knn import votes as knn_votes
-from datamarket_gym.learners.knn.distances import Distances
+from datamarket_gym.learners.knn.distances import Distances, Slack
 from datamarket_gym.learners.knn.ranks import in_order, settled
 from datamarket_gym.learners.knn.regression import KnnRegression
 
@@ -89,8 +89,8 @@ def test_the_last_bits_of_products_decide_nothing(kind, learner, way, monkeypatc
 
     def off(self, start, stop):
         found = between(self, start, stop)
-        most = np.array([self.slack(row) for row in range(start, stop)])[:, None] / 4
-        return found + rng.uniform(-most, most, found.shape)
+        most = [self.slack(row).at(found[row - start]) / 4 for row in range(start, stop)]
+        return found + np.array(most) * rng.uniform(-1, 1, found.shape)
 
     for seed in range(8):
         units, validation = games(kind, seed)
@@ -140,7 +140,7 @@ def test_only_rows_of_different_kinds_are_looked_at_again():
         asked.extend(rows.tolist())
         return np.array([9.0, 8.0, 7.0])[rows - 1]
 
-    found = settled(np.arange(6), distances, kind, 0.15, exact)
+    found = settled(np.arange(6), distances, kind, Slack(0.125, 0.0), exact)
     assert asked == [1, 2, 3]
     assert found.tolist() == [0, 3, 2, 1, 4, 5]
 
@@ -172,3 +172,39 @@ def test_memory_grows_by_a_few_numbers_a_row_and_not_by_its_width(monkeypatch):
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert peaks[1] - peaks[0] < 3000 * 1024 * 8 / 4
+
+
+def test_units_far_away_or_at_one_place_put_nobody_else_in_question(way, monkeypatch):
+    """A row is uncertain by its own length: one seller's must not make all others be computed again."""
+    asked, exact = [], Distances.exact
+
+    def counted(self, row, rows):
+        asked.append(len(rows))
+        return exact(self, row, rows)
+
+    monkeypatch.setattr(Distances, "exact", counted)
+    rng = np.random.default_rng(4)
+    rows, held = rng.normal(size=(3000, 5)), rng.normal(size=(20, 5))
+    rows[0] = 1e7
+    rows[1:4] = rows[4]
+    label = rng.integers(0, 3, 3000)
+    units = TrainingRows(rows, label, np.arange(3000), 3000, 3)
+    validation = ValidationRows(held, rng.integers(0, 3, 20))
+    found = Knn(3).scorer(units, validation).closed_form(SHAPLEY, 0.25)
+    assert sum(asked) < 20 * 10
+    np.testing.assert_array_equal(found, plain(units, validation, 3, 0.25))
+
+
+def test_distances_that_lie_unevenly_are_sorted_all_the_same(way):
+    """Clusters, far tails and equal ones: more in a bucket than insertion is for."""
+    rng = np.random.default_rng(6)
+    for case in range(6):
+        rows = rng.normal(size=(4000, 2))
+        if case < 3:
+            rows[:2500] = rows[0] + 10.0 ** -(3 * case + 2) * rng.normal(size=(2500, 2))
+        else:
+            rows[::9] *= 10.0 ** rng.integers(0, 3 * case - 5, size=(len(rows[::9]), 1))
+        units = TrainingRows(rows, rng.integers(0, 3, 4000), np.arange(4000), 4000, 3)
+        validation = ValidationRows(rng.normal(size=(9, 2)), rng.integers(0, 3, 9))
+        found = Knn(3).scorer(units, validation).closed_form(SHAPLEY, 0.25)
+        np.testing.assert_array_equal(found, plain(units, validation, 3, 0.25))

@@ -34,23 +34,23 @@ def distinct_pairs(a: Codes, b: Codes) -> tuple[Codes, Codes]:
 
 LARGEST = 1e150
 """The largest number that a feature may be: squares of larger ones overflow."""
-_SMALL, _ENLARGED = (
-    1e-140,
-    2.0**600,
-)  # lengths whose squares are not exact, and by how much such rows are enlarged
+_SMALL, _ENLARGED = 1e-140, 2.0**600
+"""Lengths whose squares are not exact, and by how much such rows are enlarged."""
 
 
 def directions(vectors: Features) -> Features:
     """Rows of length one; rows of zeros stay zero, and so are similar to nothing.
 
-    Squares of very small numbers are lost, and a row would come out longer than one, like everything: such
-    rows are made larger first.
+    Squares of very small numbers are lost, and a row would come out longer than one, like everything; squares of very
+    large ones overflow, and a row would come out as zeros, like nothing: such rows are made larger or smaller first.
     """
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    small = (norms < _SMALL)[:, 0]
-    if small.any():
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    small, large = (norms < _SMALL)[:, 0], np.isinf(norms)[:, 0]
+    if small.any() or large.any():
         vectors = vectors.copy()
         vectors[small] *= _ENLARGED
+        vectors[large] /= _ENLARGED
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Features = vectors / np.where(norms > 0, norms, 1.0)
     return unit

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features
 from datamarket_gym.core.candidates import Short
-from datamarket_gym.evidence.distinct import DistinctRows
+from datamarket_gym.evidence.distinct import DistinctRows, drawn
 from datamarket_gym.evidence.prefix import Axes, TurnedRows, evenly, levels_of
 
 _PART = 2048  # rows turned at a time
@@ -59,7 +59,7 @@ class Cells:
     def of(rows: DistinctRows, among: Codes, plan: Plan) -> Cells:
         """Some of the rows."""
         asked = among if plan.levels or plan.cells > 1 else among[:0]
-        sample = rows[evenly(asked, _SAMPLE)]
+        sample = rows[drawn(asked, _SAMPLE, rows.lot)]
         axes = Axes.of(sample, plan.levels)
         centres = _centres(axes.first(sample), plan.cells)
         cell = cells_of(rows, among, axes, centres)

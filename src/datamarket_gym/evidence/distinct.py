@@ -40,6 +40,7 @@ class DistinctRows:
     """The different directions among rows: ``distinct`` are the first rows of each, ``first[i]`` row i's.
 
     Directions are worked out where they are read (``[a:b]``, ``[places]``), in float64.
+    ``lot`` is what samples of them are drawn by: all rows decide it.
     """
 
     def __init__(self, vectors: Rows) -> None:
@@ -52,6 +53,7 @@ class DistinctRows:
         spans = [(at, min(at + _SPAN, n)) for at in range(0, n, _SPAN)]
         for (start, stop), found in zip(spans, over_blocks(_Mixed(vectors, by), spans, n), strict=True):
             points[start:stop], mixed[start:stop] = found
+        self.lot = int(mixed.sum())
         used = np.flatnonzero(points)
         alike = used[first_alike(mixed[used])]
         if not self._equal(used[alike < used], alike[alike < used]):
@@ -107,6 +109,17 @@ class DistinctRows:
 def content_keys(features: Rows) -> Keys:
     """Sha256 of each row, rounded to `DECIMALS`, whatever its label: rows are identical where these are."""
     return row_keys(features, DECIMALS)
+
+
+def drawn(places: Codes, most: int, lot: int | None) -> Codes:
+    """At most so many of them, in order, by a lot.
+
+    Were they those at places that are known beforehand, one in a hundred units, sent at the right moments, could be all
+    of a sample. No answer depends on it, but how long it takes; so the lot may be nobody's, too (None).
+    """
+    if len(places) <= most:
+        return places
+    return places[np.sort(np.random.default_rng(lot).choice(len(places), most, replace=False))]
 
 
 def first_alike(keys: NDArray[np.generic]) -> Codes:

@@ -18,7 +18,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.candidates import Short, slack_of
 from datamarket_gym.core.narrow import Rows
-from datamarket_gym.evidence.distinct import DistinctRows
+from datamarket_gym.evidence.distinct import DistinctRows, drawn
 
 LEVELS = (8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640)
 """How many numbers of a row may be looked at before all."""
@@ -153,7 +153,8 @@ def prefix_of(rows: Directions, theta: float, memory: int) -> Prefix:
     levels = tuple(m for m in levels_of(d) if m <= widest)
     if not levels or (n < _LEAST_ROWS and d <= widest):
         return _short(rows, Axes(None, ()), d)
-    sample = rows[evenly(np.arange(n), _SAMPLE)]
+    lot = rows.lot if isinstance(rows, DistinctRows) else None
+    sample = rows[drawn(np.arange(n), _SAMPLE, lot)]
     axes = Axes.of(sample, levels)
     turned = axes.turn(sample)
     left = shares_left(levels, turned, turned, np.full(len(sample), theta, dtype=np.float32))

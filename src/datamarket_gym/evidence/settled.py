@@ -17,8 +17,9 @@ from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.candidates import Candidates, Short, products, slack_of, still_near
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.narrow import Rows
+from datamarket_gym.evidence.distinct import drawn
 from datamarket_gym.evidence.on_device import MANY
-from datamarket_gym.evidence.prefix import Axes, evenly, levels_of
+from datamarket_gym.evidence.prefix import Axes, levels_of
 from datamarket_gym.evidence.searched import level_costs
 
 _PART = 512  # old rows at a time: few enough to stay near the processor
@@ -102,7 +103,7 @@ def _level(old: Rows, new: Rows, least: float) -> tuple[Axes, int]:
     levels = levels_of(width)
     if not levels or len(new) < width or len(old) < _WORTH:
         return Axes(None, ()), 0
-    theirs, ours = (directions(rows[evenly(np.arange(len(rows)), _ASKED)]) for rows in (old, new))
+    theirs, ours = (directions(rows[drawn(np.arange(len(rows)), _ASKED, None)]) for rows in (old, new))
     axes = Axes.of(np.concatenate([theirs, ours]), levels)
     bound = np.full(len(ours), np.float32(least) - slack_of(width), dtype=np.float32)
     at = int(level_costs(levels, axes.turn(ours), axes.turn(theirs), bound).argmin())

@@ -369,7 +369,7 @@ def test_units_without_times_are_a_warning(market):
 
 
 @pytest.mark.filterwarnings("ignore::datamarket_gym.core.errors.CollapsedMarketWarning")
-def test_an_audit_of_components_names_units_that_chain_large_groups():
+def test_an_audit_of_components_names_units_that_chain_large_groups(monkeypatch):
     """Two groups of fifty and a unit between them; lineage ties the same units and has nothing to name."""
     rng = np.random.default_rng(0)
     one, other = np.eye(20)[0], 0.6 * np.eye(20)[0] + 0.8 * np.eye(20)[1]
@@ -391,10 +391,14 @@ def test_an_audit_of_components_names_units_that_chain_large_groups():
         report = audit(
             state, mechanism(f"recommended/{evidence}"), utility, providers=1, only="sybil_split_k@2"
         )
-        return [words for words in report.warnings if "chains large parts" in words]
+        return [words for words in report.warnings if "large parts of clusters" in words]
 
     (words,) = told("cosine@0.85")
     assert "parts of 50 and 51 units" in words
     assert "all through between of mallory" in words
     assert not told("lineage@0.85")
     assert not told("cosine@0.98")
+    monkeypatch.setattr("datamarket_gym.evidence.pairs.MOST_PAIRS", 500)  # near copies make as many
+    (words,) = told("cosine@0.85")
+    assert "it was not counted how few units chain large parts" in words
+    assert "between of mallory" in words

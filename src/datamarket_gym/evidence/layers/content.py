@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features
+from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError, require_in
+from datamarket_gym.core.narrow import taken
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.distinct import DECIMALS, DistinctRows
 from datamarket_gym.evidence.forest import SPANNING
@@ -95,8 +96,12 @@ class Cosine(EvidenceLayer):
         """
         vectors = view.submission.vectors
         if view.settled:
-            unit = _normalised(vectors)
-            old, cosine = nearest_settled(unit[: view.settled], unit[view.settled :], self.theta)
+            _require_directions(DistinctRows(vectors))
+            old, cosine = nearest_settled(
+                taken(vectors, slice(view.settled)),
+                taken(vectors, slice(view.settled, None)),
+                self.theta,
+            )
             new = np.flatnonzero(old >= 0)
             return Edges.of(old[new], view.settled + new, COSINE, cosine[new])
         rows = DistinctRows(vectors)
@@ -122,9 +127,3 @@ def _require_directions(rows: DistinctRows) -> None:
             f"the embedding of row {zero[0]} has zero norm, so its cosine is undefined; "
             "remove the unit or embed it again"
         )
-
-
-def _normalised(vectors: Features) -> Features:
-    _require_directions(DistinctRows(vectors))
-    unit: Features = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return unit

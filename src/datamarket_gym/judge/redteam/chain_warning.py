@@ -5,6 +5,7 @@ from __future__ import annotations
 from datamarket_gym.evidence.chaining import FEW, chain_words, find_chains
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.lineage import Lineage
+from datamarket_gym.evidence.pairs import MOST_PAIRS
 from datamarket_gym.judge.guarantees.paid import Paid
 from datamarket_gym.pipeline.mechanism import Mechanism
 
@@ -17,13 +18,19 @@ def chained_words(settled: Mechanism, honest: Paid) -> list[str]:
     if isinstance(layer, Lineage) or not layer.by_similarity:
         return []
     submission = honest.profile.submission
-    thin = [chain for chain in find_chains(honest.payments.clusters) if chain.thin]
-    if not thin:
-        return []
+    found = find_chains(honest.payments.clusters)
 
     def named(unit: int) -> str:
         return f"{submission.id[unit]} of {submission.identity[unit]}"
 
+    if found and found[0].ties is None:  # a few hundred near copies of one unit are enough for that
+        return [
+            f"{settled.evidence} ties more than {MOST_PAIRS:,} pairs, so it was not counted how few units chain large "
+            f"parts of clusters: look at {chain_words(found[0], named)}. lineage@auto chains nothing"
+        ]
+    thin = [chain for chain in found if chain.thin]
+    if not thin:
+        return []
     words = "; ".join(chain_words(chain, named) for chain in thin[:_MOST])
     more = f"; and {len(thin) - _MOST:,} more" if len(thin) > _MOST else ""
     head = f"{settled.evidence} chains large parts of clusters through {FEW} units or fewer"

@@ -142,12 +142,19 @@ class DeviceValues:
     def _settle(self, rows: slice, ranked: Array, order: Array, kinds: Array) -> None:
         """Order rows of both kinds that are within the slack by their exact distances; writes into both."""
         on, near = self.on, self._near
-        slack = np.array([near.slack(row) for row in range(rows.start, rows.stop)])
-        if not slack.any():
+        slack = [near.slack(row) for row in range(rows.start, rows.stop)]
+        unit, length = (
+            np.array(each) for each in zip(*((s.unit, s.length) for s in slack), strict=True)
+        )
+        if not unit.any():
             return
-        close = ranked[:, 1:] - ranked[:, :-1] <= on.put(slack)[:, None]
-        if not slack.all():
-            close &= on.put(slack > 0.0)[:, None]
+        # As `Slack.at`, of the farther of two.
+        v, farther = on.put(length)[:, None], ranked[:, 1:]
+        square = on.xp.clip(farther + v * v, 0.0, None)
+        most = on.put(unit)[:, None] * (square + v * (4.0 * on.xp.sqrt(square) + 3.0 * v))
+        close = farther - ranked[:, :-1] <= most
+        if not unit.all():
+            close &= on.put(unit > 0.0)[:, None]
         which, rank = _members(on, close, kinds)
         if not len(which):
             return

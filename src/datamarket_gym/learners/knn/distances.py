@@ -8,19 +8,24 @@ Training rows may be as large as memory, in a shorter kind of number: they are m
 take at most a quarter of the memory for blocks, else a block at a time, anew for each block of validation rows. On a
 GPU all are, as they are stored, and are moved there a part at a time (`device`).
 
-The last bits of a product depend on the device and on how it is cut. Any two ways of adding d products are within
-2 g |x||w| of each other, g = d u / (1 - d u), u = 2^-53, w = -2 v; those of |x|^2, which a device adds up its own way,
-within 2 g |x|^2; and one more rounding comes with |x|^2 added, of at most u (|x||w| + |x|^2) each. Two rows whose
-distances differ by more than twice that have the same order in both: `slack`. It is zero where no rounding happens at
-all: all numbers are multiples of one power of two, and no sum needs more than 53 bits (whole numbers; float16 vectors
-of length one).
+The last bits of a product depend on the device and on how it is cut. Any two ways of adding d products are within 2 g
+|x||w| of each other, g = d u / (1 - d u), u = 2^-53, w = -2 v, those of |x|^2, which a device adds up its own way,
+within 2 g |x|^2, and one more rounding comes with |x|^2 added, of at most u (|x||w| + |x|^2) each: together less than
+e = 2 (d + 4) u (|x||w| + |x|^2). Two rows whose distances differ by more than the sum of their e have the same order
+in both. |x| is at most |v| + s, s^2 = |x - v|^2 the distance with its constant, so e is at most a function of the
+distance that rises with it, and twice that of the farther one is enough: `Slack`. A row far away has a large e, and
+nobody else has: one of them must not put all others in question. It is zero where no rounding happens at all: all
+numbers are multiples of one power of two, and no sum needs more than 53 bits (whole numbers; float16 vectors of
+length one).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.compute import compute
@@ -31,6 +36,20 @@ from datamarket_gym.learners.knn.device import DeviceRows
 
 _BLOCK = 1 << 22  # numbers of training rows moved at once: 32 MiB
 _GRIDS = (0, 24)  # whole numbers; multiples of 2^-24, as all float16 are
+
+
+@dataclass(frozen=True)
+class Slack:
+    """How far behind another a row must be of a validation row of this length for their order to be beyond doubt."""
+
+    unit: float  # 4 (d + 4) 2^-53, or 0
+    length: float  # |v|
+
+    def at(self, distances: Values) -> Values:
+        """Of the farther one, by its distance up to the constant |v|^2."""
+        apart = np.sqrt(np.maximum(distances + self.length**2, 0.0))
+        found: Values = self.unit * (apart * apart + self.length * (4.0 * apart + 3.0 * self.length))
+        return found
 
 
 class Distances:
@@ -50,7 +69,7 @@ class Distances:
         grids = [grid for grid in _GRIDS if _on_grid(self._validation, grid)]
         if self.there is not None:
             grids = [grid for grid in grids if self.there.on_grid(grid)]
-            self._slack = _slack(self._validation, self.there.largest, grids)
+            self._rounded = _rounded(self._validation, self.there.largest, grids)
             return
         if 8 * len(index) * width <= by.bytes // 4:
             self._whole = np.empty((len(index), width))
@@ -61,7 +80,7 @@ class Distances:
             grids = [grid for grid in grids if _on_grid(block, grid)]
             if self._whole is not None:
                 self._whole[start : start + self._step] = block
-        self._slack = _slack(self._validation, float(self._norms.max()), grids)
+        self._rounded = _rounded(self._validation, float(self._norms.max()), grids)
 
     def __len__(self) -> int:
         return len(self._index)
@@ -85,15 +104,19 @@ class Distances:
         assert self.there is not None
         return self.there.between(self._validation[start:stop])
 
-    def slack(self, row: int) -> float:
+    def slack(self, row: int) -> Slack:
         """Rows whose distances from this validation row differ by more are in the right order."""
-        return float(self._slack[row])
+        unit = 4 * (self._validation.shape[1] + 4) * 2.0**-53 if self._rounded[row] else 0.0
+        return Slack(unit, float(np.linalg.norm(self._validation[row])) / 2.0)
 
     def exact(self, row: int, rows: Codes) -> Values:
         """Distances of some rows, each computed by itself: the same wherever it is done."""
-        block = self._moved(self._index[rows]) if self._whole is None else self._whole[rows]
-        norms = _norms(block) if self._norms is None else self._norms[rows]
-        found: Values = (block * self._validation[row]).sum(axis=1) + norms
+        found = np.empty(len(rows))
+        for at in range(0, len(rows), self._step):
+            some = rows[at : at + self._step]
+            block = self._moved(self._index[some]) if self._whole is None else self._whole[some]
+            norms = _norms(block) if self._norms is None else self._norms[some]
+            found[at : at + self._step] = (block * self._validation[row]).sum(axis=1) + norms
         return found
 
     def _moved(self, rows: Codes) -> Features:
@@ -134,9 +157,7 @@ def _on_grid(numbers: Features, bits: int) -> bool:
     return bool((scaled == np.rint(scaled)).all())
 
 
-def _slack(validation: Features, largest: float, grids: list[int]) -> Values:
-    """Of each validation row; ``largest`` is the largest |x|^2."""
+def _rounded(validation: Features, largest: float, grids: list[int]) -> NDArray[np.bool_]:
+    """Of each validation row whether any distance from it is rounded; ``largest`` is the largest |x|^2."""
     size = np.linalg.norm(validation, axis=1) * np.sqrt(largest) + largest
-    exact = [size * 4.0**grid < 2.0**53 for grid in grids]
-    slack: Values = 4 * (validation.shape[1] + 4) * 2.0**-53 * size
-    return np.where(np.any(exact, axis=0), 0.0, slack) if exact else slack
+    return ~np.any([size * 4.0**grid < 2.0**53 for grid in grids] or [size < 0.0], axis=0)

@@ -110,11 +110,11 @@ class KnnGiven(AlwaysThere):
             yield from orders
 
     def _up_to_the_kth(self, row: int, distances: Values) -> Order:
-        old, new, k = distances[self._old], distances[self._new], self._k
+        old, k = distances[self._old], self._k
         rows = np.arange(len(distances))
         if k <= len(old):
-            bound = np.partition(old, k - 1)[k - 1] + self._near.slack(row)
-            rows = np.sort(np.r_[self._old[old <= bound], self._new[new <= bound]])
+            bound, slack = np.partition(old, k - 1)[k - 1], self._near.slack(row)
+            rows = rows[distances - slack.at(distances) <= bound]
         order = self._near.arranged(row, distances, rows).astype(np.int32)  # ties by content
         kth = np.flatnonzero(self._near.player[order] == self._n_players)[k - 1 : k]
         return order[: kth[0] + 1] if len(kth) else order

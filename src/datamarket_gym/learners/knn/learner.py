@@ -30,6 +30,7 @@ there the formula is another: `given`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -193,8 +194,9 @@ def _row_values(near: Neighbourhood, game: NearestNeighbourGame, empty_value: fl
             from datamarket_gym.learners.knn.spread import spread
 
             ends = game.ends(len(near), int(agrees.sum()), empty_value)
-            if spread(distances, agrees, game.gaps, ends, near.slack(row), total):
-                return
+            exact = partial(near.exact, row)
+            spread(distances, agrees, game.gaps, ends, near.slack(row), exact, total)
+            return
         order = near.nearest_of_each(row, distances, 1, kind=agrees)
         total[near.seat[order]] += game.values(agrees[order].astype(np.float64), empty_value)
 

@@ -20,7 +20,7 @@ from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, content_order
 from datamarket_gym.learners.distinct import distinct_rows
 from datamarket_gym.learners.knn.device import DeviceRows
-from datamarket_gym.learners.knn.distances import Distances
+from datamarket_gym.learners.knn.distances import Distances, Slack
 from datamarket_gym.learners.knn.ranks import in_order, settled
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class Neighbourhood:
         assert self.device is not None
         return found[:, self.device.on.put(self._content)]
 
-    def slack(self, row: int) -> float:
+    def slack(self, row: int) -> Slack:
         """How far apart two distances from a validation row must be, for their order to be beyond doubt."""
         return self._distances.slack(row)
 
@@ -190,6 +190,9 @@ def nearest(
 ) -> Codes:
     """The ``count`` nearest of some content positions, nearest first."""
     if count < len(positions) // 4:
-        bound = np.partition(distances[positions], count - 1)[count - 1] + near.slack(row)
-        positions = positions[distances[positions] <= bound]  # all that may tie at the bound
+        found = distances[positions]
+        bound = np.partition(found, count - 1)[count - 1]
+        positions = positions[
+            found - near.slack(row).at(found) <= bound
+        ]  # all that may tie at the bound
     return near.arranged(row, distances, positions, kind)[:count]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.learners.knn.distances import Slack
 
 
 def in_order(distances: Values) -> Codes:
@@ -39,7 +40,7 @@ def settled(
     order: Codes,
     distances: Values,
     kind: NDArray[Any],
-    slack: float,
+    slack: Slack,
     exact: Callable[[Codes], Values],
 ) -> Codes:
     """The same order, but where rows of different kinds are within the slack of each other by their exact distances.
@@ -47,10 +48,10 @@ def settled(
     Rows of one kind that follow one another can change places and nobody would notice. So runs in which each row is
     within the slack of the next are looked at where they are of more than one kind.
     """
-    if not slack:
+    if not slack.unit:
         return order
     ordered = distances[order]
-    near = ordered[1:] - ordered[:-1] <= slack
+    near = ordered[1:] - ordered[:-1] <= slack.at(ordered[1:])
     if not near.any():
         return order
     close = np.r_[False, near, False]

@@ -2,20 +2,26 @@
 
 Distances are thrown into buckets of equal width, some a row, by two steps, so that all but the last, the
 adding, goes on in the processor's cache; what is then nearly in order is put in order by insertion: a few steps a row.
-Where they lie so unevenly that it would take many, or where rows of both kinds are within the slack of each other,
-nothing is added and the caller goes the plain way, which says the same.
+Buckets cover where most rows lie, so that one far away does not put all others into one; where so many share a bucket
+that insertion would take long, they are merged. Rows of both kinds within the slack of each other, which are few, are
+put in their exact order before anything is added (as by `ranks.settled`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.learners.kernel_cache import kept
+from datamarket_gym.learners.knn.distances import Slack
 
 _MOVES = 16  # a row, more than which are not worth it
 _BUCKETS = 4  # a row
+_ASKED = 512  # rows that say where most lie
 
 
 def spread(
@@ -23,62 +29,67 @@ def spread(
     agrees: NDArray[np.bool_],
     gaps: Values,
     ends: tuple[float, float],
-    slack: float,
+    slack: Slack,
+    exact: Callable[[Codes], Values],
     total: Values,
-) -> bool:
-    """Add the values on a validation row to those of players of one row each; whether that was done."""
-    done: bool = _spread(distances, agrees, gaps, *ends, slack, total)
-    return done
+) -> None:
+    """Add the values on a validation row to those of players of one row each."""
+    near, row = np.empty(len(distances)), np.empty(len(distances), dtype=np.int32)
+    _sort(distances, agrees, near, row)
+    if slack.unit:
+        runs = _mixed(near, row, slack.unit, slack.length)
+        if len(runs):
+            size = runs[:, 1] - runs[:, 0]
+            of = np.repeat(np.arange(len(runs)), size)
+            member = np.arange(size.sum()) + (runs[:, 0] - np.r_[0, np.cumsum(size)[:-1]])[of]
+            rows = row[member].astype(np.int64)
+            row[member] = rows[np.lexsort((rows, exact(rows >> 1), of))]
+    _add(row, gaps, *ends, total)
+
+
+@numba.njit(nogil=True)
+def _bucket(distance, low, high, scale):  # type: ignore[no-untyped-def]
+    return int((min(max(distance, low), high) - low) * scale)
 
 
 @kept(__file__, nogil=True)
-def _spread(
-    distances: Values,
-    agrees: NDArray[np.bool_],
-    gaps: Values,
-    end_differs: float,
-    end_agrees: float,
-    slack: float,
-    total: Values,
-) -> bool:
+def _sort(distances: Values, agrees: NDArray[np.bool_], near: Values, row: NDArray[np.int32]) -> None:
+    """Write distances from near to far, and twice the position of each row, and one more where its label agrees."""
     n = len(distances)
-    low = high = distances[0]
-    for i in range(n):
-        low = min(low, distances[i])
-        high = max(high, distances[i])
+    some = np.sort(distances[:: n // _ASKED + 1])
+    low, high = some[len(some) // 10], some[len(some) - 1 - len(some) // 10]
+    low, high = low - 2.0 * (high - low), high + 2.0 * (high - low)
     scale = (_BUCKETS * n - 1) / max(high - low, 1e-290)  # finite
     # Buckets lie in drawers, a thousand or so in each; rows of a drawer stay in the order of their positions.
     bits = 11
     begin = np.zeros(((_BUCKETS * n - 1) >> bits) + 2, dtype=np.int32)
     for i in range(n):
-        begin[(int((distances[i] - low) * scale) >> bits) + 1] += 1
+        begin[(_bucket(distances[i], low, high, scale) >> bits) + 1] += 1
     most = begin.max()
     for b in range(len(begin) - 1):
         begin[b + 1] += begin[b]
     there = begin.copy()
-    near = np.empty(n)  # distances
-    row = np.empty(n, dtype=np.int32)  # twice the position, and one where the label agrees
     for i in range(n):
-        b = int((distances[i] - low) * scale) >> bits
+        b = _bucket(distances[i], low, high, scale) >> bits
         near[there[b]] = distances[i]
         row[there[b]] = 2 * i + agrees[i]
         there[b] += 1
     some, its_row = np.empty(most), np.empty(most, dtype=np.int32)
     count = np.empty((1 << bits) + 1, dtype=np.int32)
-    moves = 0
     for b in range(len(begin) - 1):
-        first, stop = begin[b], begin[b + 1]
+        first, size = begin[b], begin[b + 1] - begin[b]
         base = b << bits
         count[:] = 0
-        for i in range(first, stop):
-            count[int((near[i] - low) * scale) - base + 1] += 1
+        for i in range(first, first + size):
+            count[_bucket(near[i], low, high, scale) - base + 1] += 1
         for c in range(1 << bits):
             count[c + 1] += count[c]
-        for i in range(first, stop):
-            c = int((near[i] - low) * scale) - base
+        for i in range(first, first + size):
+            c = _bucket(near[i], low, high, scale) - base
             some[count[c]], its_row[count[c]] = near[i], row[i]
             count[c] += 1
-        for i in range(stop - first):
+        moves = 0
+        for i in range(size):
             here, its = some[i], its_row[i]
             j = i
             while j > 0 and near[first + j - 1] > here:
@@ -86,12 +97,51 @@ def _spread(
                 j -= 1
             near[first + j], row[first + j] = here, its
             moves += i - j
-            if moves > _MOVES * n:
-                return False
-    if slack > 0.0:
-        for i in range(n - 1):
-            if near[i + 1] - near[i] <= slack and (row[i] ^ row[i + 1]) & 1:
-                return False
+            if moves > _MOVES * size:
+                break
+        if moves > _MOVES * size:  # stable, as insertion is
+            order = np.argsort(some[:size], kind="mergesort")
+            for i in range(size):
+                near[first + i], row[first + i] = some[order[i]], its_row[order[i]]
+
+
+@numba.njit(nogil=True)
+def _slack_at(distance, unit, length):  # type: ignore[no-untyped-def]
+    """`Slack.at`."""
+    apart = np.sqrt(max(distance + length * length, 0.0))
+    return unit * (apart * apart + length * (4.0 * apart + 3.0 * length))
+
+
+@kept(__file__, nogil=True)
+def _mixed(near: Values, row: NDArray[np.int32], unit: float, length: float) -> NDArray[np.int64]:
+    """Starts and stops of runs in which each row is within the slack of the next, and rows of both kinds are."""
+    n = len(near)
+    most = _slack_at(near[n - 1], unit, length)  # no other is larger
+    found = 0
+    for i in range(1, n):  # every such run has two neighbours of different kinds
+        if (row[i] ^ row[i - 1]) & 1 and near[i] - near[i - 1] <= most:
+            found += near[i] - near[i - 1] <= _slack_at(near[i], unit, length)
+    runs = np.empty((found, 2), dtype=np.int64)
+    if not found:
+        return runs
+    found = start = 0
+    both = False
+    for i in range(1, n + 1):
+        if i < n and near[i] - near[i - 1] <= _slack_at(near[i], unit, length):
+            both |= bool((row[i] ^ row[i - 1]) & 1)
+            continue
+        if both:
+            runs[found, 0], runs[found, 1] = start, i
+            found += 1
+        start, both = i, False
+    return runs[:found]
+
+
+@kept(__file__, nogil=True)
+def _add(
+    row: NDArray[np.int32], gaps: Values, end_differs: float, end_agrees: float, total: Values
+) -> None:
+    n = len(row)
     after = row[n - 1] & 1
     value = end_agrees if after else end_differs
     total[row[n - 1] >> 1] += value
@@ -100,4 +150,3 @@ def _spread(
             after = row[i] & 1
             value += gaps[i] if after else -gaps[i]
         total[row[i] >> 1] += value
-    return True
