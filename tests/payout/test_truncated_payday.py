@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from payout_files import payments, run, units, validation
+from payout_files import bare, payments, run, units, validation
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout import stages
@@ -32,11 +32,19 @@ def test_it_is_paid_and_its_intervals_hold_the_exact_payments(tmp_path, monkeypa
     assert "wider by what a payment can have moved at most because scores are truncated: " in report
 
 
-def test_where_too_few_are_looked_at_the_error_says_so(tmp_path):
+def test_where_nobody_is_worth_anything_the_error_says_that_scores_are_truncated(tmp_path):
+    sold = units()
+    wrong = bare(sold, (np.asarray(sold["label"]) + 1) % 3)
     with pytest.raises(
         DataMarketError, match=r"truncated scores say \(closed form of the nearest 10 \("
     ):
-        run(tmp_path, units(), validation(), learner="knn_truncated(k=3, nearest=10)")
+        run(tmp_path, wrong, validation(), learner="knn_truncated(k=3, nearest=10)")
+
+
+def test_however_few_are_looked_at_somebody_is_paid(tmp_path):
+    """Rows beyond the nearest are worth their mean, so that scores sum to what the exact ones do."""
+    folder = run(tmp_path, units(), validation(), learner="knn_truncated(k=3, nearest=10)")
+    assert sum(float(row["payment"]) for row in payments(folder).values()) == pytest.approx(1000.0)
 
 
 @pytest.mark.parametrize("floor", [False, True])
