@@ -91,7 +91,8 @@ def ours(what: str, units: int, validation: int, device: str) -> Row:
 
         torch.ones(1, device="cuda") @ torch.ones(1, device="cuda")
     work = search(units) if what == "search" else scores(what, units, validation)
-    with computing(Compute(device=device)):
+    # Nothing is paid by these scores: a device may add in an order of its own.
+    with computing(Compute(device=device, own_sums=True)):
         return measured(work)
 
 
