@@ -246,7 +246,8 @@ def main() -> None:
         name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
         saved = {
             "title": "The coalition engine on a GPU",
-            "command": "python benchmarks/gpu_engine.py --device cuda --data EMBEDDINGS",
+            "command": "python benchmarks/gpu_engine.py --device cuda"
+            + (" --data EMBEDDINGS" if options.data else ""),
             "machine": {"gpu": name, "torch": torch.__version__, "numpy": np.__version__},
             "rows": rows,
         }

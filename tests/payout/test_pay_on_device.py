@@ -1,10 +1,9 @@
 """A payday by a graphics card, here one that numpy plays: it is asked for evidence and scores, and pays the same.
 
-By k-NN every file is the same to the byte; by coverage scores may differ in their last digits, payments not by a cent.
+Every file is the same to the byte. A card adds coverage up in an order of its own, so a payday does that on the CPU.
 """
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from payout_files import units, validation, write
 from typer.testing import CliRunner
@@ -61,15 +60,16 @@ def paid(market, out, utility, device):
     return out
 
 
-@pytest.mark.parametrize("utility", ["knn", "coverage"])
-def test_evidence_and_scores_are_the_devices_and_payments_are_the_same(market, utility, asked, tmp_path):
+@pytest.mark.parametrize(
+    ("utility", "there_are"), [("knn", {"pairs", "scores"}), ("coverage", {"pairs"})]
+)
+def test_evidence_and_scores_are_the_devices_and_every_file_is_the_same(
+    market, utility, there_are, asked, tmp_path
+):
     here = paid(market, tmp_path / "here" / "run", utility, "cpu")
     assert not asked
     there = paid(market, tmp_path / "there" / "run", utility, "cuda")
-    assert set(asked) == {"pairs", "scores"}
-    if utility == "knn":
-        names = {p.relative_to(here) for p in here.rglob("*") if p.is_file()}
-        differ = [str(n) for n in names if (here / n).read_bytes() != (there / n).read_bytes()]
-        assert differ == ["book.json"]  # it names the book
-    one, other = (pq.read_table(run / "payments.parquet") for run in (here, there))
-    assert one["payment"].equals(other["payment"])
+    assert set(asked) == there_are
+    names = {p.relative_to(here) for p in here.rglob("*") if p.is_file()}
+    differ = [str(n) for n in names if (here / n).read_bytes() != (there / n).read_bytes()]
+    assert differ == ["book.json"]  # it names the book
