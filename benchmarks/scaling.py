@@ -267,6 +267,9 @@ def draw_figures(saved: Path, folder: Path) -> None:
         "search": "search for copies", "coverage": "scores by coverage", "knn": "scores by 5-NN",
         "payday": "whole payday",
     }  # fmt: skip
+    colours = {
+        pair: f"C{i}" for i, pair in enumerate(dict.fromkeys((r["who"], r["workload"]) for r in kept))
+    }
     for axis, other, base, title in (
         ("units", "validation", BASE_VALIDATION, "units"),
         ("validation", "units", min(BASE_UNITS, max(r["units"] for r in kept)), "validation rows"),
@@ -275,7 +278,7 @@ def draw_figures(saved: Path, folder: Path) -> None:
         for panel, key, words in zip(
             panels, ("cpu_seconds", "peak_gib"), ("CPU seconds", "peak memory, GiB"), strict=True
         ):
-            for who, what in dict.fromkeys((r["who"], r["workload"]) for r in kept):
+            for who, what in colours:
                 along = sorted(
                     (r for r in kept if (r["who"], r["workload"], r[other]) == (who, what, base)),
                     key=lambda r: r[axis],
@@ -286,7 +289,7 @@ def draw_figures(saved: Path, folder: Path) -> None:
                 panel.plot(
                     [r[axis] for r in along], [r[key] for r in along], "o-" if mine else "x--",
                     label=names[what] if mine else f"{who} ({'search' if what == 'search' else '5-NN'})",
-                    lw=1.6 if mine else 1, ms=4,
+                    color=colours[who, what], lw=1.6 if mine else 1, ms=4,
                 )  # fmt: skip
             panel.set(xscale="log", yscale="log", xlabel=title, ylabel=words)
             panel.grid(alpha=0.25)
@@ -328,7 +331,7 @@ def main() -> None:
         if chosen.save:
             words = " ".join(["python benchmarks/scaling.py", *shown(sys.argv[1:])])
             saved = {
-                "title": "A million units",
+                "title": "A million units" + (" on a GPU" if chosen.device == "cuda" else ""),
                 "command": words,
                 "machine": {"machine": machine(chosen.device)},
                 "rows": done,

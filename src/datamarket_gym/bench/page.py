@@ -94,13 +94,12 @@ TARGETS = {
 """Ratios to the default and the converged loop that the engine is meant to reach on two cores."""
 
 WHY_NOT = """With few features a coalition takes about 110 microseconds of one core. With 360 rows, the
-middle size, these are 36 for its Hessian and the factor, 41 for five gradients and steps, 13 to gather
-and standardise its rows, the rest for proofs and starts. Tried: a proof in the Hessian's own metric
+middle size, these are, timed one by one, 36 for its Hessian and the factor, 8 for each of five gradients and
+steps, 13 to gather and standardise its rows, the rest for proofs and starts. Tried: a proof in the Hessian's own metric
 needs 3.7 gradients instead of 5.1, but its solves cost what that saves (as long here, 7 % longer on
-the hard game); leaving the tenth of the rows out of the Hessian that hardly bends costs more gradients
-than it saves; copying rows player by player and single precision throughout the Hessian change
-nothing. Left to try: products of features kept once per game, from which a Hessian is one matrix
-product.
+the hard game); leaving rows out of the Hessian that hardly bend, copying rows player by player and single
+precision throughout the Hessian gained nothing. Left to try: products of features kept once per game, from
+which a Hessian is one matrix product.
 
 With hundreds of features a coalition takes 16 to 21 gradients and no longer 60 to 71. Time is spread
 over products, triangular solves, the steps' own arithmetic and proofs. Two threads together took a
