@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.registry import Kind
 from datamarket_gym.games.game import Game
 
@@ -62,6 +63,16 @@ class Truncated:
 
     nearest: int
     within: float  # no score is off by more
+
+
+def require_nearest(nearest: int | str, within: float, of: str) -> None:
+    """Refuse what says neither how many of something are looked at nor how far off scores may be."""
+    require_in("within", within, 0.0, 1.0)
+    if isinstance(nearest, str):
+        if nearest != "auto":
+            raise ParameterError("nearest", nearest, f"give a number of {of}, or auto")
+    else:
+        require_count("nearest", nearest)
 
 
 class Estimator(ABC):

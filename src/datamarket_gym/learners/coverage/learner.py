@@ -79,7 +79,7 @@ class Coverage(Learner):
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> CoverageScorer:
         """Check and order the rows once."""
         check_rows(rows, validation)
-        return CoverageScorer(self, rows, validation)
+        return self.of_rows(rows, validation, None)
 
     def scorer_given(
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
@@ -88,6 +88,12 @@ class Coverage(Learner):
         check_rows(rows, validation)
         if background.highest is None:
             check_rows(background, validation)
+        return self.of_rows(rows, validation, background)
+
+    def of_rows(
+        self, rows: TrainingRows, validation: ValidationRows, background: TrainingRows | None
+    ) -> CoverageScorer:
+        """A scorer of rows that were checked."""
         return CoverageScorer(self, rows, validation, background)
 
     def compared(self, rows: Features, validation: Features) -> Features:

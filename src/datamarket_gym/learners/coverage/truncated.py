@@ -20,10 +20,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.registry import register
-from datamarket_gym.games.semivalue import Semivalue, Truncated
-from datamarket_gym.learners.base import TrainingRows, ValidationRows, check_rows
+from datamarket_gym.games.semivalue import Semivalue, Truncated, require_nearest
+from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.coverage.covered_by import Covers, deciding
 from datamarket_gym.learners.coverage.learner import Coverage, CoverageScorer
 
@@ -41,24 +40,12 @@ class CoverageTruncated(Coverage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_in("within", self.within, 0.0, 1.0)
-        if isinstance(self.nearest, str) and self.nearest != "auto":
-            raise ParameterError("nearest", self.nearest, "give a number of units, or auto")
-        if not isinstance(self.nearest, str):
-            require_count("nearest", self.nearest)
+        require_nearest(self.nearest, self.within, "units")
 
-    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> CoverageTruncatedScorer:
-        """Check and order the rows once."""
-        check_rows(rows, validation)
-        return CoverageTruncatedScorer(self, rows, validation)
-
-    def scorer_given(
-        self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
+    def of_rows(
+        self, rows: TrainingRows, validation: ValidationRows, background: TrainingRows | None
     ) -> CoverageTruncatedScorer:
-        """The same above what the background covers."""
-        check_rows(rows, validation)
-        if background.highest is None:
-            check_rows(background, validation)
+        """A scorer of rows that were checked."""
         return CoverageTruncatedScorer(self, rows, validation, background)
 
 

@@ -33,9 +33,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.registry import register
-from datamarket_gym.games.semivalue import Semivalue, Truncated
+from datamarket_gym.games.semivalue import Semivalue, Truncated, require_nearest
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, check_rows
 from datamarket_gym.learners.knn.learner import Knn, KnnScorer, NearestNeighbourGame
 from datamarket_gym.learners.knn.neighbours import Neighbourhood, nearest
@@ -55,11 +54,7 @@ class KnnTruncated(Knn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_in("within", self.within, 0.0, 1.0)
-        if isinstance(self.nearest, str) and self.nearest != "auto":
-            raise ParameterError("nearest", self.nearest, "give a number of rows, or auto")
-        if not isinstance(self.nearest, str):
-            require_count("nearest", self.nearest)
+        require_nearest(self.nearest, self.within, "rows")
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> KnnTruncatedScorer:
         """Check and order the rows once."""
