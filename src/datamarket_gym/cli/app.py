@@ -25,6 +25,7 @@ from datamarket_gym.core import scripts
 from datamarket_gym.core.errors import DataMarketError
 
 HEADINGS = {
+    "Look at it": ("explore",),
     "Pay, and defend what was paid": (
         "intake", "theta", "pay", "check", "explain", "statements", "verify", "ledger", "book", "statement", "dispute",
         "export", "audit",

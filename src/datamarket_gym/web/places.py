@@ -1,0 +1,234 @@
+"""What the explorer may show: the folders and books that were named on the command line, and what was uploaded.
+
+Each thing in them has an id that can be read, and that a link can hold: the name of the folder that was named, and
+the way from there. No file outside is opened, by whatever path or link it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.payout.book.place import default_book
+from datamarket_gym.payout.book.receipts import is_address, read_receipt
+from datamarket_gym.payout.book.store import NAME as BOOK
+from datamarket_gym.web.uploads import Uploads
+
+_DEEP = 2  # how far below a folder that was named things are looked for
+_MOST = 2000  # of them
+UPLOADED = "uploads"
+
+
+class NotThere(DataMarketError):
+    """Nothing of this id is shown."""
+
+
+class Outside(DataMarketError):
+    """A file that lies in none of the folders that were named."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run, a result folder or a book: its id, and where it is; a book on a server has an address alone."""
+
+    id: str
+    path: Path | None
+    address: str
+
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        if self.path is None:
+            raise NotThere(f"{self.id!r} is on a server, and no folder")
+        return self.path
+
+
+class NamedPlaces:
+    """Finds what is there, each time it is asked: runs come and go."""
+
+    def __init__(self, named: Sequence[str], uploads: Uploads) -> None:
+        self.uploads = uploads
+        self._roots: dict[str, Path] = {}
+        self._books: dict[str, str] = {}
+        for text in named:
+            if is_address(text):
+                self._books[_free(_without_secret(text), self._books)] = text
+                continue
+            path = Path(text)
+            if not path.exists():
+                raise DataMarketError(f"there is no {text!r}; name a run, a result folder or a book")
+            if path.is_file():
+                self._books[_free(path.name, self._books)] = str(path.resolve())
+            else:
+                self._roots[_free(path.resolve().name or "root", self._roots)] = path.resolve()
+
+    def runs(self) -> list[Place]:
+        """Payout runs."""
+        return [place for place in self._found() if _is_payout(place.folder)]
+
+    def results(self) -> list[Place]:
+        """Folders of experiments, and folders of compact results."""
+        return [place for place in self._found() if _is_results(place.folder)]
+
+    def books(self) -> list[Place]:
+        """Books that were named, those in folders that were, and those of runs."""
+        found = {
+            name: Place(name, None if is_address(at) else Path(at), at)
+            for name, at in self._books.items()
+        }
+        known = {place.address for place in found.values()}
+        for place in self._found():
+            for path in (place.folder / BOOK, place.folder.parent / BOOK):
+                if (path == place.folder / BOOK or _is_payout(place.folder)) and path.is_file():
+                    where = str(path.resolve())
+                    if where not in known and self._holds(path):
+                        known.add(where)
+                        name = _free(
+                            f"{place.id}/{BOOK}" if path.parent == place.folder else BOOK, found
+                        )
+                        found[name] = Place(name, path, where)
+        return list(found.values())
+
+    def run(self, name: str) -> Path:
+        """The folder of a payout run; its book must be one that may be opened."""
+        folder = _named("payout run", name, self.runs()).folder
+        receipt = read_receipt(folder)
+        if receipt is not None and not is_address(receipt.book):
+            self.inside(Path(receipt.book))
+        if receipt is not None and is_address(receipt.book) and receipt.book not in self._addresses:
+            raise Outside(
+                f"the run {name!r} is in the book {receipt.book}, which was not named; name it on the command line"
+            )
+        return folder
+
+    def result(self, name: str) -> Path:
+        """A result folder."""
+        return _named("result folder", name, self.results()).folder
+
+    def book(self, name: str) -> str:
+        """The path or address of a book."""
+        return _named("book", name, self.books()).address
+
+    def markets(self) -> list[str]:
+        """The ids of folders in which a payday can be run: those that were named and are no runs themselves."""
+        return [
+            name
+            for name, root in self._roots.items()
+            if not _is_payout(root) and not _is_results(root) and os.access(root, os.W_OK)
+        ]
+
+    def new_run(self, market: str | None, name: str) -> Path:
+        """The folder of a payday that is not there yet, or not finished: in a market, or among what was uploaded."""
+        if not name or name != Path(name).name or name.startswith(".") or not name.isprintable():
+            raise DataMarketError(f"{name!r} is no name of a folder; use letters, digits, - and _")
+        if market is None:
+            root = self.uploads.runs
+        elif market in self.markets():
+            root = self._roots[market]
+        else:
+            raise NotThere(
+                f"there is no folder {market!r} to pay in; there are: {_listed(self.markets())}"
+            )
+        return self.inside(root / name)
+
+    def inside(self, path: Path) -> Path:
+        """The path with all links followed, if it lies in a folder that was named, beside a run, or was uploaded."""
+        real = Path(os.path.realpath(path))
+        if not self._holds(real):
+            raise Outside(
+                f"{path.name!r} lies outside of what the explorer was told to show; name its folder on the command "
+                "line as well"
+            )
+        return real
+
+    def _holds(self, path: Path) -> bool:
+        real = Path(os.path.realpath(path))
+        beside = {Path(default_book(root)) for root in self._roots.values() if _is_payout(root)}
+        if real in beside or str(real) in self._books.values():
+            return True
+        return any(real.is_relative_to(root) for root in (*self._roots.values(), self.uploads.folder))
+
+    @cached_property
+    def _addresses(self) -> set[str]:
+        """Of books on servers, as runs write them down: without passwords."""
+        from datamarket_gym.payout.book.store import open_book
+
+        return {open_book(at).where for at in self._books.values() if is_address(at)}
+
+    def _found(self) -> list[Place]:
+        """Every folder that was named and those in them, and the runs among what was uploaded."""
+        found = []
+        for name, root in (*self._roots.items(), (UPLOADED, self.uploads.runs)):
+            for path in _below(root, _DEEP):
+                way = path.relative_to(root).as_posix()
+                found.append(Place(name if way == "." else f"{name}/{way}", path, str(path)))
+                if len(found) >= _MOST:
+                    return found
+        return found
+
+
+def _below(folder: Path, deep: int) -> Iterator[Path]:
+    """The folder and those in it; links are not followed."""
+    yield folder
+    if deep == 0 or _is_payout(folder):
+        return
+    try:
+        inner = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+    except PermissionError:
+        return
+    for path in inner:
+        if not Path(path).name.startswith("."):
+            yield from _below(Path(path), deep - 1)
+
+
+def _is_payout(folder: Path) -> bool:
+    return (folder / "manifest.json").is_file() and (folder / "payments.parquet").is_file()
+
+
+def _is_results(folder: Path) -> bool:
+    """Whether it holds an experiment's tables, or compact results."""
+    if (folder / "results.parquet").is_file():
+        return True
+    first = next(iter(sorted(folder.glob("*.json"))), None)
+    return first is not None and not _is_payout(folder) and _is_compact(first)
+
+
+def _is_compact(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(400)
+    except OSError:
+        return False
+    return b'"seeds"' in head and b'"name"' in head
+
+
+def _named(what: str, name: str, places: Sequence[Place]) -> Place:
+    for place in places:
+        if place.id == name:
+            return place
+    raise NotThere(f"there is no {what} {name!r}; there are: {_listed([place.id for place in places])}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "") if names else "none"
+
+
+def _free(
+    name: str, taken: dict[str, object] | dict[str, Path] | dict[str, str] | dict[str, Place]
+) -> str:
+    """The name, with a number if another has it."""
+    number, free = 1, name
+    while free in taken or free == UPLOADED:
+        number += 1
+        free = f"{name} {number}"
+    return free
+
+
+def _without_secret(address: str) -> str:
+    from sqlalchemy.engine import make_url
+
+    return make_url(address).render_as_string(hide_password=True)

@@ -1,0 +1,64 @@
+// Elements from plain values. Text is always text: nothing here, or anywhere in these pages, reads a string as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+const dress = (node, attributes) => {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "on") for (const [event, f] of Object.entries(value)) node.addEventListener(event, f);
+    else if (name === "dataset") Object.assign(node.dataset, value);
+    else if (name === "style") for (const [key, each] of Object.entries(value)) node.style.setProperty(key, each);
+    else if (name === "value") node.value = value;
+    else if (name === "checked") node.checked = Boolean(value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+};
+
+const put = (node, children) => {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : String(child));
+  }
+};
+
+/** An element with attributes (class, dataset, on, style as properties, ...) and children: text, nodes, arrays. */
+export const el = (tag, attributes = {}, ...children) => {
+  const node = document.createElement(tag);
+  put(node, children);
+  dress(node, attributes); // a select takes its value after its options
+  return node;
+};
+
+/** The same for pictures. */
+export const svg = (tag, attributes = {}, ...children) => {
+  const node = document.createElementNS(SVG, tag);
+  dress(node, attributes);
+  put(node, children);
+  return node;
+};
+
+/** Replace what a node holds. */
+export const fill = (node, ...children) => {
+  node.replaceChildren();
+  put(node, children);
+  return node;
+};
+
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\u034f\u115f\u1160\u3164\uffa0]/gu;
+
+/** A name as text in which every character can be seen: what has no shape is written as its number. */
+export const seen = (text) =>
+  String(text).replace(HIDDEN, (each) => `\u27e8U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`);
+
+/** A name of somebody or something, set apart from the direction of the text around it. */
+export const name = (text) => el("bdi", { class: "name" }, seen(text));
+
+/** A number for people: digits after the point, thousands set apart; an em dash where there is none. */
+export const shown = (value, digits = 3) =>
+  value === null || value === undefined || Number.isNaN(value)
+    ? "\u2014"
+    : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+
+/** A part of a whole, in percent. */
+export const percent = (value, digits = 1) =>
+  value === null || value === undefined ? "\u2014" : `${shown(100 * value, digits)} %`;

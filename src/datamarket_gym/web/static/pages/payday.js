@@ -1,0 +1,7 @@
+import { el } from "../lib/dom.js";
+
+export const title = "Payday";
+
+export const show = async (main) => {
+  main.append(el("h1", {}, title));
+};

@@ -1,0 +1,49 @@
+"""The token: a word that the terminal shows and a person types, where a page alone must not be enough."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from dataclasses import dataclass, field
+
+from datamarket_gym.core.errors import DataMarketError
+
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is easily taken for another
+_GROUPS, _GROUP = 3, 4
+_WAIT = 1.0
+
+
+class WrongToken(DataMarketError):
+    """The token that was typed is not the one that the terminal shows."""
+
+
+def _drawn() -> str:
+    groups = ("".join(secrets.choice(_LETTERS) for _ in range(_GROUP)) for _ in range(_GROUPS))
+    return "-".join(groups)
+
+
+@dataclass(frozen=True)
+class Token:
+    """Drawn anew each time the explorer starts: 59 bits, and one wrong guess a second."""
+
+    text: str = field(default_factory=_drawn, repr=False)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
+
+    def fits(self, typed: str) -> bool:
+        """Whether this is the token; case, spaces and dashes are no difference."""
+        return hmac.compare_digest(_plain(typed).encode(), _plain(self.text).encode())
+
+    async def require(self, typed: str) -> None:
+        """Refuse another; whoever guesses waits, one guess after another."""
+        if self.fits(typed):
+            return
+        async with self._turn:
+            await asyncio.sleep(_WAIT)
+        raise WrongToken(
+            "that is not the token; type the one that the terminal shows in which the explorer was started"
+        )
+
+
+def _plain(text: str) -> str:
+    return "".join(text.lower().replace("-", "").split())[:64]

@@ -1,0 +1,200 @@
+"""Processes that compute for the explorer: warm, one question at a time, telling through a pipe how far they are.
+
+Questions are answered in processes of their own, so that pages are served while models are fitted, warnings of one
+market are not taken for another's, and work that is not wanted any more can be ended.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext, SpawnProcess
+from pathlib import Path
+from typing import Any
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.progress import Progress
+
+Function = Callable[..., Any]
+"""``f(*arguments, progress=...)``, at the top of a module; what it returns can be written as JSON."""
+
+_EVERY = 0.1  # seconds between two counts that are told
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker begins with: files with plug points, where data lie, and modules to load before anybody asks."""
+
+    load: tuple[Path, ...] = ()
+    data: Path | None = None
+    modules: tuple[str, ...] = ()
+
+
+class StoppedWork(DataMarketError):
+    """Work that was stopped because nobody waits for it any more."""
+
+
+class FaultOfOurs(Exception):
+    """A fault of this software: the words are for the page, the traceback was printed."""
+
+
+class Told:
+    """The progress of work in a worker, told to whoever asked; work that nobody waits for is stopped here."""
+
+    def __init__(self, tell: Connection) -> None:
+        self._tell, self._last = tell, 0.0
+
+    def stage(self, what: str, unit: str = "") -> None:
+        """Something begins."""
+        self._listen()
+        self._tell.send(("stage", what, unit))
+
+    def count(self, done: int, total: int) -> None:
+        """How much is done, now and then."""
+        now = time.monotonic()
+        if now - self._last >= _EVERY or done >= total:
+            self._listen()
+            self._last = now
+            self._tell.send(("count", done, total))
+
+    def _listen(self) -> None:
+        if self._tell.poll():
+            self._tell.recv()
+            raise StoppedWork("it was stopped")
+
+
+def answered(function: Function, arguments: tuple[Any, ...], progress: Progress) -> tuple[Any, ...]:
+    """What became of a question: ``done`` with JSON, ``refused`` with words, or ``fault``."""
+    try:
+        answer = function(*arguments, progress=progress)
+        return "done", json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+    except StoppedWork:
+        return ("stopped",)
+    except DataMarketError as error:
+        return "refused", str(error)
+    except OSError as error:
+        if error.filename is None:
+            return _fault(error)
+        return "refused", f"{os.fsdecode(error.filename)!r}: {error.strerror or error}"
+    except Exception as error:
+        return _fault(error)
+
+
+def _fault(error: Exception) -> tuple[str, str]:
+    traceback.print_exception(error)
+    return (
+        "fault",
+        f"this is a fault of the explorer ({type(error).__name__}); the terminal it runs in says more",
+    )
+
+
+def _work(questions: Connection, setup: Setup) -> None:
+    """The life of a worker process: until the other end of the pipe closes."""
+    from importlib import import_module
+
+    from datamarket_gym.core import scripts
+    from datamarket_gym.world.data.files import looking_in
+
+    if hasattr(os, "setsid"):
+        os.setsid()  # an interrupt at the terminal is for the server, which ends its workers
+    scripts.load(setup.load)
+    with looking_in(setup.data), suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        for name in setup.modules:
+            import_module(name)
+        questions.send(("ready",))
+        while True:
+            asked = questions.recv()
+            if asked is None:  # a stop that came after the answer
+                continue
+            function, arguments = asked
+            questions.send(answered(function, arguments, Told(questions)))
+
+
+@dataclass
+class Worker:
+    """One process; it begins when it is made, and again after it was killed."""
+
+    setup: Setup
+    _context: SpawnContext = field(default_factory=lambda: multiprocessing.get_context("spawn"))
+    _process: SpawnProcess | None = None
+    _pipe: Connection | None = None
+    _ready: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ended: bool = False
+
+    def begin(self) -> None:
+        """Start the process, if it does not run."""
+        with self._lock:
+            if self._ended or (self._process is not None and self._process.is_alive()):
+                return
+            self._pipe, theirs = self._context.Pipe()
+            self._process = self._context.Process(target=_work, args=(theirs, self.setup))
+            self._process.start()
+            theirs.close()
+            self._ready = False
+
+    def await_ready(self) -> None:
+        """Until it has loaded all it needs."""
+        self.begin()
+        if not self._ready and self._pipe is not None:
+            try:
+                self._pipe.recv()
+            except (EOFError, OSError):
+                raise FaultOfOurs(
+                    "a process of the explorer could not begin; the terminal it runs in says why"
+                ) from None
+            self._ready = True
+
+    def compute(self, function: Function, arguments: tuple[Any, ...], progress: Progress) -> bytes:
+        """The answer to a question, as JSON; told how far it is on the way."""
+        self.await_ready()
+        assert self._pipe is not None
+        try:
+            self._pipe.send((function, arguments))
+            while True:
+                match self._pipe.recv():
+                    case ("stage", what, unit):
+                        progress.stage(what, unit)
+                    case ("count", done, total):
+                        progress.count(done, total)
+                    case ("done", answer):
+                        return bytes(answer)
+                    case ("refused", words):
+                        raise DataMarketError(words)
+                    case ("stopped",):
+                        raise StoppedWork("it was stopped")
+                    case (_, words):
+                        raise FaultOfOurs(words)
+        except (EOFError, OSError):
+            self.end(for_good=False)
+            raise StoppedWork("it was stopped: the process that computed it has ended") from None
+
+    def stop(self) -> None:
+        """Ask the present work to stop where it next says how far it is."""
+        if self._pipe is not None:
+            with suppress(OSError):
+                self._pipe.send(None)
+
+    def end(self, *, for_good: bool = True) -> None:
+        """End the process and those that it began."""
+        with self._lock:
+            self._ended = self._ended or for_good
+            process, self._process = self._process, None
+            if process is None:
+                return
+            if process.pid is not None and hasattr(os, "killpg"):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)  # before it has a group of its own: nothing
+            process.kill()
+            process.join()
+            if self._pipe is not None:
+                self._pipe.close()
