@@ -24,7 +24,15 @@ from fastapi import Depends, Header, Response
 from pydantic import BaseModel
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.web.workers import FaultOfOurs, Function, Setup, StoppedWork, Worker, answered
+from datamarket_gym.web.workers import (
+    FaultOfOurs,
+    Function,
+    Setup,
+    StoppedWork,
+    Worker,
+    answered,
+    fault_words,
+)
 
 SOON = 0.4
 """Seconds within which an answer is waited for before a job is told of."""
@@ -267,6 +275,8 @@ class Desk:
             self._over(job, "failed", error=str(error))
         except FaultOfOurs as fault:
             self._over(job, "fault", error=str(fault))
+        except Exception as error:  # whoever waits is to hear of it
+            self._over(job, "fault", error=fault_words(error))
         else:
             self._over(job, "done", answer)
 

@@ -83,18 +83,20 @@ def answered(function: Function, arguments: tuple[Any, ...], progress: Progress)
         return "refused", str(error)
     except OSError as error:
         if error.filename is None:
-            return _fault(error)
+            return _told_of(error)
         return "refused", f"{os.fsdecode(error.filename)!r}: {error.strerror or error}"
     except Exception as error:
-        return _fault(error)
+        return _told_of(error)
 
 
-def _fault(error: Exception) -> tuple[str, str]:
+def _told_of(error: Exception) -> tuple[str, str]:
+    return "fault", fault_words(error)
+
+
+def fault_words(error: Exception) -> str:
+    """What a page says of a fault; the terminal has all of it."""
     traceback.print_exception(error)
-    return (
-        "fault",
-        f"this is a fault of the explorer ({type(error).__name__}); the terminal it runs in says more",
-    )
+    return f"this is a fault of the explorer ({type(error).__name__}); the terminal it runs in says more"
 
 
 def _work(questions: Connection, setup: Setup) -> None:
@@ -119,7 +121,7 @@ def _work(questions: Connection, setup: Setup) -> None:
             questions.send(answered(function, arguments, Told(questions)))
 
 
-@dataclass
+@dataclass(eq=False)
 class Worker:
     """One process; it begins when it is made, and again after it was killed."""
 

@@ -1,0 +1,164 @@
+"""The desk: answers are remembered, equal questions computed once, and what nobody waits for is dropped."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.web.desk import Desk, WhoAsks, told
+
+
+def noted(folder, text, seconds, progress):
+    """Leaves a trace of having been computed."""
+    progress.stage("noting", "steps")
+    for step in range(10):
+        time.sleep(seconds / 10)
+        progress.count(step + 1, 10)
+    with (Path(folder) / text).open("a") as file:
+        file.write("x")
+    return {"text": text, "process": os.getpid()}
+
+
+def refused(progress):
+    raise DataMarketError("the bad input 'x'; use y")
+
+
+def broken(progress):
+    raise ZeroDivisionError
+
+
+def nothing(progress):
+    return {"value": float("nan")}
+
+
+def ended(progress):
+    os._exit(3)
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["here", "worker"])
+def desk(request):
+    made = Desk(request.param)
+    app = FastAPI()
+
+    @app.get("/noted")
+    async def route(folder: str, text: str, seconds: float, who: WhoAsks, keep: bool = True):
+        return await made.ask(noted, folder, text, seconds, who=who, keep=keep)
+
+    @app.get("/long")
+    async def long(folder: str, text: str, seconds: float):
+        return await made.start(noted, folder, text, seconds)
+
+    @app.get("/fails/{which}")
+    async def fails(which: str):
+        return await made.ask(
+            {"refused": refused, "broken": broken, "nothing": nothing, "ended": ended}[which]
+        )
+
+    @app.get("/jobs/{name}")
+    async def job(name: str):
+        found = made.job(name)
+        await found.soon()
+        return told(found)
+
+    @app.delete("/jobs/{name}")
+    async def cancel(name: str):
+        return made.cancel(name).told()
+
+    made.begin()
+    with TestClient(app) as client:
+        client.workers = request.param
+        yield client
+    made.end()
+
+
+def after(client, response):
+    while response.status_code == 202:
+        response = client.get(f"/jobs/{response.json()['job']}")
+    return response
+
+
+def ask(desk, folder, text, seconds=0.0, **more):
+    headers = {"x-client": more.pop("client")} if "client" in more else {}
+    return desk.get(
+        "/noted",
+        params={"folder": str(folder), "text": text, "seconds": seconds, **more},
+        headers=headers,
+    )
+
+
+def test_an_answer_is_computed_once_and_remembered(desk, tmp_path):
+    first = after(desk, ask(desk, tmp_path, "a"))
+    assert first.status_code == 200
+    assert (first.json()["process"] == os.getpid()) is (desk.workers == 0)
+    assert ask(desk, tmp_path, "a").json() == first.json()
+    assert (tmp_path / "a").read_text() == "x"
+    assert after(desk, ask(desk, tmp_path, "a", keep=False)).status_code == 200
+    assert (tmp_path / "a").read_text() == "xx"
+
+
+def test_long_work_says_how_far_it_is(desk, tmp_path):
+    told_first = ask(desk, tmp_path, "slow", seconds=1.5)
+    assert told_first.status_code == 202
+    later = desk.get(f"/jobs/{told_first.json()['job']}").json()
+    assert later["what"] == "noting"
+    assert later["unit"] == "steps"
+    assert later["total"] == 10
+    assert 0 < later["done"] < 10
+    assert after(desk, told_first).json()["text"] == "slow"
+
+
+def test_a_newer_question_drops_the_older(desk, tmp_path):
+    begun = ask(desk, tmp_path, "begun", seconds=1.0, client="one", topic="other")
+    waiting = ask(desk, tmp_path, "waiting", seconds=0.1, client="one", topic="slider")
+    assert waiting.status_code == 202
+    newer = ask(desk, tmp_path, "newer", client="one", topic="slider")
+    assert after(desk, newer).json()["text"] == "newer"
+    dropped = desk.get(f"/jobs/{waiting.json()['job']}")
+    assert dropped.status_code == 409
+    assert dropped.json()["state"] == "cancelled"
+    assert not (tmp_path / "waiting").exists()
+    assert after(desk, begun).status_code == 200
+
+
+def test_what_another_waits_for_is_not_dropped(desk, tmp_path):
+    ask(desk, tmp_path, "before", seconds=1.0)
+    mine = ask(desk, tmp_path, "shared", client="one", topic="slider")
+    ask(desk, tmp_path, "shared", client="two", topic="slider")
+    ask(desk, tmp_path, "mine", client="one", topic="slider")
+    assert after(desk, mine).json()["text"] == "shared"
+
+
+def test_failures_are_words(desk):
+    said = after(desk, desk.get("/fails/refused"))
+    assert said.status_code == 422
+    assert said.json()["error"] == "the bad input 'x'; use y"
+    for which in ("broken", "nothing"):
+        fault = after(desk, desk.get(f"/fails/{which}"))
+        assert fault.status_code == 500
+        assert "fault of the explorer" in fault.json()["error"]
+
+
+def test_a_worker_that_died_is_replaced(desk, tmp_path):
+    if desk.workers == 0:
+        pytest.skip("this process would end")
+    assert after(desk, desk.get("/fails/ended")).status_code == 409
+    assert after(desk, ask(desk, tmp_path, "again")).json()["text"] == "again"
+
+
+def test_work_apart_can_be_cancelled(desk, tmp_path):
+    begun = desk.get("/long", params={"folder": str(tmp_path), "text": "apart", "seconds": 60})
+    assert begun.status_code == 202
+    name = begun.json()["job"]
+    began = time.monotonic()
+    while desk.get(f"/jobs/{name}").json().get("what") != "noting":
+        assert time.monotonic() - began < 60
+    desk.delete(f"/jobs/{name}")
+    assert after(desk, desk.get(f"/jobs/{name}")).status_code == 409
+    assert not (tmp_path / "apart").exists()
+    done = after(desk, desk.get("/long", params={"folder": str(tmp_path), "text": "b", "seconds": 0}))
+    assert done.json()["text"] == "b"
+    assert done.json()["process"] != os.getpid()
