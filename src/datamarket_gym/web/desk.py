@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import queue
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -126,7 +125,8 @@ class Desk:
     def __init__(self, workers: int, setup: Setup | None = None) -> None:
         self._setup = setup or Setup()
         self._workers = [Worker(self._setup) for _ in range(workers)]
-        self._queue: queue.Queue[DeskJob | None] = queue.Queue()
+        self._waiting: deque[DeskJob] = deque()
+        self._ended = False
         self._threads: list[threading.Thread] = []
         self._answers: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
@@ -134,6 +134,7 @@ class Desk:
         self._jobs: OrderedDict[str, DeskJob] = OrderedDict()
         self._latest: dict[Asker, DeskJob] = {}
         self._lock = threading.RLock()
+        self._more = threading.Condition(self._lock)
         self._long = threading.Semaphore(_LONG)
         self._apart: set[Worker] = set()
 
@@ -147,9 +148,9 @@ class Desk:
 
     def end(self) -> None:
         """End all workers."""
-        for _ in self._threads:
-            self._queue.put(None)
         with self._lock:
+            self._ended = True
+            self._more.notify_all()
             ending = [*self._workers, *self._apart]
         for worker in ending:
             worker.end()
@@ -167,12 +168,13 @@ class Desk:
                 return _json(self._answers[key])
             job = self._asked.get(key) if key is not None else None
             if job is None:
-                if self._queue.qsize() >= _QUEUE:
+                if len(self._waiting) >= _QUEUE:
                     raise Busy("too many questions wait to be answered; ask again in a moment")
                 job = self._new(function, arguments, key)
                 if key is not None:
                     self._asked[key] = job
-                self._queue.put(job)
+                self._waiting.append(job)
+                self._more.notify()
             self._supersede(who, job)
         await job.soon()
         return told(job)
@@ -236,6 +238,8 @@ class Desk:
 
     def _drop(self, job: DeskJob) -> None:
         """Of a job that waits: it is not begun."""
+        if job in self._waiting:  # work apart waits elsewhere
+            self._waiting.remove(job)
         if job.key is not None:
             self._asked.pop(job.key, None)
         job.end("cancelled", error="it was not needed any more")
@@ -244,12 +248,18 @@ class Desk:
         if worker is not None:
             with suppress(FaultOfOurs):
                 worker.await_ready()
-        while (job := self._queue.get()) is not None:
-            with self._lock:
-                if job.state != "waiting":
-                    continue
-                job.state, job.worker = "running", worker
+        while (job := self._next(worker)) is not None:
             self._run(job, worker)
+
+    def _next(self, worker: Worker | None) -> DeskJob | None:
+        """The question that waits longest, when there is one; None at the end."""
+        with self._lock:
+            self._more.wait_for(lambda: self._waiting or self._ended)
+            if self._ended:
+                return None
+            job = self._waiting.popleft()
+            job.state, job.worker = "running", worker
+            return job
 
     def _apart_from_all(self, job: DeskJob) -> None:
         with self._long:
