@@ -35,8 +35,8 @@ _PATIENCE = 30.0  # seconds without a byte of a body
 _NOTHING = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
 """The hash of the empty text: plotly adds a style element with nothing in it and puts its rules in by script."""
 POLICY = (
-    f"default-src 'none'; script-src 'self'; style-src 'self' {_NOTHING}; img-src 'self' data: blob:; connect-src 'self'; "
-    "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    f"default-src 'none'; script-src 'self'; style-src 'self' {_NOTHING}; img-src 'self' data: blob:; "
+    "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
     "x-content-type-options": "nosniff",
