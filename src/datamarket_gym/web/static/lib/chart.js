@@ -2,9 +2,13 @@
 import { el, fill } from "./dom.js";
 import { csvOf, download } from "./files.js";
 
+// Plotly would write the look of its maps into the page, which may not be: an element of that name keeps it from trying.
+const MAPS = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53";
+
 let loading = null;
 const plotly = () => {
   loading = loading || new Promise((resolve, reject) => {
+    document.head.append(el("meta", { id: MAPS }));
     const script = el("script", { src: "/static/plotly.min.js" });
     script.addEventListener("load", () => resolve(globalThis.Plotly));
     script.addEventListener("error", () => reject(new Error("plotly's script did not load")));
