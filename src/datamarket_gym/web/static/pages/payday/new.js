@@ -12,7 +12,7 @@ import { writtenView } from "./new/written.js";
 
 export const title = "New payday";
 
-const START = { files: {}, set: {}, prior: [], intake: "", market: "", name: "payday", book: "", job: "", real: false };
+const START = { files: {}, set: {}, prior: [], intake: "", market: "", name: "payday", book: "", job: "" };
 
 const section = (heading, words, ...children) =>
   el("section", {}, el("h2", {}, heading), words ? el("p", { class: "soft" }, words) : null, children);
@@ -81,6 +81,7 @@ export const show = async (main, site) => {
     views.columns.refresh();
     views.settings.refresh();
     views.goes.refresh();
+    views.run.refresh();
     if (tables !== asked) look();
     if (whole !== sent) settled();
     asked = tables;
@@ -97,6 +98,5 @@ export const show = async (main, site) => {
     section("4. Settings", null, views.settings.node),
     section("5. Run", null, views.goes.node, views.run.node, views.written.node));
   refresh();
-  views.run.resume();
   return () => views.run.leave();
 };

@@ -60,6 +60,7 @@ export const checkedView = (page) => {
       node.dataset.checked = found.refused ? "refused" : "good";
       return fill(node,
         found.refused ? el("p", { class: "note bad", role: "alert", "data-refused": "" }, `A payday of these tables is refused: ${found.refused}`) : null,
+        found.refused && /--[a-z]/.test(found.refused) ? el("p", { class: "soft" }, "What begins with -- is an option of the command line: here, the heads of the columns, and the settings below.") : null,
         good ? el("p", { class: "note good" }, "Both tables can be read, and nothing in them has to be looked at before the run.") : null,
         found.bad ? badRows(page, found.bad) : null,
         found.facts ? facts(found.facts) : null,

@@ -1,6 +1,6 @@
 // The files of a payday: chosen, dropped, or taken from a folder that was named when the explorer was started.
 import { problem, upload } from "../../../lib/ask.js";
-import { button, select } from "../../../lib/controls.js";
+import { button, select, textbox } from "../../../lib/controls.js";
 import { el, fill, name } from "../../../lib/dom.js";
 
 const WHAT = {
@@ -18,13 +18,12 @@ const WHAT = {
 
 /** Bytes for people. */
 export const bytes = (count) => {
-  if (count < 1000) return `${count} bytes`;
-  const units = ["kB", "MB", "GB"];
-  let size = count;
-  let unit = "";
-  for (const each of units) if (size >= 1000) [size, unit] = [size / 1000, each];
-  return `${size.toLocaleString("en", { maximumFractionDigits: 1 })} ${unit}`;
+  const step = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]].find(([, size]) => count >= size);
+  return step ? `${(count / step[1]).toLocaleString("en", { maximumFractionDigits: 1 })} ${step[0]}` : `${count} bytes`;
 };
+
+const PARTS = { ".xlsx": "Sheet, if there are several", ".npz": "Array, if there are several" };
+const ending = (text) => text.toLowerCase().match(/\.[a-z]+$/)?.[0] || "";
 
 const card = (page, role, known) => {
   const { state, form, site } = page;
@@ -80,16 +79,21 @@ const card = (page, role, known) => {
     el("div", { class: "ways" }, el("label", { class: "choose" }, input, el("span", {}, "Choose a file")), from),
     el("p", { class: "soft small" }, `${endings.join(" ")} · up to ${bytes(site.limit)} · or drop it here`), said);
   let shown = null;
+  const part = (id, member, about) => {
+    const asked = PARTS[ending(about?.name || id)];
+    return asked ? textbox({ name: `member-${role}`, value: member, placeholder: asked, onchange: (value) => put(value.trim() ? `${id}#${value.trim()}` : id) }) : null;
+  };
   return {
     node,
     refresh: () => {
-      const id = state.value.files[role] || "";
-      if (id === shown) return;
-      shown = id;
+      const whole = state.value.files[role] || "";
+      if (whole === shown) return;
+      shown = whole;
+      const [id, member = ""] = whole.split("#");
       const about = known.get(id);
       if (from) from.value = lying.some((each) => each.id === id) ? id : "";
       node.classList.toggle("has", Boolean(id));
-      fill(body, id ? [el("p", {}, name(about?.name || (id.startsWith("upload:") ? "an upload" : id)), about ? el("span", { class: "soft" }, ` ${bytes(about.size)}`) : null), button({ name: `remove-${role}`, label: "Remove", kind: "quiet", onclick: () => put("") })] : null);
+      fill(body, id ? [el("p", {}, name(about?.name || (id.startsWith("upload:") ? "an upload" : id)), about ? el("span", { class: "soft" }, ` ${bytes(about.size)}`) : null), part(id, member, about), button({ name: `remove-${role}`, label: "Remove", kind: "quiet", onclick: () => put("") })] : null);
     },
   };
 };

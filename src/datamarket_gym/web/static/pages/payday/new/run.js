@@ -35,8 +35,11 @@ export const runView = (page) => {
   const waiting = el("div");
   const why = el("p", { class: "soft" });
   const stop = new AbortController();
+  const old = el("p", { class: "soft", hidden: true }, "What is asked for has changed since this run.");
   let busy = false;
   let good = false;
+  let watched = "";
+  let asked = "";
   const dry = button({ name: "dry-run", label: "Dry run", kind: "main", onclick: () => begin(false) });
   const real = button({ name: "real-run", label: "Do it for real", onclick: () => begin(true) });
   const lit = () => {
@@ -49,8 +52,10 @@ export const runView = (page) => {
     lit();
     fill(outcome);
     try {
+      asked = JSON.stringify(page.target());
       const started = await startedJob(forReal ? "/api/payday/new/run" : "/api/payday/new/dry-run", page.target());
-      state.set({ job: started, real: forReal }, { push: true });
+      watched = started;
+      state.set({ job: started }, { push: true });
       await watch(started);
     } catch (error) {
       over(error);
@@ -58,7 +63,9 @@ export const runView = (page) => {
   };
   const watch = async (job) => {
     busy = true;
+    watched = job;
     lit();
+    fill(outcome);
     try {
       const found = await follow(job, { signal: stop.signal, progress: waiting, cancellable: true });
       busy = false;
@@ -78,16 +85,21 @@ export const runView = (page) => {
       fill(outcome, el("p", { class: "note" }, "The explorer does not know this run any more. Run it again: what was done before is taken up."));
     } else fill(outcome, el("h3", {}, "The run failed"), problem(error));
   };
+  lit();
   return {
-    node: el("div", { class: "run" }, el("div", { class: "tools" }, dry, real), why, waiting, outcome),
+    node: el("div", { class: "run" }, el("div", { class: "tools" }, dry, real), why, waiting, old, outcome),
     ready: (now) => {
       good = now;
+      old.hidden = !asked || !outcome.hasChildNodes() || asked === JSON.stringify(page.target());
       lit();
     },
-    /** After a reload: go on watching, or show what came of it. */
-    resume: () => {
-      lit();
-      if (state.value.job) watch(state.value.job);
+    /** After a reload, and when the reader goes back or forward: the run that the address names. */
+    refresh: () => {
+      if (state.value.job === watched || busy) return;
+      watched = state.value.job;
+      asked = "";
+      if (watched) watch(watched);
+      else fill(outcome);
     },
     leave: () => stop.abort(),
   };
