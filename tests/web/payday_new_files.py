@@ -28,7 +28,10 @@ def as_csv(columns, separator=",", mark=""):
 
 def as_jsonl(columns):
     """The columns as JSON lines."""
-    plain = {name: column.tolist() if hasattr(column, "tolist") else column for name, column in columns.items()}
+    plain = {
+        name: column.tolist() if hasattr(column, "tolist") else column
+        for name, column in columns.items()
+    }
     rows = (dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True))
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -52,7 +55,9 @@ def order(submissions, validation, **settings):
     """An order of two tables, with dots in the names of settings written as double underscores."""
     files = [("submissions", submissions), ("validation", validation)]
     return Order(
-        files=tuple(Chosen(role=role, path=path, name=f"my {path.name}", stamp="") for role, path in files),
+        files=tuple(
+            Chosen(role=role, path=path, name=f"my {path.name}", stamp="") for role, path in files
+        ),
         settings={name.replace("__", "."): value for name, value in settings.items()},
     )
 

@@ -79,7 +79,7 @@ def test_wrong_files_say_why_and_not_where_they_are_kept(tmp_path, name, content
 
 def test_too_many_rows_for_a_page_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(table_preview, "MOST_ROWS", 65)
-    with pytest.raises(DataMarketError, match="more than 65 rows.*command line"):
+    with pytest.raises(DataMarketError, match=r"more than 65 rows.*command line"):
         preview(files.as_parquet(tmp_path / "a.parquet", payout_files.units()), SILENT)
     with pytest.raises(DataMarketError, match="more than 65 rows"):
         previewed(tmp_path / "a.csv", files.as_csv(files.spread(payout_files.units())))
@@ -188,4 +188,7 @@ def test_no_setting_names_a_file():
     for name in ("files.features", "files.images", "linkage.edges"):
         with pytest.raises(DataMarketError, match="choose a file"):
             require_settings({name: "/etc/passwd"})
-    assert require_settings({"period": "", "columns.label": "", "checks": 0}) == {"checks": 0, "columns.label": ""}
+    assert require_settings({"period": "", "columns.label": "", "checks": 0}) == {
+        "checks": 0,
+        "columns.label": "",
+    }

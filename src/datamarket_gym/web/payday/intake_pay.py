@@ -9,6 +9,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout.rehearsal import rehearsal
 from datamarket_gym.payout.request import Paid, PayRequest, pay_requested
+from datamarket_gym.web.payday.intake_kept import kept
 from datamarket_gym.web.payday.intake_order import Order
 
 SHOWN = 50
@@ -22,6 +23,7 @@ def dry_run(
 
     ``place`` is the id by which pages know the run.
     """
+    order = kept(order, folder / "run")
     request = rehearsal(order.request(out, book), folder)
     return {"place": place, "dry": True, **_shown(order, _paid(order, request, progress))}
 
@@ -30,6 +32,7 @@ def real_run(
     order: Order, out: Path, book: str | None, place: str, progress: Progress
 ) -> dict[str, Any]:
     """The payday itself: a draft in the market's book, until somebody approves it."""
+    order = kept(order, out)
     paid = _paid(order, order.request(out, book), progress)
     return {"place": place, "dry": False, **_shown(order, paid)}
 

@@ -20,7 +20,7 @@ from datamarket_gym.web.payday.intake_pay import dry_run, real_run
 from datamarket_gym.web.payday.intake_settings import form, paid_for
 from datamarket_gym.web.payday.table_checks import check
 from datamarket_gym.web.payday.table_preview import preview_named
-from datamarket_gym.web.places import UPLOADED
+from datamarket_gym.web.places import UPLOADED, NotThere
 from datamarket_gym.web.site import Site
 
 _AT = "/api/payday/new"
@@ -73,7 +73,7 @@ def router(site: Site) -> APIRouter:
     @routes.post(f"{_AT}/settings")
     def settings(target: Target) -> dict[str, Any]:
         order = ordered(places, target.asked)
-        faults = order.faults()
+        faults = order.faults() | _faults_of_place(site, target)
         answer = {"faults": faults, "paid_for": "", "command": "", "config": "", "toml": ""}
         if "learner" not in faults:
             answer["paid_for"] = paid_for(order.lenient_spec().learner)
@@ -114,6 +114,17 @@ def _goes(site: Site, target: Target) -> tuple[Path, str | None]:
     if not target.market:
         return Path(target.name or "payday"), book
     return site.places.new_run(target.market, target.name), book
+
+
+def _faults_of_place(site: Site, target: Target) -> dict[str, str]:
+    """What is wrong with the name of the run; a market or a book that is not there is no choice of the page."""
+    try:
+        _goes(site, target)
+    except NotThere:
+        raise
+    except DataMarketError as error:
+        return {"name": str(error)}
+    return {}
 
 
 def _written(order: Order, out: Path, book: str | None) -> dict[str, str]:

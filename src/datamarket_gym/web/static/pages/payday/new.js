@@ -65,6 +65,7 @@ export const show = async (main, site) => {
       const found = await settle();
       if (!found) return;
       views.settings.tell(found);
+      views.goes.settled(found);
       views.written.tell(found);
       views.run.ready(both(state.value) && !Object.keys(found.faults).length, found);
     } catch (error) {
