@@ -6,6 +6,7 @@ import { checkedView } from "./new/checked.js";
 import { columnsView } from "./new/columns.js";
 import { filesView } from "./new/files.js";
 import { goesView } from "./new/goes.js";
+import { closeMenu } from "./new/menu.js";
 import { runView } from "./new/run.js";
 import { settingsView } from "./new/settings.js";
 import { writtenView } from "./new/written.js";
@@ -99,5 +100,8 @@ export const show = async (main, site) => {
     section("4. Settings", null, views.settings.node),
     section("5. Run", null, views.goes.node, views.run.node, views.written.node));
   refresh();
-  return () => views.run.leave();
+  return () => {
+    closeMenu();
+    views.run.leave();
+  };
 };

@@ -16,9 +16,6 @@ const close = (back) => {
 addEventListener("click", (event) => {
   if (opened && !opened.list.contains(event.target) && !opened.head.contains(event.target)) close(false);
 });
-addEventListener("resize", () => close(false));
-addEventListener("scroll", (event) => opened && !opened.list.contains(event.target) && close(false), true);
-
 const beside = (list, head) => {
   const at = head.getBoundingClientRect();
   const wide = list.getBoundingClientRect();
@@ -27,6 +24,13 @@ const beside = (list, head) => {
   list.style.setProperty("left", `${left}px`);
   list.style.setProperty("top", `${below}px`);
 };
+
+const along = (event) => opened && !opened.list.contains(event.target) && beside(opened.list, opened.head);
+addEventListener("resize", () => opened && beside(opened.list, opened.head));
+addEventListener("scroll", along, true);
+
+/** The page is left: no menu stays. */
+export const closeMenu = () => close(false);
 
 /** The head of a column and its menu; `tell(roles)` says what the reader of tables takes it for. */
 export const menu = ({ page, table, column, columns }) => {
