@@ -12,7 +12,7 @@ from datamarket_gym.core.progress import SILENT
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import Payday, Places
 from datamarket_gym.web.payday import table_preview
-from datamarket_gym.web.payday.intake_order import Chosen, require_settings
+from datamarket_gym.web.payday.intake_order import ChosenFile, require_settings
 from datamarket_gym.web.payday.table_checks import check
 from datamarket_gym.web.payday.table_preview import grouped, preview, preview_named
 
@@ -70,7 +70,7 @@ def test_columns_that_are_there_twice_are_told(tmp_path):
 def test_wrong_files_say_why_and_not_where_they_are_kept(tmp_path, name, content, words):
     path = tmp_path / name
     path.write_bytes(content)
-    found = preview_named(Chosen(role="submissions", path=path, name="my file", stamp=""), SILENT)
+    found = preview_named(ChosenFile(role="submissions", path=path, name="my file", stamp=""), SILENT)
     said = found.get("refused") or " ".join(found["notes"])  # of one column: the others are shown
     assert words in said
     assert "my file" in said

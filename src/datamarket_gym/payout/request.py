@@ -45,7 +45,7 @@ class PayRequest:
 
 
 @dataclass(frozen=True)
-class Paid:
+class PaidRequest:
     """A payday that was run: its request, its manifest, and what was told on the way."""
 
     request: PayRequest
@@ -110,7 +110,7 @@ class Paid:
         return f"{units:,} units make {self.manifest['clusters']:,} clusters."
 
 
-def pay_requested(request: PayRequest, progress: Progress) -> Paid:
+def pay_requested(request: PayRequest, progress: Progress) -> PaidRequest:
     """Run a payday, or take up one that was stopped."""
     spec = request.spec
     with (
@@ -121,4 +121,4 @@ def pay_requested(request: PayRequest, progress: Progress) -> Paid:
         ) as places,
     ):  # fmt: skip
         manifest = pay(places, spec, request.out, progress, book=request.book, reuse=request.reuse)
-    return Paid(request, manifest, tuple(told))
+    return PaidRequest(request, manifest, tuple(told))

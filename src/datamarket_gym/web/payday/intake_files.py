@@ -9,7 +9,13 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.units.arrays import ENDINGS as ARRAYS
 from datamarket_gym.units.formats import ENDINGS as TABLES
 from datamarket_gym.units.formats import ending
-from datamarket_gym.web.payday.intake_order import ROLES, Asked, Chosen, Order, require_settings
+from datamarket_gym.web.payday.intake_order import (
+    ROLES,
+    AskedPayday,
+    ChosenFile,
+    PaydayOrder,
+    require_settings,
+)
 from datamarket_gym.web.places import NamedPlaces, NotThere
 
 UPLOAD = "upload:"
@@ -42,7 +48,7 @@ def uploaded(places: NamedPlaces) -> list[dict[str, Any]]:
     ]
 
 
-def chosen(places: NamedPlaces, role: str, written: str) -> Chosen:
+def chosen(places: NamedPlaces, role: str, written: str) -> ChosenFile:
     """The file of an id, for a role; ``id#Sheet`` is a sheet of a spreadsheet, or an array of an ``.npz``."""
     if role not in ROLES:
         raise DataMarketError(f"no file is for {role!r}; there are: {', '.join(ROLES)}")
@@ -53,7 +59,7 @@ def chosen(places: NamedPlaces, role: str, written: str) -> Chosen:
     else:
         path, name = _lying(places, named), named
     about = path.stat()
-    return Chosen(
+    return ChosenFile(
         role=role,
         path=Path(f"{path}{mark}{member}"),
         name=f"{name}{mark}{member}",
@@ -62,9 +68,9 @@ def chosen(places: NamedPlaces, role: str, written: str) -> Chosen:
     )
 
 
-def ordered(places: NamedPlaces, asked: Asked) -> Order:
+def ordered(places: NamedPlaces, asked: AskedPayday) -> PaydayOrder:
     """What a page asks for, with all of its files, earlier runs and its intake log found."""
-    return Order(
+    return PaydayOrder(
         files=tuple(chosen(places, role, written) for role, written in asked.files.items() if written),
         settings=require_settings(asked.settings),
         prior=tuple(places.run(name) for name in asked.prior),

@@ -10,7 +10,7 @@ from pathlib import Path
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.units.arrays import file_and_member
-from datamarket_gym.web.payday.intake_order import Chosen, Order
+from datamarket_gym.web.payday.intake_order import ChosenFile, PaydayOrder
 
 _LONGEST = 120  # characters of a name
 
@@ -20,7 +20,7 @@ def inputs_folder(run: Path) -> Path:
     return run.with_name(f"{run.name}-inputs")
 
 
-def kept(order: Order, run: Path) -> Order:
+def kept(order: PaydayOrder, run: Path) -> PaydayOrder:
     """The order with its uploads beside the run; refused where files of another run are there under these names."""
     taken: set[str] = set()
     files = []
@@ -50,7 +50,7 @@ def _put(upload: Path, to: Path) -> Path:
     return Path(f"{to}#{member}") if member else to
 
 
-def _plain(file: Chosen) -> str:
+def _plain(file: ChosenFile) -> str:
     """The name that a file was uploaded under, as far as every file system has such names; the ending is kept."""
     path, _ = file_and_member(str(file.path))
     stem = Path(file.name.split("#")[0]).stem

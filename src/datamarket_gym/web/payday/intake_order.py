@@ -27,7 +27,7 @@ ROLES = (*TABLES, *ASIDE, *SETTINGS)
 """What a file can be for; the last are settings whose values are files."""
 
 
-class Asked(Document):
+class AskedPayday(Document):
     """What stands on the page, as it is sent; settings by their names with points, as the command line has them."""
 
     files: dict[str, str] = Field(default_factory=dict)
@@ -36,7 +36,7 @@ class Asked(Document):
     intake: str = ""
 
 
-class Chosen(Document):
+class ChosenFile(Document):
     """A file: what it is for, where it is, what people call it, and what tells whether it changed."""
 
     role: str
@@ -50,15 +50,15 @@ class Chosen(Document):
         return words.replace(str(self.path), self.name)
 
 
-class Order(Document):
+class PaydayOrder(Document):
     """The same with all files found."""
 
-    files: tuple[Chosen, ...] = ()
+    files: tuple[ChosenFile, ...] = ()
     settings: dict[str, Any] = Field(default_factory=dict)
     prior: tuple[Path, ...] = ()
     intake: str | None = None
 
-    def file(self, role: str) -> Chosen | None:
+    def file(self, role: str) -> ChosenFile | None:
         """The file of a role, if one was chosen."""
         return next((each for each in self.files if each.role == role), None)
 

@@ -8,16 +8,16 @@ from typing import Any
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout.rehearsal import rehearsal
-from datamarket_gym.payout.request import Paid, PayRequest, pay_requested
+from datamarket_gym.payout.request import PaidRequest, PayRequest, pay_requested
 from datamarket_gym.web.payday.intake_kept import kept
-from datamarket_gym.web.payday.intake_order import Order
+from datamarket_gym.web.payday.intake_order import PaydayOrder
 
 SHOWN = 50
 """Payments on the page; the page of the run has all."""
 
 
 def dry_run(
-    order: Order, out: Path, book: str | None, folder: Path, place: str, progress: Progress
+    order: PaydayOrder, out: Path, book: str | None, folder: Path, place: str, progress: Progress
 ) -> dict[str, Any]:
     """The payday that would go to ``out`` and its book, in a folder and with a book of its own.
 
@@ -29,7 +29,7 @@ def dry_run(
 
 
 def real_run(
-    order: Order, out: Path, book: str | None, place: str, progress: Progress
+    order: PaydayOrder, out: Path, book: str | None, place: str, progress: Progress
 ) -> dict[str, Any]:
     """The payday itself: a draft in the market's book, until somebody approves it."""
     order = kept(order, out)
@@ -37,14 +37,14 @@ def real_run(
     return {"place": place, "dry": False, **_shown(order, paid)}
 
 
-def _paid(order: Order, request: PayRequest, progress: Progress) -> Paid:
+def _paid(order: PaydayOrder, request: PayRequest, progress: Progress) -> PaidRequest:
     try:
         return pay_requested(request, progress)
     except DataMarketError as error:
         raise DataMarketError(order.named(str(error))) from error
 
 
-def _shown(order: Order, paid: Paid) -> dict[str, Any]:
+def _shown(order: PaydayOrder, paid: PaidRequest) -> dict[str, Any]:
     columns = ["identity", *paid.columns, "units"]
     return {
         "run": paid.manifest["run"],

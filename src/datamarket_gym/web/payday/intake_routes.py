@@ -15,7 +15,7 @@ from datamarket_gym.payout.request import PayRequest
 from datamarket_gym.payout.written_request import CONFIG, as_command, as_toml
 from datamarket_gym.web.payday.intake_earlier import approved_runs
 from datamarket_gym.web.payday.intake_files import chosen, endings, lying_about, ordered, uploaded
-from datamarket_gym.web.payday.intake_order import ROLES, Asked, Order
+from datamarket_gym.web.payday.intake_order import ROLES, AskedPayday, PaydayOrder
 from datamarket_gym.web.payday.intake_pay import dry_run, real_run
 from datamarket_gym.web.payday.intake_settings import form, paid_for
 from datamarket_gym.web.payday.table_checks import check
@@ -26,17 +26,17 @@ from datamarket_gym.web.site import Site
 _AT = "/api/payday/new"
 
 
-class File(Document):
+class FileForRole(Document):
     """A file, and what it is for."""
 
     role: str
     file: str
 
 
-class Target(Document):
+class PaydayTarget(Document):
     """A payday, and where it goes: a folder in a market, and its book; beside it, if none is named."""
 
-    asked: Asked
+    asked: AskedPayday
     market: str = ""
     name: str = "payday"
     book: str = ""
@@ -63,15 +63,15 @@ def router(site: Site) -> APIRouter:
         return await site.desk.ask(approved_runs, runs, keep=False)
 
     @routes.post(f"{_AT}/preview")
-    async def look(asked: File) -> Response:
+    async def look(asked: FileForRole) -> Response:
         return await site.desk.ask(preview_named, chosen(places, asked.role, asked.file))
 
     @routes.post(f"{_AT}/check")
-    async def checked(asked: Asked) -> Response:
+    async def checked(asked: AskedPayday) -> Response:
         return await site.desk.ask(check, ordered(places, asked))
 
     @routes.post(f"{_AT}/settings")
-    def settings(target: Target) -> dict[str, Any]:
+    def settings(target: PaydayTarget) -> dict[str, Any]:
         order = ordered(places, target.asked)
         faults = order.faults() | _faults_of_place(site, target)
         answer = {"faults": faults, "paid_for": "", "command": "", "config": "", "toml": ""}
@@ -82,7 +82,7 @@ def router(site: Site) -> APIRouter:
         return answer
 
     @routes.post(f"{_AT}/dry-run")
-    async def rehearse(target: Target) -> Response:
+    async def rehearse(target: PaydayTarget) -> Response:
         order = ordered(places, target.asked)
         order.spec()
         out, book = _goes(site, target)
@@ -94,7 +94,7 @@ def router(site: Site) -> APIRouter:
         return await site.desk.start(dry_run, order, out, book, folder, f"{UPLOADED}/{folder.name}/run")
 
     @routes.post(f"{_AT}/run")
-    async def run(target: Target) -> Response:
+    async def run(target: PaydayTarget) -> Response:
         if not target.market:
             raise DataMarketError(
                 "there is no folder to pay in; start the explorer with one (datamarket explore MARKET/), or copy the "
@@ -108,7 +108,7 @@ def router(site: Site) -> APIRouter:
     return routes
 
 
-def _goes(site: Site, target: Target) -> tuple[Path, str | None]:
+def _goes(site: Site, target: PaydayTarget) -> tuple[Path, str | None]:
     """The folder of a run and the book that is named; without a market the folder is a name alone."""
     book = site.places.book(target.book) if target.book else None
     if not target.market:
@@ -116,7 +116,7 @@ def _goes(site: Site, target: Target) -> tuple[Path, str | None]:
     return site.places.new_run(target.market, target.name), book
 
 
-def _faults_of_place(site: Site, target: Target) -> dict[str, str]:
+def _faults_of_place(site: Site, target: PaydayTarget) -> dict[str, str]:
     """What is wrong with the name of the run; a market or a book that is not there is no choice of the page."""
     try:
         _goes(site, target)
@@ -127,9 +127,9 @@ def _faults_of_place(site: Site, target: Target) -> dict[str, str]:
     return {}
 
 
-def _written(order: Order, out: Path, book: str | None) -> dict[str, str]:
+def _written(order: PaydayOrder, out: Path, book: str | None) -> dict[str, str]:
     """The payday as a command line and as TOML; uploads go by the names that they have where they came from."""
-    called = Order(
+    called = PaydayOrder(
         files=tuple(each.model_copy(update={"path": _known(order, each.role)}) for each in order.files),
         settings=order.settings,
         prior=order.prior,
@@ -143,7 +143,7 @@ def _written(order: Order, out: Path, book: str | None) -> dict[str, str]:
     }
 
 
-def _known(order: Order, role: str) -> Path:
+def _known(order: PaydayOrder, role: str) -> Path:
     """A file as its owner knows it: where it lies, or what it was called before it was uploaded."""
     found = order.file(role)
     assert found is not None

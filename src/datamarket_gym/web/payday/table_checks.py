@@ -22,7 +22,7 @@ from datamarket_gym.payout.stages import Payday, Places
 from datamarket_gym.payout.submitted import content_encoder
 from datamarket_gym.payout.warned_inputs import input_warnings
 from datamarket_gym.payout.warnings import StandingWarning
-from datamarket_gym.web.payday.intake_order import Order
+from datamarket_gym.web.payday.intake_order import PaydayOrder
 from datamarket_gym.web.payday.table_roles import held_roles, submission_roles
 
 QUICK = {"text": "ngrams", "image": "thumbnail"}
@@ -30,7 +30,7 @@ QUICK = {"text": "ngrams", "image": "thumbnail"}
 _KINDS, _ROWS, _LISTED = 40, 30, 200  # faults of bad rows, rows of each, rows that are listed
 
 
-def check(order: Order, progress: Progress) -> dict[str, Any]:
+def check(order: PaydayOrder, progress: Progress) -> dict[str, Any]:
     """What stands in the way of a payday, and what would be told of it."""
     spec = order.lenient_spec()
     tables = roles(order, spec)
@@ -60,7 +60,7 @@ def check(order: Order, progress: Progress) -> dict[str, Any]:
     return answer
 
 
-def roles(order: Order, spec: PayoutSpec) -> dict[str, Any]:
+def roles(order: PaydayOrder, spec: PayoutSpec) -> dict[str, Any]:
     """Which columns are what, for each table that is there; a table that cannot be read says why."""
     found: dict[str, Any] = {}
     for role in ("submissions", "validation", "reference"):
@@ -77,7 +77,7 @@ def roles(order: Order, spec: PayoutSpec) -> dict[str, Any]:
     return found
 
 
-def _read(order: Order, spec: PayoutSpec) -> tuple[Inputs | None, str | None]:
+def _read(order: PaydayOrder, spec: PayoutSpec) -> tuple[Inputs | None, str | None]:
     """The inputs of the run, or why there are none."""
     places = Places(
         order.path("submissions") or order.files[0].path,
@@ -150,7 +150,7 @@ def _bad(rows: Sequence[BadRow]) -> dict[str, Any]:
     }
 
 
-def _told(warning: StandingWarning, order: Order) -> dict[str, Any]:
+def _told(warning: StandingWarning, order: PaydayOrder) -> dict[str, Any]:
     return {
         "name": warning.name,
         "title": warning.title,

@@ -21,7 +21,7 @@ from datamarket_gym.units.columns import Column, is_text, untyped
 from datamarket_gym.units.formats import Kind, ending
 from datamarket_gym.units.matrices import is_list
 from datamarket_gym.units.tables import Table
-from datamarket_gym.web.payday.intake_order import Chosen
+from datamarket_gym.web.payday.intake_order import ChosenFile
 
 MOST_ROWS = 2_000_000
 """Rows of a table on a page; the command line takes more."""
@@ -49,7 +49,7 @@ def preview(path: Path, progress: Progress) -> dict[str, Any]:
     }
 
 
-def preview_named(file: Chosen, progress: Progress) -> dict[str, Any]:
+def preview_named(file: ChosenFile, progress: Progress) -> dict[str, Any]:
     """The same of a file that was chosen, called as people call it; where it cannot be read, why not."""
     try:
         found = preview(file.path, progress)
