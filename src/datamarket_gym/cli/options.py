@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from datamarket_gym.core.compute import Compute, computing, device_named
+from datamarket_gym.payout.settings import HELP
 
 Jobs = Annotated[int, typer.Option(help="Processes to use; 0 uses every core.", min=0)]
 # By what a command computes: none of it is a setting of a run, and none changes a result.
@@ -77,60 +78,38 @@ PaidFor = Annotated[
     typer.Option(
         "--utility",
         "--learner",
-        help="What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much more "
-        "alike than strangers counts; coverage(similarity=standardised): for tables), which needs no labels; or the "
-        "accuracy over chance of knn, ridge, logistic, ...; scores of another tool (--scores); a function of your own "
-        "(--load); see: list learner. --learner is the same option.",
+        help=HELP["learner"],
     ),
 ]
 Scores = Annotated[
     _Text,
-    typer.Option(
-        help="What another tool says each unit is worth on each validation row, for --utility scores: a table unit, "
-        "row, score, or a matrix (.npy, .npz), units by validation rows. See docs/scores.md."
-    ),
+    typer.Option(help=HELP["files.scores"]),
 ]
 Intake = Annotated[
     _Text,
-    typer.Option(
-        help="Book with your intake log: times are when it received each unit, and nothing that the table says; units "
-        "that are not in it are refused. See: intake --help."
-    ),
+    typer.Option(help=HELP["intake"]),
 ]
 # Which columns of a table are what, and what lies beside it: the same for all commands that read units.
-Id = Annotated[_Text, typer.Option("--id", help="Column with unit ids.")]
-Identity = Annotated[_Text, typer.Option(help="Column with identities.")]
+Id = Annotated[_Text, typer.Option("--id", help=HELP["columns.id"])]
+Identity = Annotated[_Text, typer.Option(help=HELP["columns.identity"])]
 Label = Annotated[
     _Text,
-    typer.Option(
-        help="Column with labels, in all tables; if left out the column label, and no labels where there is none."
-    ),
+    typer.Option(help=HELP["columns.label"]),
 ]
-FeatureColumns = Annotated[
-    _Text, typer.Option(help="List column, stem of numbered columns, or columns a,b,c; in all tables.")
-]
-EmbeddingColumns = Annotated[
-    _Text, typer.Option(help="The same for what similarity compares; the features if left out.")
-]
+FeatureColumns = Annotated[_Text, typer.Option(help=HELP["columns.features"])]
+EmbeddingColumns = Annotated[_Text, typer.Option(help=HELP["columns.embedding"])]
 Time = Annotated[
     _Text,
-    typer.Option(
-        help="Column with when you received each unit, by your clock and not the submitter's: the earliest of "
-        "several copies is paid for all."
-    ),
+    typer.Option(help=HELP["columns.time"]),
 ]
-TextColumn = Annotated[_Text, typer.Option(help="Column with texts, embedded by --encoder.")]
-ImageColumn = Annotated[_Text, typer.Option(help="Column with image files, embedded by --encoder.")]
-Images = Annotated[_Text, typer.Option(help="Folder of those image files.")]
-EncoderName = Annotated[_Text, typer.Option(help="Encoder of texts or images; see: list encoder.")]
-FeaturesFile = Annotated[
-    _Text, typer.Option(help="Features of the table as .npy or .npz#name, row by row.")
-]
-EmbeddingFile = Annotated[_Text, typer.Option(help="Embeddings of the table, likewise.")]
-ValidationFeaturesFile = Annotated[
-    _Text, typer.Option(help="Features of the validation rows, likewise.")
-]
-ReferenceFeaturesFile = Annotated[_Text, typer.Option(help="Features of the reference rows, likewise.")]
+TextColumn = Annotated[_Text, typer.Option(help=HELP["columns.text"])]
+ImageColumn = Annotated[_Text, typer.Option(help=HELP["columns.image"])]
+Images = Annotated[_Text, typer.Option(help=HELP["files.images"])]
+EncoderName = Annotated[_Text, typer.Option(help=HELP["encoder"])]
+FeaturesFile = Annotated[_Text, typer.Option(help=HELP["files.features"])]
+EmbeddingFile = Annotated[_Text, typer.Option(help=HELP["files.embedding"])]
+ValidationFeaturesFile = Annotated[_Text, typer.Option(help=HELP["files.validation_features"])]
+ReferenceFeaturesFile = Annotated[_Text, typer.Option(help=HELP["files.reference_features"])]
 
 
 def computes_by(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,97 +13,52 @@ from rich.text import Text
 
 from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_of, write_receipt
 from datamarket_gym.payout.book.receipts import is_address
 from datamarket_gym.payout.book.run_record import APPROVED
 from datamarket_gym.payout.book.runs import approve, require_answers, standing_approvals
-from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.book.words import detail_of, moment_of
-from datamarket_gym.payout.kept import fetched
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.prior.words import prior_words
-from datamarket_gym.payout.results import has_balances
-from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.spec import payout_spec
+from datamarket_gym.payout.request import PayRequest, pay_requested
 from datamarket_gym.payout.verdicts import Check
 from datamarket_gym.payout.verify import verify, verify_book
-from datamarket_gym.payout.warnings import StandingWarning, read_warnings
+from datamarket_gym.payout.warnings import StandingWarning
 
 _SHOWN = 20
 _FEW = 5  # items of a warning
 
 
-def run_and_show(
-    submissions: str,
-    validation: str,
-    out: Path,
-    config: Path | None,
-    flags: dict[str, Any],
-    overrides: Path | None,
-    reference: str | None,
-    book: str | None,
-    prior: Sequence[Path] = (),
-    intake: str | None = None,
-    reuse: Path | None = None,
-) -> None:
+def run_and_show(request: PayRequest) -> None:
     """Run a payout and print the payments."""
-    import pyarrow.parquet as pq
-
-    spec = payout_spec(config, flags)
-    with (
-        told_at_the_end() as told,
-        shown_on_stderr() as progress,
-        fetched(submissions, validation, reference, overrides, spec, prior, intake) as places,
-    ):
-        manifest = pay(places, spec, out, progress, book=book, reuse=reuse)
-    rows = pq.read_table(out / "payments.parquet").slice(0, _SHOWN).to_pylist()
-    table = Table(
-        title=f"{spec.currency} {spec.money.text(spec.minor)} among {manifest['identities']:,} identities"
-    )
+    with shown_on_stderr() as progress:
+        paid = pay_requested(request, progress)
+    table, identities = Table(title=paid.title), paid.manifest["identities"]
     table.add_column("identity", overflow="fold")
-    accounts = (book_of(out) if book is None else open_book(book)).accounts()
-    lines = run_of(out, accounts).lines  # an address with a password is kept nowhere
-    carried = ["balance"] if has_balances(spec, [line.balance for line in lines]) else []
-    shown = ["payment", "low", "high", "without_evidence", *carried]
+    shown = paid.columns
     for name in [*shown, "units"]:
         table.add_column({"balance": "carried"}.get(name, name.replace("_", " ")), justify="right")
-    for row in rows:
+    for row in paid.payments(_SHOWN):
         cells = [row[name] for name in shown]
         table.add_row(escape(visible(row["identity"])), *cells, f"{row['units']:,}")
     console = Console()
-    warnings = read_warnings(out)
-    _print_warnings(console, warnings)
-    for each in told:
+    _print_warnings(console, paid.warnings)
+    for each in paid.told:
         console.print(
             f"Warning: {each.words.rstrip('.')}.", style="bold red", highlight=False, markup=False
         )
     console.print(table)
-    if manifest["identities"] > _SHOWN:
-        console.print(f"… and {manifest['identities'] - _SHOWN:,} more in payments.csv")
-    console.print(
-        f"Evidence: {manifest['evidence']['used']}. {manifest['evidence']['why']}.",
-        highlight=False,
-        markup=False,
-    )
-    console.print(f"Paid for {manifest['paid_for']['divided']}.", highlight=False, markup=False)
-    if said := prior_words(manifest, accounts):
+    if identities > _SHOWN:
+        console.print(f"… and {identities - _SHOWN:,} more in payments.csv")
+    for said in paid.sentences:
         console.print(said, highlight=False, markup=False)
-    if reuse is not None:
-        console.print(
-            f"Of units that {reuse} has as well, the nearest earlier ones were taken from there where they stand; "
-            "the results are the same without.",
-            highlight=False, markup=False,
-        )  # fmt: skip
-    answer = ", with --despite NAME for each warning" if warnings else ""
-    checked = f"datamarket check plan {out}, and " if spec.checks else ""
-    played = manifest["units"] - manifest["leaked"] - manifest.get("known", 0)
+    out = request.out
+    answer = ", with --despite NAME for each warning" if paid.warnings else ""
+    checked = f"datamarket check plan {out}, and " if request.spec.checks else ""
     console.print(
-        f"{played:,} units make {manifest['clusters']:,} clusters. "
-        f"Read {out / 'report.html'}; then: {checked}datamarket ledger approve {out}{answer}",
+        f"{paid.played} Read {out / 'report.html'}; then: {checked}datamarket ledger approve {out}{answer}",
         highlight=False, markup=False,
     )  # fmt: skip
 

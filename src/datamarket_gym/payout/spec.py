@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import tomllib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -249,6 +250,12 @@ def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
                     data[name],
                     f"it changes no result, so it is no setting of a run; say --{name} instead",
                 )
+    return checked_spec(nested(flags, data))
+
+
+def nested(flags: Mapping[str, Any], data: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Settings by names with points (``columns.id``; None: not given) as the spec nests them, on top of others."""
+    data = {} if data is None else data
     for name, value in flags.items():
         if value is None or value == []:
             continue
@@ -257,7 +264,38 @@ def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
         for part in path:
             place = place.setdefault(part, {})
         place[last] = value
-    return checked_spec(data)
+    return data
+
+
+def faults_of(flags: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with settings, by their names with points, a line for each that is; empty where all are good."""
+    faults = dict[str, str]()
+    for name, value in {"amount": None, **flags}.items():
+        alone = {"amount": "1", name: value}
+        if (
+            name == "amount"
+        ):  # how many digits it may have is up to the currency, which may be what is wrong
+            alone |= (
+                {"currency": flags.get("currency")}
+                if not _fault({"currency": flags.get("currency")})
+                else {}
+            )
+        if found := _fault(alone):
+            faults[name] = found[1]
+    if not faults and (found := _fault(flags)):
+        faults[found[0]] = found[1]
+    return faults
+
+
+def _fault(flags: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Which setting is wrong, as far as it is said, and how."""
+    try:
+        checked_spec(nested({"amount": "1", **flags}))
+    except ParameterError as error:
+        return error.parameter, str(error)
+    except DataMarketError as error:
+        return "", str(error)
+    return None
 
 
 def checked_spec(data: Any) -> PayoutSpec:

@@ -24,6 +24,7 @@ from datamarket_gym.payout.intake.content import what_of
 from datamarket_gym.payout.intake.times import IntakeLog, Received, require_received
 from datamarket_gym.payout.labels import has_none, predicts_numbers
 from datamarket_gym.payout.quarantine import BadRow, also_aside, kept_rows, note_columns
+from datamarket_gym.payout.roles import link_columns, matrix_roles, submitted_roles
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.arrays import ArrayFile, file_and_member
 from datamarket_gym.units.columns import Column
@@ -119,20 +120,12 @@ def read_submitted(
         return _submitted_images(path, spec, files, held is None or is_labelled(held.label), log)
     table, columns = Table.open(path), spec.columns
     files["submissions"] = file_hash(path)
-    names = {"identity": columns.identity}
-    if labels := table.label_column(columns.label):
-        names["label"] = labels
-    for role in ("id", "time", "text", "image", "trusted_source"):
-        given = getattr(columns, role)
-        if given is not None:
-            names[role] = given
-        elif role in ("id", *(("time",) if log is None else ())) and role in table.names:
-            names[role] = role
+    names = submitted_roles(table, columns, dated=log is None)
     for role, name in names.items():
         table.require(role, name)
     linked = [table.require("linkage", name) for name in link_columns(spec)]
     files_of = {"features": spec.files.features, "embedding": spec.files.embedding}
-    matrices = _matrices(table, spec, [role for role, file in files_of.items() if file is None])
+    matrices = matrix_roles(table, columns, [role for role, file in files_of.items() if file is None])
     text = [names[r] for r in ("id", "identity", "text", "image", "trusted_source") if r in names]
     other = [names[role] for role in ("label", "time") if role in names]
     faults = Faults() if spec.quarantine else None
@@ -290,7 +283,7 @@ def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "val
     content = [c for c in (columns.text, columns.image) if c is not None]
     for name in content:
         table.require("content", name)
-    matrices = {} if features_file else _matrices(table, spec, ("features",))
+    matrices = {} if features_file else matrix_roles(table, columns, ("features",))
     if embedded := table.matrix_columns(spec.columns.embedding or "embedding"):
         matrices["embedding"] = embedded
     other = [*names.values(), *table.counting(content, names, matrices)]
@@ -329,26 +322,6 @@ def first_too_large(matrix: Features | None) -> tuple[int, int, float] | None:
         return None
     row, entry = found
     return row, entry, float(matrix[row, entry])
-
-
-def link_columns(spec: PayoutSpec) -> list[str]:
-    """The columns that linkage needs, beside the roles a unit has anyway."""
-    parts = [part for key in spec.linkage.keys for part in key.split("+")]
-    plain = [part.strip() for part in parts if not part.strip().startswith("time:")]
-    confirm = [] if spec.linkage.confirm is None else [spec.linkage.confirm]
-    return list(dict.fromkeys([*plain, *spec.linkage.fuzzy, *confirm]))
-
-
-def _matrices(table: Table, spec: PayoutSpec, roles: Sequence[str]) -> dict[str, list[str]]:
-    out = {}
-    for role in roles:
-        given = getattr(spec.columns, role)
-        content = role == "features" and (spec.columns.text or spec.columns.image)
-        if given is not None:
-            out[role] = table.require_matrix(role, given)
-        elif not content and (found := table.matrix_columns(role)):
-            out[role] = found
-    return out
 
 
 def _features(

@@ -246,7 +246,7 @@ class Desk:
 
     def _serve(self, worker: Worker | None) -> None:
         if worker is not None:
-            with suppress(FaultOfOurs):
+            with suppress(FaultOfOurs, StoppedWork):
                 worker.await_ready()
         while (job := self._next(worker)) is not None:
             self._run(job, worker)

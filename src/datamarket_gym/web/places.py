@@ -7,7 +7,7 @@ the way from there. No file outside is opened, by whatever path or link it is as
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +92,17 @@ class NamedPlaces:
                         )
                         found[name] = Place(name, path, where)
         return list(found.values())
+
+    def files(self, endings: Collection[str]) -> list[Place]:
+        """Files of these endings that lie in folders that were named; what runs have written is not among them."""
+        found = []
+        for place in self._found():
+            if place.id.split("/")[0] == UPLOADED or _is_payout(place.folder):
+                continue
+            for path in sorted(place.folder.iterdir()):
+                if path.suffix.lower() in endings and path.is_file() and self._holds(path):
+                    found.append(Place(f"{place.id}/{path.name}", path, str(path)))
+        return found[:_MOST]
 
     def run(self, name: str) -> Path:
         """The folder of a payout run; its book must be one that may be opened."""

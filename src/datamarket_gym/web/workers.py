@@ -145,12 +145,14 @@ class Worker:
             self._ready = False
 
     def await_ready(self) -> None:
-        """Until it has loaded all it needs."""
+        """Until it has loaded all it needs; one that is ended before that was stopped, and is no fault."""
         self.begin()
         if not self._ready and self._pipe is not None:
             try:
                 self._pipe.recv()
             except (EOFError, OSError):
+                if self._ended:
+                    raise StoppedWork("it was stopped before it began") from None
                 raise FaultOfOurs(
                     "a process of the explorer could not begin; the terminal it runs in says why"
                 ) from None
@@ -159,7 +161,8 @@ class Worker:
     def compute(self, function: Function, arguments: tuple[Any, ...], progress: Progress) -> bytes:
         """The answer to a question, as JSON; told how far it is on the way."""
         self.await_ready()
-        assert self._pipe is not None
+        if self._pipe is None:
+            raise StoppedWork("it was stopped before it began")
         try:
             self._pipe.send((function, arguments))
             while True:

@@ -58,12 +58,11 @@ export const bar = (told, cancel) => {
  * The answer to a question. `progress` is a node in which words and a bar stand while it takes long, or a function that
  * is told how far it is. `topic`: a newer question of this page on the same topic drops this one.
  */
-export const ask = async (path, { body, method, signal, progress, topic = "", cancellable = false } = {}) => {
+export const ask = async (path, { body, method, signal, progress, topic = "", cancellable = false, job = null } = {}) => {
   const began = performance.now();
-  let job = null;
   const show = (told) => {
     if (typeof progress === "function") progress(told);
-    else if (progress && performance.now() - began >= LATE) fill(progress, bar(told, cancellable ? () => send(`/api/jobs/${job}`, { method: "DELETE" }) : null));
+    else if (progress && performance.now() - began >= LATE) fill(progress, bar(told, cancellable && job ? () => send(`/api/jobs/${job}`, { method: "DELETE" }) : null));
   };
   const late = setTimeout(() => show({ state: "running", what: "computing", total: 0, seconds: 0 }), LATE);
   try {
@@ -89,7 +88,7 @@ export const ask = async (path, { body, method, signal, progress, topic = "", ca
 };
 
 /** Follow a job that was begun elsewhere, such as before a reload. */
-export const follow = (job, options = {}) => ask(`/api/jobs/${job}`, options);
+export const follow = (job, options = {}) => ask(`/api/jobs/${job}`, { ...options, job });
 
 /** Wraps f(signal, ...) so that only the newest call counts: older ones are aborted, and answer nothing. */
 export const latest = (f) => {

@@ -1,0 +1,84 @@
+"""A payday written down: as a command line, and as a TOML file of its settings. Either gives the same run again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.payout.request import PayRequest
+from datamarket_gym.payout.settings import FLAGS, OFF
+from datamarket_gym.payout.spec import PayoutSpec
+
+CONFIG = "payday.toml"
+
+
+def settings_of(spec: PayoutSpec) -> dict[str, Any]:
+    """The settings that are not as they are if left out, by their names with points: ``columns.id``."""
+    return dict(_flat(spec.model_dump(exclude_defaults=True)))
+
+
+def as_toml(spec: PayoutSpec) -> str:
+    """The settings as a file for ``--config``."""
+    plain, parts = [], []
+    for name, value in spec.model_dump(exclude_defaults=True).items():
+        if isinstance(value, dict):
+            if value:
+                parts += ["", f"[{name}]", *(f"{key} = {_toml(each)}" for key, each in value.items())]
+        else:
+            plain.append(f"{name} = {_toml(value)}")
+    return "\n".join([*plain, *parts]) + "\n"
+
+
+def as_command(request: PayRequest, config: str | None = None) -> str:
+    """The command line of a payday, for a shell; where a ``config`` is named, that file has the settings."""
+    given = {
+        "validation": request.validation,
+        "out": request.out,
+        "reference": request.reference,
+        "overrides": request.overrides,
+        "prior": list(request.prior),
+        "reuse": request.reuse,
+        "book": request.book,
+        "intake": request.intake,
+    }
+    settings = settings_of(request.spec)
+    for name in () if config is not None else settings.keys() - FLAGS.keys():
+        raise ParameterError(
+            name, settings[name], "no option says it; put it into a TOML file (--config)"
+        )
+    words = ["datamarket", "pay", request.submissions]
+    for name, value in given.items():
+        words += _option(name, value)
+    if config is not None:
+        words += ["--config", config]
+    for name, value in {} if config is not None else settings.items():
+        words += _option(name, value)
+    return shlex.join(words)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """A setting as words of a command line; none where it is not given."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [word for each in value for word in _option(name, each)]
+    if isinstance(value, bool):
+        return [FLAGS[name] if value else OFF[name]]
+    text = str(value)
+    return [f"{FLAGS[name]}={text}"] if text.startswith("-") else [FLAGS[name], text]
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML has it, which for these types is JSON, but for one control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

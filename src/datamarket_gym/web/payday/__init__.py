@@ -1,0 +1,1 @@
+"""The payday pages: from a table to approval."""
