@@ -112,7 +112,8 @@ def compared(a: Path, b: Path) -> Compared:
     settings = list(_settings(first, second))
     shared = [Contents.from_plain(each.get("contents", {})) for each in (first, second)]
     return Compared(
-        *(_run(manifest) for manifest in (first, second)),
+        _run(first),
+        _run(second),
         settings,
         inputs,
         shared[0].shared(shared[1]) if all(each.distinct for each in shared) else None,
@@ -250,8 +251,7 @@ def _warnings(
 ) -> Iterator[WarningChange]:
     """Warnings that came, went, or are about more or fewer."""
     old, new = ({warning.name: warning for warning in each} for each in (first, second))
-    for name in old | new:
-        was, now = old.get(name), new.get(name)
-        if was is None or now is None or was.count != now.count:
-            title = (now or was).title if now or was else ""
-            yield WarningChange(name, title, was and was.count, now and now.count)
+    for name, latest in (old | new).items():
+        was, now = (None if name not in each else each[name].count for each in (old, new))
+        if was != now:
+            yield WarningChange(name, latest.title, was, now)

@@ -1,0 +1,1 @@
+"""Paydays in the explorer: intake, runs, checks, books."""
