@@ -1,1 +1,1 @@
-"""Paydays in the explorer: intake, runs, checks, books."""
+"""The payday pages: from a table to approval."""
