@@ -26,12 +26,11 @@ from datamarket_gym.payout.explained_words import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.need_words import need_words
-from datamarket_gym.payout.report.words import REASONS
 from datamarket_gym.payout.statements.files import Manner, file_name, statement_html
 from datamarket_gym.payout.statements.record import Explanation, explained
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 from datamarket_gym.web.payday.run_inputs import MovedInputs, inputs_on_show
-from datamarket_gym.web.payday.run_tables import tables_of
+from datamarket_gym.web.payday.run_tables import reason_words, tables_of
 from datamarket_gym.web.places import NamedPlaces
 
 _LONGEST, _SIDE = 1500, 280
@@ -52,11 +51,6 @@ def why(folder: Path, payee: str, progress: Progress) -> dict[str, Any]:
         "record": asdict(found),
         "reasons": {code: reason_words(code) for tie in found.ties for code in tie.reasons},
     }
-
-
-def reason_words(code: str) -> tuple[str, str]:
-    """A reason for a tie in plain words, and what it means; as it is where there are none."""
-    return REASONS.get(code, REASONS.get(code.partition("@")[0], (code, "")))
 
 
 def _explained(folder: Path, payee: str, with_rows: bool = False) -> Explanation:

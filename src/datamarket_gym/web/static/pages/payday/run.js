@@ -37,7 +37,11 @@ const payments = (state, found) => {
     path: "/api/payday/payments", params: { run }, name: "payments", caption: "Payments", word: "payees",
     asked: { search, sort, leaf }, onstate: (chosen) => state.set(chosen),
     columns: [
-      { key: "identity", title: "payee", show: (row) => el("a", { href: link("/payday/run", { run, payee: row.identity }) }, name(row.identity)) },
+      {
+        key: "identity", title: "payee",
+        show: (row) => [el("a", { href: link("/payday/run", { run, payee: row.identity }) }, name(row.identity)),
+          row.paid_together_with ? el("span", { class: "soft" }, " paid together with ", name(row.paid_together_with)) : null],
+      },
       { key: "payment", title: "payment", number: true },
       { key: "low", title: "low", number: true },
       { key: "high", title: "high", number: true },
@@ -46,7 +50,6 @@ const payments = (state, found) => {
       { key: "units", title: "units", number: true, show: (row) => many(row.units) },
       { key: "clusters", title: "distinct", number: true, show: (row) => many(row.clusters) },
       { key: "score", title: "score", number: true, show: (row) => (row.score === null ? "\u2014" : row.score.toFixed(4)) },
-      { key: "with", title: "paid together with", sorts: false, show: (row) => (row.paid_together_with ? name(row.paid_together_with) : "\u2014") },
     ],
   });
   const node = el("div", {},
@@ -68,7 +71,7 @@ const clusterCell = (row) =>
     el("ul", {}, row.units.map((unit) => el("li", {}, name(unit.unit), " of ", name(unit.identity), unit.share > 0 ? `, counts ${Math.round(100 * unit.share)} %` : "")),
       row.more_units ? el("li", {}, `and ${many(row.more_units)} more`) : null),
     el("p", { class: "soft" }, "Ties:"),
-    el("ul", {}, row.ties.map((tie) => el("li", {}, name(tie.left), " and ", name(tie.right), `: ${seen(tie.reason)} ${tie.score.toFixed(4)}`)),
+    el("ul", {}, row.ties.map((tie) => el("li", {}, name(tie.left), " and ", name(tie.right), `: ${tie.words} ${tie.score.toFixed(4)}`)),
       row.more_ties ? el("li", {}, `and ${many(row.more_ties)} more`) : null));
 
 const names = (run, list, more) => [
