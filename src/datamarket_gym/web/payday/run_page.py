@@ -9,9 +9,11 @@ from typing import Any
 
 from datamarket_gym.core.files import read_json
 from datamarket_gym.core.progress import SILENT, Progress
+from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence.threshold.choice import Threshold
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.payout.book.receipts import is_address, read_receipt
 from datamarket_gym.payout.book.run_record import RunRecord
 from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.book.words import detail_of, moment_of
@@ -37,8 +39,15 @@ DOWNLOADS = (
 _COUNTLESS = ("payment", "carried", "despite")  # entries that a run has one of for each payee or warning
 
 
-def run_page(folder: Path, progress: Progress) -> dict[str, Any]:
-    """All that stands above the tables of a run."""
+class Around(Document):
+    """The runs and books on show: their ids, and where they are."""
+
+    runs: tuple[tuple[str, str], ...] = ()
+    books: tuple[tuple[str, str], ...] = ()
+
+
+def run_page(folder: Path, around: Around, progress: Progress) -> dict[str, Any]:
+    """All that stands above the tables of a run; ``around`` is what else is on show, which it links to."""
     progress.stage("reading the run and its book")
     manifest = read_manifest(folder)
     accounts = book_of(folder).accounts()
@@ -50,7 +59,8 @@ def run_page(folder: Path, progress: Progress) -> dict[str, Any]:
         **summary(record),
         "period": period_words(spec),
         "next": next_step(record, len(own) + len(booked)),
-        "superseded": None if record.superseded is None else record.superseded[0],
+        "later": None if record.superseded is None else _id(Path(record.superseded[1]), around.runs),
+        "book": next((name for name, where in around.books if where == _book(folder)), None),
         "warnings": [{**asdict(each), "more": each.more} for each in (*own, *booked)],
         "facts": _facts(manifest, record, spec),
         "divided": _divided(manifest),
@@ -69,6 +79,17 @@ def run_page(folder: Path, progress: Progress) -> dict[str, Any]:
         "files": [name for name in DOWNLOADS if (folder / name).is_file()],
         "settles": (manifest["settles"] or {}).get("run"),
     }
+
+
+def _id(folder: Path, runs: tuple[tuple[str, str], ...]) -> str | None:
+    """The id of a run by its folder; None where it is not on show."""
+    return next((name for name, where in runs if Path(where).resolve() == folder.resolve()), None)
+
+
+def _book(folder: Path) -> str:
+    receipt = read_receipt(folder)
+    where = "" if receipt is None else receipt.book
+    return where if is_address(where) else str(Path(where).resolve())
 
 
 def _known(said: dict[str, Any]) -> dict[str, Any]:

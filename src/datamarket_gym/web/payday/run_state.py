@@ -103,13 +103,13 @@ def next_step(record: RunRecord, warnings: int) -> dict[str, str]:
             return {"words": words, "page": "checks", "label": "Plan the checks"}
         case "draft":
             words = f"It asks for no checks. Read the report, then approve it.{despite}"
-            return {"words": words, "page": "book", "label": "Approve it"}
+            return {"words": words, "page": "checks", "label": "Approve it"}
         case "checked":
             words = f"Its checks are settled. Read the report, then approve it.{despite}"
-            return {"words": words, "page": "book", "label": "Approve it"}
+            return {"words": words, "page": "checks", "label": "Approve it"}
         case "approved":
             words = "It is approved, and what it pays is owed. Order the payments, send them, and mark it as paid."
-            return {"words": words, "page": "book", "label": "Order and mark as paid"}
+            return {"words": words, "page": "checks", "label": "Order and mark as paid"}
         case "paid":
             words = f"It is paid, with the reference {record.reference!r}. Corrections and disputes are in the book."
             return {"words": words, "page": "book", "label": "Look at the book"}

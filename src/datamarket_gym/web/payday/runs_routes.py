@@ -12,7 +12,7 @@ from datamarket_gym.web.payday.run_clusters import clusters_leaf
 from datamarket_gym.web.payday.run_compare import changes_leaf, compare_page
 from datamarket_gym.web.payday.run_files import run_file
 from datamarket_gym.web.payday.run_inputs import MovedInputs
-from datamarket_gym.web.payday.run_page import run_page
+from datamarket_gym.web.payday.run_page import Around, run_page
 from datamarket_gym.web.payday.run_state import Named, listed_runs
 from datamarket_gym.web.payday.run_tables import Leafing, payments_leaf
 from datamarket_gym.web.payday.run_verify import recomputed, verified
@@ -73,7 +73,11 @@ def _reading(routes: APIRouter, site: Site) -> None:
 
     @routes.get("/run")
     async def run(run: str) -> Response:
-        return await desk.ask(run_page, places.run(run), keep=False)
+        around = Around(
+            runs=tuple((place.id, place.address) for place in places.runs()),
+            books=tuple((place.id, place.address) for place in places.books()),
+        )
+        return await desk.ask(run_page, places.run(run), around, keep=False)
 
     @routes.get("/payments")
     async def payments(asked: Annotated[RunLeaf, Query()]) -> Response:

@@ -15,15 +15,21 @@ const many = (n) => n.toLocaleString("en");
 const TABS = { Payments: "payments", "Evidence and clusters": "evidence", Verify: "verify", "Files and history": "files" };
 const START = { run: "", payee: "", tab: "payments", search: "", sort: "", leaf: 0, cluster: "", cleaf: 0, submissions: "", validation: "", reference: "" };
 
+const nextLink = (run, found) => {
+  if (found.later) return el("a", { class: "press", href: link("/payday/run", { run: found.later }) }, "Go to that run");
+  if (found.next.page === "book") return found.book ? el("a", { class: "press", href: link("/payday/book", { book: found.book }) }, found.next.label) : null;
+  return found.next.page ? el("a", { class: "press", href: link(`/payday/${found.next.page}`, { run }) }, found.next.label) : null;
+};
+
 const head = (run, found) => [
   el("p", {}, el("a", { href: "/payday" }, "All paydays")),
   el("div", { class: "payday-head" },
     el("h1", {}, runTitle({ run, period: found.period }), " ", stateTag(found.state)),
     el("a", { href: link("/api/payday/file", { run, name: "report.html" }), target: "_blank", rel: "noopener" }, "Open the report")),
-  el("p", { class: "soft" }, name(run), " \u00b7 run ", el("code", {}, found.id.slice(0, 16)), found.settles ? [" \u00b7 settles the checks of run ", el("code", {}, found.settles.slice(0, 16))] : null),
+  el("p", { class: "soft" }, name(run), " \u00b7 run ", el("code", {}, found.id.slice(0, 16)), found.book ? [" \u00b7 in the book ", el("a", { href: link("/payday/book", { book: found.book }) }, name(found.book))] : null, found.settles ? [" \u00b7 settles the checks of run ", el("code", {}, found.settles.slice(0, 16))] : null),
   el("div", { class: "next", role: "status" },
     el("p", {}, el("strong", {}, "Next: "), seen(found.next.words)),
-    found.next.page ? el("a", { class: "press", href: link(`/payday/${found.next.page}`, { run }) }, found.next.label) : null),
+    nextLink(run, found)),
   facts(found.facts),
   found.warnings.length
     ? el("section", {}, el("h2", {}, `${many(found.warnings.length)} ${found.warnings.length === 1 ? "warning" : "warnings"} to look at before approving`), warnings(found.warnings))
