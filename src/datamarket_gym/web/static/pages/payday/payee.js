@@ -101,7 +101,7 @@ const statement = (state, found) => {
     }
   };
   return el("section", {}, el("h2", {}, "Its statement"),
-    el("p", { class: "soft" }, "A page to send to the payee: what was paid and why, without the names and rows that others must not see."),
+    el("p", { class: "soft" }, "A page to send to the payee: what was paid and why. Others are named in it, unless their names are left out."),
     el("div", { class: "tools" }, button({ name: "statement", label: "Save the statement", onclick: save }), box), place);
 };
 

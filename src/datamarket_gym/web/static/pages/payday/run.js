@@ -32,7 +32,7 @@ const head = (run, found) => [
     nextLink(run, found)),
   facts(found.facts),
   found.warnings.length
-    ? el("section", {}, el("h2", {}, `${many(found.warnings.length)} ${found.warnings.length === 1 ? "warning" : "warnings"} to look at before approving`), warnings(found.warnings))
+    ? el("section", {}, el("h2", {}, `${many(found.warnings.length)} ${found.warnings.length === 1 ? "warning" : "warnings"}${["draft", "checked"].includes(found.state) ? " to look at before approving" : ""}`), warnings(found.warnings))
     : el("p", { class: "note good" }, "No warnings stand before this run."),
 ];
 
