@@ -31,6 +31,13 @@ def command(
             "covered least. They are secret: for the operator alone.",
         ),
     ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of another run, such as last month's: say what differs between the two, who is paid "
+            "otherwise, and why as far as the records tell; with a payee, of that one alone.",
+        ),
+    ] = None,
     submissions: Annotated[
         Path | None,
         typer.Option(help="For --what-if: where the submissions are now, if they were moved."),
@@ -44,7 +51,13 @@ def command(
     from datamarket_gym.cli.explain import show_explanation
     from datamarket_gym.cli.needs import show_least_covered
 
-    if identity is not None:
+    if against is not None:
+        if what_if or needs:
+            raise typer.BadParameter("--against compares two runs; leave --what-if and --needs out")
+        from datamarket_gym.cli.compared import show_compared
+
+        show_compared(run, against, identity, as_json)
+    elif identity is not None:
         show_explanation(
             run,
             identity,
@@ -60,4 +73,6 @@ def command(
     elif needs and not what_if:
         show_least_covered(run, validation, as_json)
     else:
-        raise typer.BadParameter("say whose payment to explain: --payee NAME (or --needs alone)")
+        raise typer.BadParameter(
+            "say whose payment to explain: --payee NAME (or --needs or --against alone)"
+        )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from datamarket_gym.evidence.threshold.price import LIMIT
 from datamarket_gym.judge.redteam import AuditReport, Trial
 from datamarket_gym.payout.intervals import LEVEL
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.glossary import plain_attack
 from datamarket_gym.payout.results import Results
@@ -18,20 +21,40 @@ _ROW = 26  # pixels of one row
 _WIDEST = 1.0  # intervals are drawn up to this part of their payment
 
 
+@dataclass(frozen=True)
+class DrawnPayment:
+    """A payment and what is drawn beside it, in minor units."""
+
+    name: str
+    paid: int
+    low: int
+    high: int
+    without_evidence: int
+
+
 def payment_chart(results: Results) -> dict[str, Any]:
-    """The highest payments as bars, and beside each its interval, in parts of the payment.
+    """The highest payments of a run, as `drawn_payments` draws them."""
+    paid, names, low, high = results.division.paid, results.names, results.low, results.high
+    top = sorted(range(len(paid)), key=lambda i: (-paid[i], names[i]))[:MOST_SHOWN]
+    return drawn_payments(
+        [DrawnPayment(names[i], paid[i], low[i], high[i], results.without_evidence[i]) for i in top],
+        results.spec.money,
+    )
+
+
+def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str, Any]:
+    """Payments as bars, the highest first, and beside each its interval, in parts of the payment.
 
     A payment of thousands and one of cents have intervals that no common scale of money shows; in parts of their
     payments both can be seen.
     """
-    unit = 10**results.spec.money.digits
-    paid = results.division.paid
-    top = sorted(range(len(paid)), key=lambda i: (-paid[i], results.names[i]))[:MOST_SHOWN][::-1]
+    unit = 10**money.digits
+    top = highest[::-1]
     rows = list(range(len(top)))
     ends = {
-        row: (results.low[i] / paid[i] - 1.0, results.high[i] / paid[i] - 1.0)
-        for row, i in zip(rows, top, strict=True)
-        if paid[i] > 0
+        row: (each.low / each.paid - 1.0, each.high / each.paid - 1.0)
+        for row, each in zip(rows, top, strict=True)
+        if each.paid > 0
     }
     widest = min(
         _WIDEST, 1.1 * max((abs(end) for pair in ends.values() for end in pair), default=0.0) or 0.01
@@ -39,20 +62,20 @@ def payment_chart(results: Results) -> dict[str, Any]:
     bands_x = [x for low, high in ends.values() for x in (max(low, -widest), min(high, widest), None)]
     bands_y = [y for row in ends for y in (row, row, None)]
     data = [
-        {"type": "bar", "orientation": "h", "name": "payment", "x": [paid[i] / unit for i in top], "y": rows,
+        {"type": "bar", "orientation": "h", "name": "payment", "x": [each.paid / unit for each in top], "y": rows,
          "marker": {"color": "--main"}, "hovertemplate": "%{x:,.2f}<extra></extra>"},
-        _ticks("without evidence", [results.without_evidence[i] / unit for i in top], rows, "--alt", 16),
+        _ticks("without evidence", [each.without_evidence / unit for each in top], rows, "--alt", 16),
         {"type": "scatter", "mode": "lines", "name": f"{LEVEL:.0%} interval", "x": bands_x, "y": bands_y, "xaxis": "x2",
          "line": {"color": "--range", "width": 10}, "hovertemplate": "%{x:+.1%}<extra></extra>"},
     ]  # fmt: skip
     layout = {
         "height": 96 + _ROW * len(top), "margin": {"l": 10, "r": 30, "t": 40, "b": 52}, "bargap": 0.4,
-        "xaxis": {"title": {"text": results.spec.currency, "standoff": 8}, "rangemode": "tozero", "domain": [0, 0.56],
+        "xaxis": {"title": {"text": money.code, "standoff": 8}, "rangemode": "tozero", "domain": [0, 0.56],
                   "tickformat": ",~f", "nticks": 5},
         "xaxis2": {"title": {"text": "interval, %", "standoff": 8}, "domain": [0.64, 1], "nticks": 5,
                    "range": [-widest, widest], "tickformat": ".0%" if widest > 0.05 else ".1%"},
         "yaxis": {
-            "tickvals": rows, "ticktext": [_plain(visible(results.names[i], 22).partition(" (")[0]) for i in top],
+            "tickvals": rows, "ticktext": [drawn_name(each.name) for each in top],
             "automargin": True, "range": [-0.7, len(top) - 0.3], "zeroline": False,
         },
         "shapes": [{"type": "line", "xref": "x2", "yref": "paper", "x0": 0, "x1": 0, "y0": 0, "y1": 1,
@@ -160,6 +183,11 @@ def _hills(name: str, centres: list[float], shares: list[float], color: str) -> 
         "y": [round(share / max(shares), 4) for share in shares],
         "line": {"color": color, "shape": "hvh", "width": 1.5}, "hoverinfo": "name+x",
     }  # fmt: skip
+
+
+def drawn_name(name: str) -> str:
+    """A name as it stands beside a bar: short, visible, and no markup."""
+    return _plain(visible(name, 22).partition(" (")[0])
 
 
 def _plain(text: str) -> str:

@@ -88,14 +88,19 @@ def write_statement(
     run: Path, payee: str, out: Path | None = None, manner: Manner | None = None
 ) -> Path:
     """Write the statement of one payee into a folder, beside what is there; returns the page's path."""
-    tables = RunTables.read(run)
-    require_payee(tables, payee)
+    page = statement_html(run, RunTables.read(run), payee, manner)
     out = run / "statements" if out is None else out
     out.mkdir(parents=True, exist_ok=True)
     path = out / file_name(payee)
     with replacing(path) as part:
-        part.write_text(_page(tables, payee, state_of(run), manner), encoding="utf-8")
+        part.write_text(page, encoding="utf-8")
     return path
+
+
+def statement_html(run: Path, tables: RunTables, payee: str, manner: Manner | None = None) -> str:
+    """The statement of one payee of a run whose tables these are."""
+    require_payee(tables, payee)
+    return _page(tables, payee, state_of(run), manner)
 
 
 def _page(tables: RunTables, name: str, state: RunState, manner: Manner | None) -> str:
