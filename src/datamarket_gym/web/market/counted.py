@@ -1,0 +1,78 @@
+"""A utility that says how far it is, whose memo stays small, and which refuses what would take a page too long."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.progress import SILENT, Progress
+from datamarket_gym.games.game import CoalitionMemo
+from datamarket_gym.games.semivalue import Semivalue, Truncated
+from datamarket_gym.learners.base import Scorer
+from datamarket_gym.learners.oracle import UtilityOracle
+
+MOST = 1 << 16
+"""Coalitions that one payment may ask for."""
+_KEPT = 1 << 18  # values of coalitions that one memo keeps, at 24 bytes
+_TOGETHER = 128  # coalitions between two counts
+
+
+class CountedOracle(UtilityOracle):
+    """The utility of a market; its values are those of `UtilityOracle`, to the last bit."""
+
+    progress: Progress = SILENT
+
+    def telling(self, progress: Progress) -> CountedOracle:
+        """The same utility, with the same memo, that tells somebody how far it is."""
+        if len(self.memo) > _KEPT // 2:
+            self._remember()  # a memo that is full keeps nothing that comes later
+        other = copy(self)
+        other.progress = progress
+        return other
+
+    def _remember(self) -> None:
+        super()._remember()
+        self.memo = CoalitionMemo(_KEPT)
+
+    def scorer(
+        self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int
+    ) -> Scorer:
+        """The learner's scorer, counted."""
+        return _Counted(super().scorer(features, label, weight, player, n), self.progress)
+
+
+class _Counted(Scorer):
+    """Coalitions in small batches, with a count after each."""
+
+    def __init__(self, scorer: Scorer, progress: Progress) -> None:
+        self._scorer, self._progress, self._asked = scorer, progress, 0
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        n = len(coalitions)
+        self._asked += n
+        if self._asked > MOST:
+            raise DataMarketError(
+                f"this would take the values of more than {MOST:,} coalitions, which is too long for a page; choose "
+                "fewer samples, fewer names, or a learner with a closed form (coverage, knn)"
+            )
+        found = []
+        for at in range(0, n, _TOGETHER):
+            self._progress.count(at, n)
+            found.append(self._scorer.utility(coalitions[at : at + _TOGETHER]))
+        return np.concatenate(found) if found else np.empty(0)
+
+    def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
+        return self._scorer.closed_form(semivalue, empty_value)
+
+    def truncated(self, semivalue: Semivalue) -> Truncated | None:
+        return self._scorer.truncated(semivalue)
+
+    def closed_form_by_group(
+        self, semivalue: Semivalue, empty_value: float, group: Codes
+    ) -> Values | None:
+        return self._scorer.closed_form_by_group(semivalue, empty_value, group)
