@@ -34,7 +34,7 @@ def answer(asked: MarketAsked, *, progress: Progress = SILENT) -> dict[str, Any]
     ours = paid_scheme(under, cheat, chosen)
     checks, expected, why = Checks(asked.checks, asked.power), None, ""
     if checks.per_payee:
-        progress.stage("paying every outcome of the checks", "coalitions")
+        progress.stage("paying every outcome of the checks", "outcomes")
         expected, why = expected_of(under, cheat, chosen, checks)
         ours["checked"] = checked_scheme(under, cheat, chosen, checks, expected, why)
     progress.stage("asking the theorems")

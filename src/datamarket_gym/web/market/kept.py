@@ -6,20 +6,21 @@ So a question after a slider has moved computes only what that slider changes. A
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from datamarket_gym.core.errors import MarketWarning
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.judge.guarantees.certify import certify
+from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.guarantees.paid import Paid
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.web.market.asked import Cheat, Draw, Under
-from datamarket_gym.web.market.counted import CountedOracle
+from datamarket_gym.web.market.counted import CountedOracle, Outcomes
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.attacks.knowledge import apply_knowing
 from datamarket_gym.world.market import ProviderMarket
@@ -52,9 +53,9 @@ def _oracle(draw: Draw, learner: str) -> CountedOracle:
     return oracle
 
 
-def oracle_of(under: Under) -> CountedOracle:
+def oracle_of(under: Under, mechanism: Mechanism | None = None) -> CountedOracle:
     """The utility, with a memo that it shares with all questions about this market and this learner."""
-    found = _oracle(under.draw, under.learner).telling(under.progress)
+    found = _oracle(under.draw, under.learner).telling(under.progress, mechanism)
     found.utility = Utility(under.learner, under.empty)
     return found
 
@@ -77,7 +78,7 @@ def paid_by(under: Under, cheat: Cheat | None, mechanism: Mechanism) -> PaidMark
     profile = profile_of(under.draw, cheat)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MarketWarning)
-        paid = Paid.by(mechanism, profile, oracle_of(under))
+        paid = Paid.by(mechanism, profile, oracle_of(under, mechanism))
     told = tuple(each.message for each in caught if isinstance(each.message, MarketWarning))
     return PaidMarket(paid, told)
 
@@ -89,10 +90,15 @@ def certificate_of(under: Under, cheat: Cheat, mechanism: Mechanism) -> Certific
     return certify(honest, attacked, mechanism)
 
 
-def checked_attack(under: Under, cheat: Cheat, mechanism: Mechanism) -> CheckedAttack:
-    """The cheat in a market with checks; every outcome is paid once, and priced under any checks."""
+def checked_attack(under: Under, cheat: Cheat, mechanism: Mechanism, checks: Checks) -> CheckedAttack:
+    """The cheat in a market with checks; every outcome is paid once, and priced under any checks.
+
+    Outcomes that were not asked for yet tell whoever asks now.
+    """
     found = _checked_attack(under, cheat, mechanism)
-    found.utility = oracle_of(under)  # outcomes that were not asked for yet tell whoever asks now
+    doubtful = sum(chance < 1.0 for chance in found.passes(checks).values())
+    through = replace(under, progress=Outcomes(under.progress, 2**doubtful))
+    found.utility = oracle_of(through, mechanism)
     return found
 
 
@@ -102,5 +108,11 @@ def _checked_attack(under: Under, cheat: Cheat, mechanism: Mechanism) -> Checked
     profile, market = attacked_by(under.draw, cheat), market_of(under.draw)
     provider = str(profile.attacker)
     return CheckedAttack(
-        mechanism, profile, market.honest, oracle_of(under), provider, honest.total([provider]), attacked
+        mechanism,
+        profile,
+        market.honest,
+        oracle_of(under, mechanism),
+        provider,
+        honest.total([provider]),
+        attacked,
     )

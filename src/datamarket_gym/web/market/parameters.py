@@ -23,7 +23,7 @@ Value = bool | int | float | str
 _NONSENSE = "\0"
 _FAR = 10**9
 _ONE_OF = re.compile(r"choose one of (.+)$")
-_WITHIN = re.compile(r"choose a value in ([\[(])(-?[\d.e+]+), (-?[\d.e+]+|inf)\]")
+_WITHIN = re.compile(r"choose a value in [\[(](-?[\d.e+]+), (-?[\d.e+]+|inf)\]")
 _AT_LEAST = re.compile(r"choose a whole number of at least (-?\d+)")
 _FINE = 0.01  # the step of numbers that are not whole
 _LARGE = 1000.0  # times the default: a limit beyond is none that a slider could have
@@ -202,7 +202,8 @@ def _refusal(component: Callable[..., Any], values: Mapping[str, Any]) -> str | 
 def _parameter(
     name: str, field: dataclasses.Field[Any], words: str, refusal: Callable[[Value], str | None]
 ) -> Parameter:
-    annotation, default = str(field.type), _default(name, field)
+    default: Value = _default(name, field)
+    annotation = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     if annotation == "bool":
         return Parameter(field.name, "bool", default, words)
     if "int" in annotation or "float" in annotation:
@@ -237,8 +238,9 @@ def _range(kind: str, default: Value, refusal: Callable[[Value], str | None]) ->
         if least := _AT_LEAST.search(said):
             low = float(least[1])
         if within := _WITHIN.search(said):
-            low, high = float(within[2]), float(within[3])
-            low += 0.0 if within[1] == "[" else _FINE
+            low, high = float(within[1]), float(within[2])
+    if kind == "float" and refusal(low) is not None:  # an open end
+        low += _FINE
     if high > _LARGE * max(1.0, abs(usual)):
         high = max(10.0, 5 * usual) if kind == "int" else max(3.0, 5 * usual)
     return (int(low), int(high)) if kind == "int" else (low, high)

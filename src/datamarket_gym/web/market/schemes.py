@@ -157,7 +157,7 @@ def expected_of(
 ) -> tuple[Expected | None, str]:
     """What the cheat is paid in expectation with checks; or why that is not known."""
     try:
-        return checked_attack(under, cheat, mechanism).expected(checks), ""
+        return checked_attack(under, cheat, mechanism, checks).expected(checks), ""
     except StoppedWork:
         raise
     except DataMarketError as error:
@@ -176,7 +176,7 @@ def checked_scheme(
     attacker = str(profile.attacker)
     gain = _gain(honest, paid_by(under, cheat, mechanism).paid.payments, profile, attacker)
     pay = gain["honest"]
-    passes = checked_attack(under, cheat, mechanism).passes(checks)
+    passes = checked_attack(under, cheat, mechanism, checks).passes(checks)
     return {
         **told,
         "why": gain["why"],
