@@ -98,7 +98,8 @@ class _Counted(Scorer):
             )
         found = []
         for at in range(0, n, _TOGETHER):
-            self._progress.count(at, n)
+            if n > 1:
+                self._progress.count(at, n)
             found.append(self._scorer.utility(coalitions[at : at + _TOGETHER]))
         return np.concatenate(found) if found else np.empty(0)
 
