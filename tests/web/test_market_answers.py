@@ -428,7 +428,7 @@ def test_what_is_remembered_is_bounded(monkeypatch):
         ask(
             seed=seed % 15,
             attack=f"near_duplicate_2x_sybils@{0.01 * seed}",
-            units=2,
+            units=3,
             learner="ridge",
             mechanism="shapley",
         )
