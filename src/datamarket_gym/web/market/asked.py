@@ -40,7 +40,7 @@ Spec = Word | dict[Word, bool | int | float | Word]
 
 
 @dataclass(frozen=True)
-class Draw:
+class DrawnMarket:
     """A drawn market: all that decides who owns what."""
 
     task: str
@@ -52,7 +52,7 @@ class Draw:
 class Under:
     """A utility in a drawn market; whoever is told how far it is decides nothing."""
 
-    draw: Draw
+    draw: DrawnMarket
     learner: str
     empty: str
     progress: Progress = field(default=SILENT, compare=False, repr=False)
@@ -135,9 +135,9 @@ class MarketAsked(Document):
         layer = LAYERS.create(self.chosen().evidence)
         return attack.needs_content or layer.needs_content
 
-    def draw(self) -> Draw:
+    def draw(self) -> DrawnMarket:
         """Which market is drawn; only of a filled question."""
-        return Draw(self._task(sizes=True), self.seed, self.times)
+        return DrawnMarket(self._task(sizes=True), self.seed, self.times)
 
     def under(self, progress: Progress = SILENT) -> Under:
         """Which utility it is paid under; only of a filled question."""

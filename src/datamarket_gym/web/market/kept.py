@@ -19,7 +19,7 @@ from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
-from datamarket_gym.web.market.asked import Cheat, Draw, Under
+from datamarket_gym.web.market.asked import Cheat, DrawnMarket, Under
 from datamarket_gym.web.market.counted import CountedOracle, Outcomes
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.attacks.knowledge import apply_knowing
@@ -35,13 +35,13 @@ class PaidMarket:
 
 
 @lru_cache(maxsize=8)
-def market_of(draw: Draw) -> ProviderMarket:
+def market_of(draw: DrawnMarket) -> ProviderMarket:
     """The drawn market."""
     return ProviderMarket.from_task(draw.task, draw.seed, times=draw.times)
 
 
 @lru_cache(maxsize=8)
-def _oracle(draw: Draw, learner: str) -> CountedOracle:
+def _oracle(draw: DrawnMarket, learner: str) -> CountedOracle:
     data = market_of(draw).dataset
     oracle = CountedOracle(
         data.validation_features,
@@ -61,13 +61,13 @@ def oracle_of(under: Under, mechanism: Mechanism | None = None) -> CountedOracle
 
 
 @lru_cache(maxsize=16)
-def attacked_by(draw: Draw, cheat: Cheat) -> SubmittedProfile:
+def attacked_by(draw: DrawnMarket, cheat: Cheat) -> SubmittedProfile:
     """The market once the cheat is played."""
     state = market_of(draw).state
     return apply_knowing(ATTACKS.create(cheat.attack), cheat.attacker, state, cheat.knowledge)
 
 
-def profile_of(draw: Draw, cheat: Cheat | None) -> SubmittedProfile:
+def profile_of(draw: DrawnMarket, cheat: Cheat | None) -> SubmittedProfile:
     """The market when all are honest, or once a cheat is played."""
     return market_of(draw).honest if cheat is None else attacked_by(draw, cheat)
 
