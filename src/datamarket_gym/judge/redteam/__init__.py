@@ -1,5 +1,6 @@
 """Attack your own market before others do: audits and best responses."""
 
+from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.redteam.audit import audit
 from datamarket_gym.judge.redteam.best_response import Response, Target, best_response
 from datamarket_gym.judge.redteam.findings import AuditReport, Finding, Loss, Trial
@@ -12,6 +13,7 @@ from datamarket_gym.units.io import read_validation
 __all__ = [
     "AttackCosts",
     "AuditReport",
+    "CheckedAttack",
     "Effort",
     "Finding",
     "Loss",

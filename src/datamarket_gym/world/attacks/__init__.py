@@ -13,11 +13,13 @@ from datamarket_gym.world.attacks import (
     variants,
 )
 from datamarket_gym.world.attacks.attack import Attack, Block, Own
+from datamarket_gym.world.attacks.knowledge import apply_knowing
 
 __all__ = [
     "Attack",
     "Block",
     "Own",
+    "apply_knowing",
     "blends",
     "bridges",
     "claims",

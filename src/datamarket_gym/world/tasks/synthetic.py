@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.core.errors import require_count, require_in
+from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
 from datamarket_gym.world.tasks.partitions import PARTITIONS
@@ -39,7 +39,15 @@ class Synthetic(Task):
             require_count(name, getattr(self, name))
         require_count("classes", self.classes, at_least=2)
         require_in("flip_y", self.flip_y, 0.0, 1.0)
+        require_in("class_sep", self.class_sep, 0.0, np.inf, open_low=True)
         require_in("informative", self.informative, 1, self.features)
+        if self.classes > 2**self.informative:  # a class is a corner of the cube of informative features
+            least = (self.classes - 1).bit_length()
+            raise ParameterError(
+                "informative",
+                self.informative,
+                f"{self.classes} classes need at least {least} informative features",
+            )
 
     def draw(self, seed: int) -> TaskDraw:
         """The pool, the validation rows and the partition for one seed."""
