@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-WRITERS = ("anna", "bolt & sons", "carla", "dora", "emil", "fay")
+WRITERS = ("anna", "bolt and sons", "carla", "dora", "emil", "fay")
 COPIER = "quick copy"
 NOTES = {
     "garden": (
@@ -130,22 +130,24 @@ def changed(text: str) -> str:
 
 def make(folder: Path) -> None:
     """The tables, then what an operator and a researcher would type."""
-    folder.mkdir(parents=True)
-    write_tables(folder)
+    tables = Path("market") / "tables"
+    (folder / tables).mkdir(parents=True)
+    write_tables(folder / tables)
     settings = (
-        "--validation", "wanted.csv", "--reference", "reference.csv", "--identity", "writer", "--label", "topic",
+        "--validation", tables / "wanted.csv", "--reference", tables / "reference.csv",
+        "--identity", "writer", "--label", "topic",
         "--time", "received", "--text", "note", "--encoder", "ngrams", "--currency", "EUR",
     )  # fmt: skip
     run = Path("market") / "may"
     typed(
-        folder, "pay", "may.csv", *settings, "--amount", "1200.00", "--period", "May 2026",
+        folder, "pay", tables / "may.csv", *settings, "--amount", "1200.00", "--period", "May 2026",
         "--checks", "0", "--out", run,
     )  # fmt: skip
     typed(folder, "ledger", "approve", run, "--by", "R. Okafor", *despite(folder / run))
     typed(folder, "ledger", "paid", run, "--reference", "transfer 2026-06-03/17")
     june = Path("market") / "june"
     typed(
-        folder, "pay", "june.csv", *settings, "--amount", "1500.00", "--period", "June 2026",
+        folder, "pay", tables / "june.csv", *settings, "--amount", "1500.00", "--period", "June 2026",
         "--prior", run, "--out", june,
     )  # fmt: skip
     typed(
