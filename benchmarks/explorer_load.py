@@ -44,6 +44,10 @@ ATTACKS: dict[str, tuple[str, np.ndarray]] = {
     "copycat": ("sigma", np.linspace(0.0, 1.0, 21)),
     "sybil_split_k": ("k", np.arange(2, 7)),
 }
+CONTROLS = {
+    "theta": 0.35, "parameter": 0.2, "knowledge": 0.1, "checks": 0.1, "providers": 0.1, "attack": 0.05,
+    "mechanism": 0.05, "seed": 0.05,
+}  # fmt: skip
 MECHANISMS = ("recommended", "quotient_shapley", "banzhaf", "shapley")
 ASKED, SETTLED = "question to answer", "last move to its answer"
 Row = dict[str, Any]
@@ -75,10 +79,7 @@ def explorer(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             raise SystemExit("the explorer did not start")
     finally:
         process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        process.wait(20)
 
 
 async def first_page(url: str, page: str) -> tuple[float, int]:
@@ -157,21 +158,8 @@ class Person:
 
     def _controls(self) -> Callable[[], None]:
         """A control that the hand takes, most often the threshold."""
-        name = str(
-            self._rng.choice(
-                [
-                    "theta",
-                    "parameter",
-                    "knowledge",
-                    "checks",
-                    "attack",
-                    "providers",
-                    "mechanism",
-                    "seed",
-                ],
-                p=[0.35, 0.2, 0.1, 0.1, 0.05, 0.1, 0.05, 0.05],
-            )
-        )
+        names = list(CONTROLS)
+        name = str(self._rng.choice(names, p=[CONTROLS[each] for each in names]))
         return getattr(self, f"_move_{name}")
 
     def _move_theta(self) -> None:
@@ -273,7 +261,7 @@ async def in_a_browser(url: str, count: int, until: float, told: Told) -> AsyncI
             page.on("pageerror", lambda error: told.errors.append(str(error)))
             began = time.perf_counter()
             await page.goto(f"{url}market?seed={number}")
-            await page.wait_for_selector("main h1")
+            await page.wait_for_selector("main[data-ready]")
             yield time.perf_counter() - began
             pages.append(page)
         await asyncio.gather(*(drag(page, number, until) for number, page in enumerate(pages)))
