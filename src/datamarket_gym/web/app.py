@@ -5,6 +5,7 @@ Such a module has a function ``router(site)``; what it answers are JSON values o
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -120,10 +121,13 @@ def _shared(site: Site, doors: Doors) -> APIRouter:
         return {"id": kept.id, "name": kept.name, "size": kept.size}
 
     @routes.post(ENTER)
-    async def enter(entry: Entry) -> Response:
+    async def enter(entry: Entry, request: Request) -> Response:
         await site.token.require(entry.token)
         answer = JSONResponse({"entered": True})
-        answer.set_cookie(doors.cookie, doors.secret, httponly=True, samesite="strict", path="/")
+        proxied = str(doors.origin(request.headers["host"])).startswith("https:")
+        answer.set_cookie(
+            doors.cookie, doors.secret, httponly=True, samesite="strict", path="/", secure=proxied
+        )
         return answer
 
     return routes
@@ -156,9 +160,14 @@ def _pages() -> APIRouter:
     return routes
 
 
+def _words(said: str, status: int) -> Response:
+    """Why there is no answer; names in it may hold what UTF-8 has no bytes for."""
+    return Response(json.dumps({"error": said}), status, media_type="application/json")
+
+
 async def _refused(request: Request, error: Exception) -> Response:
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 422)
-    return JSONResponse({"error": str(error)}, status)
+    return _words(str(error), status)
 
 
 async def _misread(request: Request, error: Exception) -> Response:
@@ -167,13 +176,13 @@ async def _misread(request: Request, error: Exception) -> Response:
         f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}"
         for each in error.errors()[:5]
     )
-    return JSONResponse({"error": said}, 422)
+    return _words(said, 422)
 
 
 async def _no_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     words = "there is no such page; go to / and choose one" if error.status_code == 404 else error.detail
-    return JSONResponse({"error": words}, error.status_code)
+    return _words(words, error.status_code)
 
 
 async def _of_file(request: Request, error: Exception) -> Response:
@@ -182,11 +191,11 @@ async def _of_file(request: Request, error: Exception) -> Response:
         traceback.print_exception(error)
         return await _fault(request, error)
     name = Path(str(error.filename)).name
-    return JSONResponse({"error": f"{name!r}: {error.strerror or type(error).__name__}"}, 422)
+    return _words(f"{name!r}: {error.strerror or type(error).__name__}", 422)
 
 
 async def _fault(request: Request, error: Exception) -> Response:
     words = (
         f"this is a fault of the explorer ({type(error).__name__}); the terminal it runs in says more"
     )
-    return JSONResponse({"error": words}, 500)
+    return _words(words, 500)

@@ -15,7 +15,6 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -57,13 +56,14 @@ class Doors:
     """The names under which the explorer may be asked, its port, and whether the token is needed for every page.
 
     Where it listens to all of the machine's addresses, any address in numbers is one of its own: names are what can
-    be pointed elsewhere.
+    be pointed elsewhere. ``proxied`` are the origins of proxies before it, such as https://market.example.
     """
 
     names: frozenset[str]
     port: int
     closed: bool = False
     any_address: bool = False
+    proxied: frozenset[str] = frozenset()
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
     @property
@@ -71,8 +71,14 @@ class Doors:
         """What the browser keeps after the token was typed; other ports of the machine share its cookies."""
         return f"datamarket-{self.port}"
 
-    def admits(self, host: str) -> bool:
-        """Whether a Host header names this explorer."""
+    def origin(self, host: str) -> str | None:
+        """The origin of pages under this Host, if it is one of this explorer's."""
+        for origin in self.proxied:
+            if origin.partition("://")[2] == host.lower():
+                return origin
+        return f"http://{host.lower()}" if self._admits(host) else None
+
+    def _admits(self, host: str) -> bool:
         name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "80")
         name = name.lower()
         if port != str(self.port) and not (self.port == 80 and host.lower() in (name, *self.names)):
@@ -81,12 +87,11 @@ class Doors:
 
     def entered(self, cookies: Iterable[str]) -> bool:
         """Whether the token was typed in this browser."""
-        for text in cookies:
-            try:
-                found = SimpleCookie(text).get(self.cookie)
-            except CookieError:
-                continue
-            if found is not None and hmac.compare_digest(found.value.encode(), self.secret.encode()):
+        for each in ";".join(cookies).split(
+            ";"
+        ):  # whatever else on this machine has set, in whatever form
+            name, _, value = each.strip().partition("=")
+            if name == self.cookie and hmac.compare_digest(value.encode(), self.secret.encode()):
                 return True
         return False
 
@@ -112,18 +117,18 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # no sockets
-        begun = False
+        begun, body = False, Body(receive)
 
         async def guarded(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                _put_headers(message, scope["path"])
+                _put_headers(message, scope["path"], last=body.begun and not body.whole)
             await send(message)
 
         try:
-            most = self._admitted(scope)
-            await self._app(scope, _bounded(receive, most), guarded)
+            body.most = self._admitted(scope)
+            await self._app(scope, body.receive, guarded)
         except Refusal as refusal:
             if begun:
                 raise
@@ -133,21 +138,22 @@ class Guard:
         """Refuse what may not ask; of the others, how large a body may be."""
         sent = _headers(scope)
         hosts = sent.get("host", [])
-        if len(hosts) != 1 or not self._doors.admits(hosts[0]):
+        own = self._doors.origin(hosts[0]) if len(hosts) == 1 else None
+        if own is None:
             raise Refusal(
                 421, "the explorer is asked under a name that is not its own; use the address it printed"
             )
         method, path = scope["method"], scope["path"]
         if method not in ("GET", "HEAD", "POST", "DELETE"):
             raise Refusal(405, "the explorer has no answer to such requests")
-        self._require_own_page(sent, method, path, hosts[0])
+        self._require_own_page(sent, method, path, own)
         if self._doors.closed and path not in _OPEN and not self._doors.entered(sent.get("cookie", [])):
             if method in ("GET", "HEAD") and not path.startswith(("/api/", "/static/")):
                 raise Refusal(303, "/enter")
             raise Refusal(401, "type the token first: open the explorer's own page")
         return self._bound(sent, method, path)
 
-    def _require_own_page(self, sent: dict[str, list[str]], method: str, path: str, host: str) -> None:
+    def _require_own_page(self, sent: dict[str, list[str]], method: str, path: str, own: str) -> None:
         site = sent.get("sec-fetch-site", ["none"])
         visiting = sent.get("sec-fetch-mode") == ["navigate"] and not path.startswith("/api/")
         if any(each not in ("same-origin", "none") for each in site) and not (
@@ -156,7 +162,7 @@ class Guard:
             raise Refusal(403, "another page asked for this; only the explorer's own pages may")
         if method in ("POST", "DELETE"):
             origin = [each.lower() for each in sent.get("origin", [])]
-            if origin != [f"http://{host.lower()}"] or MARK not in sent:
+            if origin != [own] or MARK not in sent:
                 raise Refusal(403, "only the explorer's own pages may change anything")
 
     def _bound(self, sent: dict[str, list[str]], method: str, path: str) -> int:
@@ -181,34 +187,41 @@ def _headers(scope: MutableMapping[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def _bounded(receive: Receive, most: int) -> Receive:
-    """Reads a body of at most so many bytes, from somebody who goes on sending."""
-    taken, whole = 0, False
+@dataclass
+class Body:
+    """Reads a body of at most ``most`` bytes, from somebody who goes on sending."""
 
-    async def bounded() -> Message:
-        nonlocal taken, whole
-        if whole:  # what is waited for now is that the browser goes away
-            return await receive()
+    wire: Receive
+    most: int = 0
+    begun: bool = False
+    whole: bool = False
+    _taken: int = 0
+
+    async def receive(self) -> Message:
+        """The next part of it."""
+        self.begun = True
+        if self.whole:  # what is waited for now is that the browser goes away
+            return await self.wire()
         try:
-            message = await asyncio.wait_for(receive(), _PATIENCE)
+            message = await asyncio.wait_for(self.wire(), _PATIENCE)
         except TimeoutError:
             raise Refusal(408, "the body did not come; send it again") from None
         if message["type"] == "http.request":
-            taken += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
-            if taken > most:
-                raise Refusal(413, f"the body may have {most:,} bytes; for files: --upload-limit")
+            self._taken += len(message.get("body", b""))
+            self.whole = not message.get("more_body", False)
+            if self._taken > self.most:
+                raise Refusal(413, f"the body may have {self.most:,} bytes; for files: --upload-limit")
         return message
 
-    return bounded
 
-
-def _put_headers(message: Message, path: str) -> None:
+def _put_headers(message: Message, path: str, *, last: bool) -> None:
+    """The policy; ``last``: the connection is closed, or the rest of a body would be read for as long as it comes."""
     kept = [(name, value) for name, value in message.get("headers", []) if name.lower() != b"server"]
     there = {name.decode("latin-1").lower() for name, _ in kept}
     wanted = {**_HEADERS, "content-security-policy": POLICY}
-    if not path.startswith("/static/"):
-        wanted["cache-control"] = "no-store"
+    wanted["cache-control"] = "no-cache" if path.startswith("/static/") else "no-store"
+    if last:
+        wanted["connection"] = "close"
     for name, value in wanted.items():
         if name not in there:
             kept.append((name.encode(), value.encode()))

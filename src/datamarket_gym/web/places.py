@@ -148,7 +148,10 @@ class NamedPlaces:
 
     def inside(self, path: Path) -> Path:
         """The path with all links followed, if it lies in a folder that was named, beside a run, or was uploaded."""
-        real = Path(os.path.realpath(path))
+        try:
+            real = Path(os.path.realpath(path))
+        except ValueError:  # a zero byte, which no path has
+            raise NotThere(f"{path.name!r} is no name of a file") from None
         if not self._holds(real):
             raise Outside(
                 f"{path.name!r} lies outside of what the explorer was told to show; name its folder on the command "
@@ -192,8 +195,18 @@ def _below(folder: Path, deep: int) -> Iterator[Path]:
     except PermissionError:
         return
     for path in inner:
-        if not Path(path).name.startswith("."):
+        name = Path(path).name
+        if not name.startswith(".") and _is_text(name):
             yield from _below(Path(path), deep - 1)
+
+
+def _is_text(name: str) -> bool:
+    """Whether it can stand in a link: the system lets a name be any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_payout(folder: Path) -> bool:

@@ -108,12 +108,16 @@ def _any(host: str) -> bool:
 
 def _doors(asked: Asked, port: int) -> Doors:
     local = is_loopback(asked.host)
-    names = {asked.host.lower(), *(name.lower() for name in asked.names)}
+    further = {name.lower().rstrip("/") for name in asked.names}
+    proxied = {name for name in further if name.startswith(("http://", "https://"))}
+    names = {asked.host.lower(), *(further - proxied)}
     if ":" in asked.host:
         names.add(f"[{asked.host.lower()}]")
     if local or _any(asked.host):
         names |= {*_LOCAL, "[::1]"}
-    return Doors(frozenset(names), port, asked.token or not local, _any(asked.host))
+    # Who gives it a further name wants it to be reached from elsewhere: a proxy on this machine is as good as a door.
+    closed = asked.token or not local or bool(further)
+    return Doors(frozenset(names), port, closed, _any(asked.host), frozenset(proxied))
 
 
 def is_loopback(host: str) -> bool:

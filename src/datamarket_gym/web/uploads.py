@@ -12,6 +12,7 @@ from datamarket_gym.core.errors import DataMarketError
 
 MIB = 2**20
 _TIMES = 8  # what all uploads together may have, as a multiple of one
+_MANY = 500  # files
 _KINDS = re.compile(r"\.(parquet|csv|tsv|jsonl|ndjson|json|arrow|feather|xlsx|npy|npz|toml|txt)$", re.I)
 
 
@@ -55,6 +56,10 @@ class Uploads:
             raise DataMarketError(
                 f"{plain[:80]!r} is no table that can be read; upload .parquet, .csv, .jsonl, .arrow, .xlsx, .npy, "
                 ".npz or .toml"
+            )
+        if len(self._known) >= _MANY:
+            raise TooLarge(
+                f"{_MANY} files were uploaded, and no more are taken; start the explorer again"
             )
         key = secrets.token_hex(8)
         place = self.folder / key

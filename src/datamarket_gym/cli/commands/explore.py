@@ -41,7 +41,8 @@ def command(
     name: Annotated[
         list[str] | None,
         typer.Option(
-            help="A further name under which the explorer is asked, such as market.example; repeatable."
+            help="A further name under which the explorer is asked, such as market.example, or the address of a proxy "
+            "before it, such as https://market.example; repeatable. Every page then asks for the token."
         ),
     ] = None,
     token: Annotated[

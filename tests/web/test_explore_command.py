@@ -1,0 +1,115 @@
+"""``datamarket explore`` as it is typed: what it says, where it listens, how it ends, what it refuses."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+TYPED = [sys.executable, "-c", "from datamarket_gym.cli import main; main()", "explore"]
+
+
+@contextmanager
+def started(*words):
+    """The command, running; what it has said so far, up to how to stop it."""
+    process = subprocess.Popen(
+        [*TYPED, "--no-browser", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    said = ""
+    try:
+        for line in process.stdout:
+            said += line
+            if "Ctrl-C" in line:
+                break
+        yield process, said
+    finally:
+        process.kill()
+        process.wait(20)
+
+
+def refused(*words):
+    done = subprocess.run([*TYPED, "--no-browser", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def children(process):
+    listed = f"/proc/{process.pid}/task/{process.pid}/children"
+    return [int(each) for each in Path(listed).read_text().split()] if os.path.exists(listed) else []
+
+
+def listening(port):
+    """The addresses on which somebody listens to a port, as the system writes them."""
+    table = Path("/proc/net/tcp")
+    rows = [line.split() for line in table.read_text().splitlines()[1:]] if table.exists() else []
+    return {row[1].split(":")[0] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
+
+
+def until(happened, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_it_tells_its_address_and_token_and_ends_with_an_interrupt(tmp_path):
+    with started(str(tmp_path), "--port", "0", "--workers", "1") as (process, said):
+        (url,) = re.findall(r"http://127\.0\.0\.1:\d+/", said)
+        assert len(re.findall(r"Token: [a-z2-9]{4}-[a-z2-9]{4}-[a-z2-9]{4} ", said)) == 1
+        assert httpx.get(url).status_code == 200
+        assert listening(int(re.findall(r":(\d+)/", url)[0])) <= {"0100007F"}  # 127.0.0.1 alone
+        site = httpx.get(f"{url}api/site").json()
+        assert site["places"]["runs"] == []
+        working = children(process)
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+        assert process.returncode in (0, 130)
+        until(lambda: not any(os.path.exists(f"/proc/{each}") for each in working))
+        assert "Traceback" not in process.stdout.read()
+
+
+def test_it_goes_away_with_a_killed_terminal():
+    with started("--port", "0", "--workers", "1") as (process, _):
+        working = children(process)
+        process.kill()
+        process.wait(20)
+        until(lambda: not any(_alive(each) for each in working))
+
+
+def test_another_address_asks_for_the_token_on_every_page():
+    with started("--host", "0.0.0.0", "--port", "0", "--workers", "1") as (_, said):
+        assert "asked for on every page" in said
+        port = re.findall(r":(\d+)/", said)[0]
+        assert httpx.get(f"http://127.0.0.1:{port}/api/site").status_code == 401
+        answer = httpx.get(f"http://127.0.0.1:{port}/")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/enter")
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    assert "nowhere" in refused(str(tmp_path / "nowhere"))
+
+
+def test_a_port_that_is_taken_is_told(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = refused("--port", str(taken.getsockname()[1]))
+        assert "--port 0" in told
+
+
+@pytest.mark.parametrize("words", [("--host", "no.such.host.invalid"), ("--host", "192.0.2.1")])
+def test_an_address_of_another_machine_is_told(words):
+    assert "--host" in refused(*words, "--port", "0")
+
+
+def _alive(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
