@@ -17,7 +17,13 @@ from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.anchor import add_anchor, anchor_of
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_at
-from datamarket_gym.payout.book.words import detail_of, entered_words, moment_of, rule_words
+from datamarket_gym.payout.book.words import (
+    detail_of,
+    entered_words,
+    moment_of,
+    money_of_payees,
+    rule_words,
+)
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
@@ -136,20 +142,16 @@ def _print_rules(console: Console, accounts: Accounts) -> None:
 
 
 def _print_payees(console: Console, accounts: Accounts) -> None:
-    """Where the money of each payee is; places where there is nothing of anybody's are left out, owed never."""
-    places = {
-        "carried": accounts.balance, "owed": accounts.payable, "ordered": accounts.outgoing, "sent": accounts.sent,
-    }  # fmt: skip
-    places = {name: place for name, place in places.items() if name == "owed" or any(place.values())}
-    keys = sorted({key for place in places.values() for key, amount in place.items() if amount})
+    """Where the money of each payee is, and who is held."""
+    places, money = money_of_payees(accounts)
     table = _table("Payees", "payee", "", *places)
-    for payee, code in keys[:_SHOWN]:
-        shown = Currency(code).shown
-        amounts = [shown(place.get((payee, code), 0)) for place in places.values()]
-        table.add_row(escape(visible(payee)), code, *amounts)
+    for (payee, code), amounts in list(money.items())[:_SHOWN]:
+        table.add_row(escape(visible(payee)), code, *map(Currency(code).shown, amounts))
     console.print(table)
-    if len(keys) > _SHOWN:
-        console.print(f"… {_SHOWN} of {len(keys):,}; the others: datamarket statement BOOK --payee NAME")
+    if len(money) > _SHOWN:
+        console.print(
+            f"… {_SHOWN} of {len(money):,}; the others: datamarket statement BOOK --payee NAME"
+        )
     for payee, why in list(accounts.holds.items())[:_SHOWN]:
         console.print(f"Held: {visible(payee)}: {visible(why, 200)}", highlight=False, markup=False)
     if len(accounts.holds) > _SHOWN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from datamarket_gym.core.screen import counted
+from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.arrived import KINDS
 from datamarket_gym.payout.book.disputes import Dispute
 from datamarket_gym.payout.book.entry import BookEntry
@@ -92,3 +93,16 @@ def what_follows(dispute: Dispute, entries: Sequence[BookEntry]) -> list[str]:
         ended = ", ended" if dispute.revoked else ", in every run to come"
         lines.append(f"{each.action} {kind} {names}{ended}")
     return lines
+
+
+def money_of_payees(accounts: Accounts) -> tuple[list[str], dict[tuple[str, str], list[int]]]:
+    """Where the money of each payee is, by payee and currency, and the names of the places.
+
+    Places where there is nothing of anybody's are left out, owed never.
+    """
+    places = {
+        "carried": accounts.balance, "owed": accounts.payable, "ordered": accounts.outgoing, "sent": accounts.sent,
+    }  # fmt: skip
+    places = {name: place for name, place in places.items() if name == "owed" or any(place.values())}
+    keys = sorted({key for place in places.values() for key, amount in place.items() if amount})
+    return list(places), {key: [place.get(key, 0) for place in places.values()] for key in keys}
