@@ -1,23 +1,19 @@
 """From a draft to its payment over the pages' own requests: the same entries as by the library, and what is refused."""
 
-import csv
 import hashlib
 import threading
 
 import pytest
 
 from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.approval import approve_recomputed
-from datamarket_gym.payout.bank.asked import Payer, export_from
+from datamarket_gym.core.progress import SILENT
 from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.runs import mark_paid, warnings_now
-from datamarket_gym.payout.checks.answers import record_answers
-from datamarket_gym.payout.checks.draw import draw_checks, read_checks
-from datamarket_gym.payout.checks.plan import Wishes, foreseen, make_plan
+from datamarket_gym.payout.checks.draw import read_checks
+from datamarket_gym.payout.checks.plan import Wishes, foreseen
 from datamarket_gym.payout.checks.record import answers_of
-from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.checks.words import plan_rows
-from web.payday_story import accounts_of, done, entries, market, told
+from datamarket_gym.web.payday.check_payment import approve
+from web.payday_story import accounts_of, by_library, done, entries, looker, market, told
 
 API = "/api/payday/checks"
 
@@ -47,15 +43,11 @@ def planned(asked, run="market/june", beacon="block 1"):
     return state(asked, run)
 
 
-def looker(check):
-    return f"looker {check['look']} of {'-'.join(check['before']) or 'all'}"
-
-
 def answer(asked, found, false=(), run="market/june"):
     answers = [
         {
             "number": check["number"], "outcome": "false" if check["payee"] in false else "genuine",
-            "note": "seen", "by": looker(check),
+            "note": "seen", "by": looker(check['look'], check['before']),
         }
         for check in found["checks"]
     ]  # fmt: skip
@@ -100,7 +92,7 @@ def test_the_story_makes_the_entries_of_the_command_line(june, tmp_path, client)
     assert told(asked, asked.post(f"{API}/paid", json=body))["words"] == "marked as paid"
     assert state(asked, "market/june-2")["state"] == "paid"
 
-    other, xml = by_library(tmp_path / "elsewhere" / "market", loser, accounts)
+    other, xml = by_library(tmp_path / "elsewhere" / "market", [loser], accounts)
     assert entries(book_of(june)) == entries(book_of(other))
     assert ordered(file["text"]) == ordered(xml)
 
@@ -108,31 +100,6 @@ def test_the_story_makes_the_entries_of_the_command_line(june, tmp_path, client)
 def ordered(message):
     """To which account each transfer of a message goes, and how much: ids and days differ from story to story."""
     return [part for part in message.split("><") if part.startswith(("InstdAmt", "IBAN"))]
-
-
-def by_library(folder, loser, accounts):
-    run = market(folder)
-    for out, false, beacon in ((folder / "june-2", [loser], "block 1"), (None, [], "block 2")):
-        make_plan(run, Wishes(announce=f"the hash of {beacon}"), "planner")
-        drawn = draw_checks(run, beacon, "drawer")
-        outcomes = folder.parent / "outcomes.csv"
-        with outcomes.open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["number", "outcome", "note", "by"])
-            for draw in drawn.draws:
-                look = drawn.looks[draw.unit].index(draw.number) + 1
-                by = f"looker {look} of {'-'.join(drawn.before.get(draw.unit, [])) or 'all'}"
-                table.writerow([draw.number, "false" if draw.payee in false else "genuine", "seen", by])
-        if drawn.draws:
-            record_answers(run, outcomes, by="recorder")
-        run = settle(run, out, "settler").run
-    accounts_now = book_of(run).accounts()
-    despite = [w.name for w in warnings_now(accounts_now, run_of(run, accounts_now))]
-    assert approve_recomputed(run, "boss", despite).words == "approved"
-    payer = Payer("Market", "DE89370400440532013000")
-    export_from(str(run), accounts, payer, folder.parent / "out.xml", by="banker")
-    mark_paid(run, "transfer 7", "banker")
-    return run, (folder.parent / "out.xml").read_text()
 
 
 def test_looking_changes_nothing(june, client):
@@ -200,10 +167,9 @@ def test_two_browsers_lose_no_answer(june, client):
 
     def browser(checks):
         for check in checks:
-            body = {
-                "run": "market/june", "by": looker(check),
-                "answers": [{"number": check["number"], "outcome": "genuine", "by": looker(check)}],
-            }  # fmt: skip
+            by = looker(check["look"], check["before"])
+            given = {"number": check["number"], "outcome": "genuine", "by": by}
+            body = {"run": "market/june", "by": by, "answers": [given]}
             got = done(asked, asked.post(f"{API}/record", json=body))
             if got.status_code != 200 or got.json()["refused"]:
                 wrong.append(got.text)
@@ -282,11 +248,11 @@ def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
     assert asked.post("/api/payday/book/act", json=rules).status_code == 422  # pressed twice
     despite = [warning["name"] for warning in state(asked)["approval"]["warnings"]]
 
-    def approve(by):
-        body = {"run": "market/june", "by": by, "despite": despite, "token": token}
-        return told(asked, asked.post(f"{API}/approve", json=body))["words"]
-
-    assert "somebody else must approve it, too" in approve("Ann")
-    assert "somebody else must approve it, too" in approve(" ann")
-    assert approve("Ben") == "approved"
-    assert approve("Ben") == "was approved before; nothing changed"
+    body = {"run": "market/june", "by": "Ann", "despite": despite, "token": token}
+    words = told(asked, asked.post(f"{API}/approve", json=body))["words"]
+    assert "somebody else must approve it, too" in words
+    assert "somebody else must" in approve(run, " ann", tuple(despite), progress=SILENT)["words"]
+    assert approve(run, "Ben", tuple(despite), progress=SILENT)["words"] == "approved"
+    body["by"] = "Ben"
+    words = told(asked, asked.post(f"{API}/approve", json=body))["words"]
+    assert words == "was approved before; nothing changed"

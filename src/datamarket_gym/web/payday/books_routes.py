@@ -10,7 +10,6 @@ from fastapi.concurrency import run_in_threadpool
 
 from datamarket_gym.core.specs import Document
 from datamarket_gym.payout.book.place import book_at
-from datamarket_gym.web.desk import WhoAsks
 from datamarket_gym.web.payday import book_actions, book_pages
 from datamarket_gym.web.payday.book_once import Once
 from datamarket_gym.web.payday.check_payment import AskedExport, export
@@ -93,26 +92,24 @@ def router(site: Site) -> APIRouter:
         return folder if folder and str(Path(folder).resolve()) in shown else where
 
     @routes.get("/overview")
-    async def overview(book: str, who: WhoAsks) -> Response:
+    async def overview(book: str) -> Response:
         where = site.places.book(book)
-        return await ask(book_pages.book_overview, where, known_runs(site.places), who=who, keep=False)
+        return await ask(book_pages.book_overview, where, known_runs(site.places), keep=False)
 
     @routes.get("/payees")
-    async def payees(book: str, who: WhoAsks, find: str = "", leaf: int = 0) -> Response:
+    async def payees(book: str, find: str = "", leaf: int = 0) -> Response:
         where = site.places.book(book)
-        return await ask(book_pages.book_payees, where, find, max(0, leaf), who=who, keep=False)
+        return await ask(book_pages.book_payees, where, find, max(0, leaf), keep=False)
 
     @routes.get("/entries")
-    async def entries(
-        book: str, who: WhoAsks, kind: str = "", find: str = "", leaf: int = 0
-    ) -> Response:
+    async def entries(book: str, kind: str = "", find: str = "", leaf: int = 0) -> Response:
         where = site.places.book(book)
-        return await ask(book_pages.book_entries, where, kind, find, max(0, leaf), who=who, keep=False)
+        return await ask(book_pages.book_entries, where, kind, find, max(0, leaf), keep=False)
 
     @routes.get("/payee")
-    async def payee(book: str, payee: str, who: WhoAsks, since: str = "", until: str = "") -> Response:
+    async def payee(book: str, payee: str, since: str = "", until: str = "") -> Response:
         where, known = site.places.book(book), known_runs(site.places)
-        return await ask(book_pages.book_payee, where, payee, since, until, known, who=who, keep=False)
+        return await ask(book_pages.book_payee, where, payee, since, until, known, keep=False)
 
     @routes.get("/statement")
     async def statement(

@@ -101,17 +101,15 @@ def router(site: Site) -> APIRouter:
     routes, ask, places = APIRouter(prefix="/api/payday/checks"), site.desk.ask, site.places
 
     @routes.get("/state")
-    async def state(run: str, who: WhoAsks, by: str = "") -> Response:
+    async def state(run: str, by: str = "") -> Response:
         folder = places.run(run)
-        return await ask(
-            run_state, folder, by, known_runs(places), book_id(places, folder), who=who, keep=False
-        )
+        return await ask(run_state, folder, by, known_runs(places), book_id(places, folder), keep=False)
 
     @routes.get("/unit")
-    async def unit(run: str, number: int, who: WhoAsks) -> Response:
+    async def unit(run: str, number: int) -> Response:
         folder = places.run(run)
         await run_in_threadpool(check_units.require_inside, folder, places.inside)
-        return await ask(check_units.unit_shown, folder, number, who=who, keep=False)
+        return await ask(check_units.unit_shown, folder, number, keep=False)
 
     @routes.post("/preview")
     async def preview(body: Preview, who: WhoAsks) -> Response:

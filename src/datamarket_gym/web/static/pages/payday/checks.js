@@ -97,14 +97,15 @@ export const show = async (main, site) => {
       el("button", { type: "button", name: `step-${step}`, class: step === on ? "here" : "", "aria-current": step === on ? "step" : null, on: { click: () => state.set({ step }, { push: true }) } }, words)));
     if (leave) leave();
     place.dataset.step = on;
-    leave = STEPS[on][1](place, page) || null;
+    const left = STEPS[on][1](place, page);
+    leave = typeof left === "function" ? left : null;
   };
 
   by.addEventListener("input", () => {
     by.setCustomValidity("");
     who.name = by.value.trim();
   });
-  by.addEventListener("change", () => page.refresh().catch((error) => fill(place, problem(error))));
+  by.addEventListener("change", () => on === "look" && page.refresh().catch((error) => fill(place, problem(error)))); // what one is told of second looks
   fill(main, head,
     el("div", { class: "tools" }, field({ label: "You are", control: by, help: "Written into the book with all you do here; kept in this browser." })),
     steps, place);

@@ -14,12 +14,20 @@ const warned = (warning, onchange) =>
     warning.items.length ? el("details", {}, el("summary", {}, `${warning.items.length + warning.more} of them`), el("ul", {}, warning.items.map((item) => el("li", {}, item))), warning.more ? el("p", { class: "soft" }, `and ${warning.more.toLocaleString("en")} more`) : null) : null,
     checkbox({ name: `despite-${warning.name}`, label: "I have looked at this, and approve despite it", onchange }));
 
+/** Why a run cannot be approved now, and where to go. */
+const whyNot = (found) => {
+  if (found.later) return "Another draft has taken the place of this run: approve that one.";
+  if (found.drawn) return "Checks of this run were drawn and are not settled: look at the units, then settle.";
+  if (found.asked) return `This run asks for ${found.asked} checks of each payee before it is approved: plan and draw them first.`;
+  return found.approval.why_not;
+};
+
 export const showApprove = (place, page) => {
   const { found } = page;
   const { approval } = found;
   const heading = el("h2", {}, "Approve");
   if (found.state === "approved" || found.state === "paid") return fill(place, heading, el("p", { class: "note good" }, `This run is ${found.state}: its payments stand.`), said(approval));
-  if (approval.why_not) return fill(place, heading, el("p", { class: "note" }, found.later ? "Another draft has taken the place of this run: approve that one." : `This run cannot be approved yet: ${approval.why_not}`));
+  if (approval.why_not) return fill(place, heading, el("p", { class: "note" }, whyNot(found)));
   const ticked = new Set();
   const token = tokenField("token");
   const ready = () => ticked.size === approval.warnings.length && token.value !== "";

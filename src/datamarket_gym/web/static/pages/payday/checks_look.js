@@ -48,6 +48,7 @@ export const showLooks = (place, page) => {
   const chips = el("div", { class: "chips", role: "group", "aria-label": "All checks" });
   const card = el("article", { class: "looking" });
   const unit = el("div", { class: "unit" });
+  const loading = el("div");
   const note = el("textarea", { name: "note", rows: 2, maxlength: 2000, placeholder: "what was found, what was sent, whom you asked" });
 
   const count = () => {
@@ -65,16 +66,16 @@ export const showLooks = (place, page) => {
     }));
   };
 
-  const fetchUnit = (number) => {
+  const fetchUnit = (number, progress = null) => {
     if (!units.has(number)) {
-      const asking = ask(`/api/payday/checks/unit?run=${encodeURIComponent(page.run)}&number=${number}`, { progress: unit });
+      const asking = ask(`/api/payday/checks/unit?run=${encodeURIComponent(page.run)}&number=${number}`, { progress });
       asking.catch(() => units.delete(number));
       units.set(number, asking);
       if (units.size > 40) units.delete(units.keys().next().value);
     }
     return units.get(number);
   };
-  const showUnit = latest(async (signal, number) => fetchUnit(number));
+  const showUnit = latest(async (signal, number) => fetchUnit(number, loading));
 
   const reason = (check) =>
     `Drawn by lot, each unit as likely as the part it earns: this one earns ${check.amount}, ${check.share} of what its payee earns.`;
@@ -199,11 +200,12 @@ export const showLooks = (place, page) => {
     chips,
     closed ? el("p", { class: "note" }, "These checks are settled; answers cannot change any more.") : null,
     card,
+    loading,
+    unit,
+    closed ? null : field({ label: "Note", control: note, help: "Kept with the answer (e to write, Escape to come back)." }),
     el("div", { class: "tools answers" },
       closed ? null : [press("g", "Genuine", "genuine", () => answer("genuine")), press("n", "Not genuine", "false", () => answer("false")), press("a", "Ask", "unanswered", () => answer("unanswered")), button({ name: "undo", label: "Undo", key: "u", kind: "quiet", onclick: undo })],
       button({ name: "previous", label: "Previous", key: "k", kind: "quiet", onclick: () => go(at - 1) }), button({ name: "next", label: "Next", key: "j", kind: "quiet", onclick: () => go(at + 1) }), button({ name: "open-next", label: "Next without an answer", key: "x", kind: "quiet", onclick: next }), letter),
-    closed ? null : field({ label: "Note", control: note, help: "Kept with the answer (e to write, Escape to come back)." }),
-    unit,
     closed ? null : el("details", {}, el("summary", {}, "Nobody else can look"), el("p", {}, "A unit that was drawn twice is looked at by two people. Where nobody else can look, the second look is noted as not made: the certificate says so, and leaves more to gain."),
       checkbox({ name: "one-look", label: "One look at each unit is all there is", onchange: (yes) => (oneLook = yes) })));
   open();

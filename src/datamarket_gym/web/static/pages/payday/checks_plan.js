@@ -2,7 +2,7 @@
 import { ask, latest, problem } from "../../lib/ask.js";
 import { copyButton, field, number, select, textbox } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
-import { doing, good, pairs } from "./checks_parts.js";
+import { doing, fresh, good, pairs } from "./checks_parts.js";
 
 const PAUSE = 150; // milliseconds after a key
 
@@ -53,7 +53,8 @@ export const showPlan = (place, page) => {
   };
   const foreseen = el("div", { class: "foreseen", "aria-live": "polite" });
   const progress = el("div");
-  const preview = latest((signal) => ask("/api/payday/checks/preview", { body: { run: page.run, asked: asked(form) }, signal, progress, topic: "plan" }));
+  const topic = `plan ${fresh()}`; // of this form: another that takes its place must not drop its questions
+  const preview = latest((signal) => ask("/api/payday/checks/preview", { body: { run: page.run, asked: asked(form) }, signal, progress, topic }));
   const look = async () => {
     checksField.hidden = form.by.value !== "checks";
     gainField.hidden = form.by.value !== "gain";

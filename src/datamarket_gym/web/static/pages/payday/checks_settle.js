@@ -3,7 +3,7 @@ import { latest, problem } from "../../lib/ask.js";
 import { field, select, textbox } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
 import { link } from "../../lib/url.js";
-import { doing, good } from "./checks_parts.js";
+import { doing, fresh, good } from "./checks_parts.js";
 
 export const showSettle = (place, page) => {
   const { found } = page;
@@ -13,13 +13,14 @@ export const showSettle = (place, page) => {
   if (!found.drawn) return fill(place, heading, el("p", {}, "There is nothing to settle: no checks were drawn."));
   const words = el("div", { class: "foreseen", "aria-live": "polite" });
   const progress = el("div");
-  const unanswered = select({ name: "unanswered", value: "wait", options: [{ value: "wait", label: "wait for them" }, { value: "false", label: "take the units for false: their time is over" }], onchange: () => look() });
-  const forfeited = select({ name: "forfeited", value: "keep", options: [{ value: "keep", label: "keep it, so that nobody gains by a name that was made to fail" }, { value: "divide", label: "divide it among the others" }], onchange: () => look() });
+  const unanswered = select({ name: "unanswered", value: "wait", options: [{ value: "wait", label: "wait for them" }, { value: "false", label: "their time is over: they fail" }], onchange: () => look() });
+  const forfeited = select({ name: "forfeited", value: "keep", options: [{ value: "keep", label: "keep it" }, { value: "divide", label: "divide it among the others" }], onchange: () => look() });
   const folder = textbox({ name: "draft-name" });
   const folderField = field({ label: "Folder of the new draft", control: folder, help: "Beside this run's." });
   let seen = null;
   const chosen = () => ({ unanswered: unanswered.value, forfeited: forfeited.value });
-  const preview = latest((signal) => page.post("settling", chosen(), { signal, progress, topic: "settling" }));
+  const topic = `settling ${fresh()}`;
+  const preview = latest((signal) => page.post("settling", chosen(), { signal, progress, topic }));
   const act = doing({
     name: "settle", label: "Settle", ready: () => seen !== null && !seen.waiting.length,
     work: async (under) => {
@@ -45,7 +46,7 @@ export const showSettle = (place, page) => {
   };
   fill(place, heading,
     field({ label: "Checks that nobody answered", control: unanswered }),
-    field({ label: "What those who fail were to be paid", control: forfeited }),
+    field({ label: "What those who fail were to be paid", control: forfeited, help: "Kept, nobody gains by a name that was made to fail." }),
     el("h3", {}, "What settling would do"), progress, words, folderField, act);
   look();
 };
