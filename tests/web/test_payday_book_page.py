@@ -35,7 +35,7 @@ def test_what_is_owed_is_shown_and_names_are_text(book, served, page):
         assert Currency("EUR").shown(amount) in row.inner_text()
     assert page.query_selector("td b") is None
     page.fill("[name=find-payees]", "bob")
-    page.wait_for_selector("text=1 payees")
+    page.wait_for_selector("text=1 payee")
     assert "find=bob" in page.url
     page.click("text=bob >> nth=-1")
     page.wait_for_selector("text=Account of bob")

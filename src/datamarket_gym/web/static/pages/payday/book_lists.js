@@ -7,7 +7,7 @@ import { link } from "../../lib/url.js";
 const PAUSE = 200; // milliseconds after a key
 
 /** A list that is asked for leaf by leaf; what is searched stands in the address. */
-const leafed = (page, { what, label, more = () => ({}), extra = null, draw }) => {
+const leafed = (page, { what, one, label, more = () => ({}), extra = null, draw }) => {
   const { state } = page;
   const find = el("input", { type: "search", name: `find-${what}`, placeholder: "search", "aria-label": label, value: state.value.find });
   const said = el("span", { class: "soft", role: "status" });
@@ -21,7 +21,7 @@ const leafed = (page, { what, label, more = () => ({}), extra = null, draw }) =>
       const got = await get();
       if (!got) return;
       const leaves = Math.max(1, Math.ceil(got.total / got.each));
-      said.textContent = `${got.total.toLocaleString("en")} ${what}${leaves > 1 ? `, page ${got.leaf + 1} of ${leaves}` : ""}`;
+      said.textContent = `${got.total.toLocaleString("en")} ${got.total === 1 ? one : what}${leaves > 1 ? `, page ${got.leaf + 1} of ${leaves}` : ""}`;
       back.hidden = on.hidden = leaves === 1;
       back.disabled = got.leaf === 0;
       on.disabled = got.leaf >= leaves - 1;
@@ -56,7 +56,7 @@ const PLACES = { ordered: "on its way", owed: "owed", sent: "sent", carried: "ca
 /** Where everybody's money is. */
 export const payeesPanel = (page) =>
   leafed(page, {
-    what: "payees", label: "Search payees",
+    what: "payees", one: "payee", label: "Search payees",
     draw: (got) =>
       got.rows.length
         ? rows([["payee"], ["currency"], ...got.places.map((each) => [PLACES[each], true]), ["held"]], got.rows.map((row) => [
@@ -67,7 +67,7 @@ export const payeesPanel = (page) =>
 /** The entries, the newest first. */
 export const entriesPanel = (page) =>
   leafed(page, {
-    what: "entries", label: "Search entries", more: () => ({ kind: page.state.value.kind }),
+    what: "entries", one: "entry", label: "Search entries", more: () => ({ kind: page.state.value.kind }),
     extra: (load) => select({ name: "kind", value: page.state.value.kind, options: [{ value: "", label: "all kinds" }, ...page.found.kinds], onchange: (kind) => {
       page.state.set({ kind, leaf: 0 }, { quiet: true });
       load();
