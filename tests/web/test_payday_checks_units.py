@@ -11,7 +11,7 @@ from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 from payout.payout_files import spec
-from web.payday_story import done, market, told
+from web.payday_story import market, told
 
 PIL = pytest.importorskip("PIL.Image")
 API = "/api/payday/checks"
