@@ -8,10 +8,10 @@ import pytest
 from payout_files import approve, cents, run, units, validation
 from prior_files import again, fresh, july, june, stacked
 
-from datamarket_gym.cli.dispute import units_of
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.payout.book import runs
+from datamarket_gym.payout.book.disputed_runs import units_of
 from datamarket_gym.payout.book.disputing import Effects, open_dispute, resolve_dispute
 from datamarket_gym.payout.book.place import attach, book_of, run_of
 from datamarket_gym.payout.book.store import open_book

@@ -11,15 +11,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.screen import counted
-from datamarket_gym.payout.book import batches, money
+from datamarket_gym.payout.book import batches, money, typed
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.anchor import add_anchor, anchor_of
-from datamarket_gym.payout.book.batches import currency_of_runs
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_at
-from datamarket_gym.payout.book.words import detail_of, moment_of
+from datamarket_gym.payout.book.words import (
+    detail_of,
+    entered_words,
+    moment_of,
+    money_of_payees,
+    rule_words,
+)
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
@@ -65,37 +69,18 @@ def set_rules(
     where: str, approvals: int | None, least: str | None, currency: str, by: str | None
 ) -> None:
     """Enter rules, or show them."""
-    book = book_at(where)
-    with book.page() as page:
-        if approvals is not None:
-            page.add("rule", content={"approvals": approvals}, by=by)
-        if least is not None:
-            code = currency or currency_of_runs(page.accounts)
-            amount = Currency(code).minor(least, at_least=0)
-            page.add("rule", currency=code, amount=amount, content={"least": True}, by=by)
-        accounts = page.accounts
+    accounts = typed.set_rules(book_at(where), approvals, least, currency, by)
     _print_rules(Console(), accounts)
 
 
 def add_correction(where: str, payee: str, amount: str, of: int, why: str, by: str | None) -> None:
     """Enter a correction."""
-    book = book_at(where)
-    accounts = book.accounts()
-    if not 1 <= of <= accounts.number:
-        raise DataMarketError(f"there is no entry {of}; the book has {accounts.number}")
-    code = accounts.entries[of - 1].currency
-    if not code:
-        raise DataMarketError(
-            f"entry {of} is about no money; name the payment (datamarket statement shows it)"
-        )
-    _told(money.correct(book, payee, Currency(code).change(amount), of, why, by))
+    _told(typed.correct(book_at(where), payee, amount, of, why, by))
 
 
 def add_fee(where: str, payee: str, amount: str, currency: str, why: str, by: str | None) -> None:
     """Enter a fee."""
-    book = book_at(where)
-    code = currency or currency_of_runs(book.accounts())
-    _told(money.charge(book, payee, Currency(code).minor(amount), code, why, by))
+    _told(typed.charge(book_at(where), payee, amount, currency, why, by))
 
 
 def add_hold(where: str, payee: str, why: str, by: str | None) -> None:
@@ -136,10 +121,7 @@ def end_credit(
     where: str, kind: str, payee: str, amount: str | None, currency: str, why: str, by: str | None
 ) -> None:
     """A balance ends, or part of it."""
-    book = book_at(where)
-    code = currency or currency_of_runs(book.accounts())
-    part = None if amount is None else Currency(code).change(amount)
-    _told(money.end_balance(book, kind, payee, code, why, part, by))
+    _told(typed.end_credit(book_at(where), kind, payee, amount, currency, why, by))
 
 
 def give_anchor(where: str, to: Path | None) -> None:
@@ -150,53 +132,26 @@ def give_anchor(where: str, to: Path | None) -> None:
 
 
 def _told(entry: BookEntry) -> None:
-    amount = f" {entry.currency} {Currency(entry.currency).text(entry.amount)}" if entry.currency else ""
-    Console().print(
-        f"entry {entry.number}: {entry.kind}{amount}, {visible(entry.payee)}",
-        highlight=False,
-        markup=False,
-    )
-    if entry.kind == "asked":
-        Console().print(
-            "The book asks for several people: it moves once others have entered the same, under their names.",
-            highlight=False,
-        )
+    for said in entered_words(entry):
+        Console().print(said, highlight=False, markup=False)
 
 
 def _print_rules(console: Console, accounts: Accounts) -> None:
-    rules = accounts.rules
-    least = ", ".join(
-        f"{code} {Currency(code).text(least)}" for code, least in rules.least.items() if least
-    )
-    said = (
-        "1 person approves a run" if rules.approvals == 1 else f"{rules.approvals} people approve a run"
-    )
-    console.print(
-        f"{said}; {f'at least {least} are sent' if least else 'any amount is sent'}.", highlight=False
-    )
-    for wanted, people in rules.asking.items():
-        names = ", ".join(visible(name) for name in people)
-        console.print(
-            f"Asked for by {names}: {wanted}. It stands once {rules.approvals} people have asked.",
-            highlight=False, markup=False,
-        )  # fmt: skip
+    for said in rule_words(accounts.rules):
+        console.print(said, highlight=False, markup=False)
 
 
 def _print_payees(console: Console, accounts: Accounts) -> None:
-    """Where the money of each payee is; places where there is nothing of anybody's are left out, owed never."""
-    places = {
-        "carried": accounts.balance, "owed": accounts.payable, "ordered": accounts.outgoing, "sent": accounts.sent,
-    }  # fmt: skip
-    places = {name: place for name, place in places.items() if name == "owed" or any(place.values())}
-    keys = sorted({key for place in places.values() for key, amount in place.items() if amount})
+    """Where the money of each payee is, and who is held."""
+    places, money = money_of_payees(accounts)
     table = _table("Payees", "payee", "", *places)
-    for payee, code in keys[:_SHOWN]:
-        shown = Currency(code).shown
-        amounts = [shown(place.get((payee, code), 0)) for place in places.values()]
-        table.add_row(escape(visible(payee)), code, *amounts)
+    for (payee, code), amounts in list(money.items())[:_SHOWN]:
+        table.add_row(escape(visible(payee)), code, *map(Currency(code).shown, amounts))
     console.print(table)
-    if len(keys) > _SHOWN:
-        console.print(f"… {_SHOWN} of {len(keys):,}; the others: datamarket statement BOOK --payee NAME")
+    if len(money) > _SHOWN:
+        console.print(
+            f"… {_SHOWN} of {len(money):,}; the others: datamarket statement BOOK --payee NAME"
+        )
     for payee, why in list(accounts.holds.items())[:_SHOWN]:
         console.print(f"Held: {visible(payee)}: {visible(why, 200)}", highlight=False, markup=False)
     if len(accounts.holds) > _SHOWN:

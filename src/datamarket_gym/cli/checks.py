@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from datamarket_gym.core.files import read_json, sha256
+from datamarket_gym.core.files import read_json
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.checks.answers import record_answers
 from datamarket_gym.payout.checks.carried import FILE as CARRIED
 from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
-from datamarket_gym.payout.checks.draw import DrawnChecks, draw_checks
+from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.page import NAME as PAGE
-from datamarket_gym.payout.checks.plan import PlanSummary, Wishes, make_plan, read_plan
+from datamarket_gym.payout.checks.plan import Wishes, make_plan, read_plan
 from datamarket_gym.payout.checks.settle import SettledChecks, settle
+from datamarket_gym.payout.checks.words import drawn_words, failed_words, plan_rows, to_publish
 from datamarket_gym.payout.kept import places_of
-from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest
-from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.units.sql import as_files
 
@@ -37,7 +35,7 @@ def plan_and_show(run: Path, wishes: Wishes, by: str | None) -> None:
     table = Table(title=f"Checks of {counted(found.payees, 'payee')}", show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right", overflow="fold")
-    for what, value in _rows(found, currency):
+    for what, value in plan_rows(found, currency):
         table.add_row(what, escape(value))
     console = Console()
     console.print(table)
@@ -60,48 +58,8 @@ def plan_and_show(run: Path, wishes: Wishes, by: str | None) -> None:
         f"once it is known: datamarket check draw {run} --beacon TEXT",
         highlight=False, markup=False,
     )  # fmt: skip
-    digest = hashlib.sha256(found.plan.text.encode()).hexdigest()
-    for what, value in (("manifest", sha256(run / MANIFEST)), ("plan", digest)):
+    for what, value in to_publish(run, found.plan):
         console.print(f"Publish with it: {what} {value}", highlight=False, soft_wrap=True)
-
-
-def _rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
-    plan, money = found.plan, Currency(currency)
-
-    def text(minor: int) -> str:
-        return f"{currency} {money.text(minor)}"
-
-    rows = [
-        ("checks of each payee", f"{plan.checks:,}"),
-        ("power of a check", f"{plan.power:g}"),
-        ("checks in all, at most", f"{found.in_all:,}"),
-        ("of them second looks, expected", f"{found.again:,.1f}"),
-        ("paid to those who are checked", text(found.paid)),
-        ("kappa, the largest", f"{found.kappa:.3f}"),
-        ("left to gain, in expectation", f"{found.gap:.2%} of what is paid"),
-        ("the same, without second looks", f"{found.once:.2%} of what is paid"),
-        ("of one payee, at most", f"{found.most:.2%} of its payment"),
-    ]
-    if plan.plant:
-        rows.insert(3, ("of them planted fakes, at least", f"{plan.plant:,}"))
-    if plan.price:
-        share = found.cost / found.paid if found.paid else 0.0
-        rows.append(("cost, at most", f"{text(found.cost)}, {share:.1%} of what is paid"))
-    if plan.least:
-        rows.append(
-            (
-                f"neither checked nor paid, below {money.text(plan.least)}",
-                f"{counted(len(plan.carried), 'payee')}, {text(found.carried)}",
-            )
-        )
-    if plan.false_alarms:
-        rows.append(
-            (
-                f"false alarms, {plan.false_alarms:g} a check",
-                f"{found.alarmed:.2%} of honest payees fail, {text(found.alarm_cost)} expected",
-            )
-        )
-    return rows
 
 
 def draw_and_show(
@@ -135,12 +93,8 @@ def draw_and_show(
         console.print(table)
     if len(drawn.draws) > _SHOWN:
         console.print(f"… and {len(drawn.draws) - _SHOWN:,} more in {CHECKS}")
-    if drawn.kept:
-        console.print(
-            f"{counted(len(drawn.kept), 'draw')} fell on units that were looked at in an earlier draft, as often.",
-            highlight=False,
-        )
-    _print_second_looks(console, drawn)
+    for said in drawn_words(drawn):
+        console.print(said, highlight=False, markup=False)
     if not read_plan(run).announced:
         console.print("The beacon was not announced beforehand.", style="bold red")
     then = (
@@ -149,24 +103,6 @@ def draw_and_show(
         else f"There is nothing new to look at; then: datamarket check settle {run}"
     )
     console.print(then, highlight=False, markup=False)
-
-
-def _print_second_looks(console: Console, drawn: DrawnChecks) -> None:
-    """How many units two people have to look at, and who looked at some of them before."""
-    several = sum(len(numbers) > 1 for numbers in drawn.looks.values())
-    if several:
-        console.print(
-            f"{counted(several, 'unit')} of the list were drawn more than once: each look is somebody else's.",
-            highlight=False,
-        )
-    who = sorted({name for names in drawn.before.values() for name in names})
-    if who:
-        some = "; ".join(visible(name) for name in who[:_SHOWN])
-        console.print(
-            f"{counted(len(drawn.before), 'unit')} of the list were looked at in an earlier draft, by {some}: "
-            "somebody else has to look at them now.",
-            highlight=False, markup=False,
-        )  # fmt: skip
 
 
 def record_and_show(run: Path, outcomes: str, correct: bool, one_look: bool, by: str | None) -> None:
@@ -220,14 +156,8 @@ def settle_and_show(
 
 
 def _print_found(console: Console, found: SettledChecks) -> None:
-    for name in found.failed:
-        units = [unit for unit in found.found if unit.payee == name]
-        listed = ", ".join(
-            f"{visible(u.unit)}{f' ({visible(u.note)})' if u.note else ''}" for u in units
-        )
-        console.print(
-            f"{visible(name)} failed and is paid nothing: {listed}", highlight=False, markup=False
-        )
+    for said in failed_words(found):
+        console.print(said, highlight=False, markup=False)
     if found.carried:
         console.print(
             f"Neither checked nor paid: {counted(len(found.carried), 'payee')}; their units, to be handed in again: "

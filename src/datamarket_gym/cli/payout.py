@@ -11,15 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import shown_on_stderr
+from datamarket_gym.payout.approval import approve_recomputed
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_of, write_receipt
 from datamarket_gym.payout.book.receipts import is_address
-from datamarket_gym.payout.book.run_record import APPROVED
-from datamarket_gym.payout.book.runs import approve, require_answers, standing_approvals
 from datamarket_gym.payout.book.words import detail_of, moment_of
-from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.request import PayRequest, pay_requested
@@ -116,33 +113,13 @@ def approve_and_show(
     intake: str | None = None,
 ) -> bool:
     """Work a run out again and approve it; whether nothing stood in the way."""
-    console = Console()
-    state = run_of(run).state
-    if state in APPROVED:
-        console.print(f"was {state} before; nothing changed")
-        return True
-    require_answers(run, despite)
     with shown_on_stderr(in_logs=False) as progress:
-        checks = verify(
-            run, True, submissions, validation, progress, reference, prior=prior, intake=intake
+        found = approve_recomputed(
+            run, by, despite, submissions, validation, reference, prior, intake, progress
         )
-    if not all(check.good for check in checks):
-        print_checks([check for check in checks if not check.good])
-        return False
-    after = approve(run, sha256(run / MANIFEST), by, despite)
-    if after in APPROVED:
-        console.print("approved")
-        return True
-    accounts = book_of(run).accounts()
-    record = run_of(run, accounts)
-    standing = standing_approvals(accounts, record.run)
-    older = [visible(who) for who, _ in record.approvals if who not in standing]
-    console.print(
-        f"approved by {', '.join(map(visible, standing))}; the book asks for {accounts.rules.approvals} people: "
-        + (f"{', '.join(older)} approved before a warning that it has now, and must look at it and approve again"
-           if older else "somebody else must approve it, too"),
-        highlight=False, markup=False,
-    )  # fmt: skip
+    if found.wrong:
+        return print_checks(found.wrong)
+    Console().print(found.words, highlight=False, markup=False)
     return True
 
 

@@ -102,8 +102,8 @@ def require_answers(folder: Path, despite: Sequence[str]) -> None:
     """Refuse an approval that cannot be, before anything is worked out again for it."""
     accounts = book_of(folder).accounts()
     record = run_of(folder, accounts)
-    _require_approvable(record, folder)
-    require_answered([*_warnings(record), *book_warnings(accounts, record)], despite)
+    require_approvable(record, folder)
+    require_answered(warnings_now(accounts, record), despite)
 
 
 def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequence[str] = ()) -> str:
@@ -114,13 +114,13 @@ def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequenc
     """
     with page_of(folder) as (page, record):
         if record.state not in APPROVED:
-            _require_approvable(record, folder)
+            require_approvable(record, folder)
             if record.manifest != manifest:
                 raise DataMarketError(
                     "manifest.json is not the one the run was entered with; run verify"
                 )
             who = by or user()
-            found = [*_warnings(record), *book_warnings(page.accounts, record)]
+            found = warnings_now(page.accounts, record)
             known = any(same_person(who, name) for name, _ in record.approvals)
             if not known or not _has_answered(record, who, found):
                 require_answered(found, despite)
@@ -137,7 +137,7 @@ def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequenc
 def standing_approvals(accounts: Accounts, run: str) -> list[str]:
     """Who has approved a run and answered for every warning that it has now; others must look again."""
     record = accounts.required(run)
-    found = [*_warnings(record), *book_warnings(accounts, record)]
+    found = warnings_now(accounts, record)
     return [name for name, _ in record.approvals if _has_answered(record, name, found)]
 
 
@@ -218,11 +218,13 @@ def _pay_out(page: Page, record: RunRecord, by: str | None) -> None:
         page.add("forfeited", run=record.run, currency=record.currency, amount=record.kept, by=by)
 
 
-def _warnings(record: RunRecord) -> list[StandingWarning]:
-    return [StandingWarning.from_plain(said) for said in record.warnings]
+def warnings_now(accounts: Accounts, record: RunRecord) -> list[StandingWarning]:
+    """All warnings that stand before the approval of a run: its own, and those of the book as it is now."""
+    own = [StandingWarning.from_plain(said) for said in record.warnings]
+    return [*own, *book_warnings(accounts, record)]
 
 
-def _require_approvable(record: RunRecord, folder: Path) -> None:
+def require_approvable(record: RunRecord, folder: Path) -> None:
     """Refuse to approve a draft that asks for checks, or whose checks were begun, and one that is superseded."""
     if record.state == "checked":
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +45,18 @@ def record_answers(
     run: Path, outcomes: Path, correct: bool = False, by: str | None = None, one_look: bool = False
 ) -> RecordedAnswers:
     """Keep the answers of a table; what differs from earlier ones is refused unless it corrects them."""
+    return record_given(run, read_outcomes(outcomes, read_checks(run)), correct, by, one_look)
+
+
+def record_given(
+    run: Path,
+    answers: Sequence[CheckAnswer],
+    correct: bool = False,
+    by: str | None = None,
+    one_look: bool = False,
+) -> RecordedAnswers:
+    """The same of answers that were given one by one (`given_answer`)."""
     drawn = read_checks(run)
-    answers = read_outcomes(outcomes, drawn)
     with entries.working_in(run):
         entries.require_open(run)
         new = keep_outcomes(run, answers, correct, one_look)

@@ -24,6 +24,7 @@ from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_oth
 from datamarket_gym.payout.checks.sealed import PlantedFake, read_plants
 from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.kept import places_of
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.html import Row, embedded, filled, style_sheet, template_text
 from datamarket_gym.payout.results import Results
@@ -58,7 +59,7 @@ def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = Non
             "hold; put them back, or say where they are now with --submissions"
         )
     _, results = finished_results(run, places)
-    page = checks_page(results, places, drawn, _fakes(run))
+    page = checks_page(results, places, drawn, fakes_of(run))
     scripts = [template_text("checks.js")]
     style = style_sheet("checks.css")
     key = embedded({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
@@ -69,7 +70,7 @@ def checks_page(
     results: Results, places: Places, drawn: DrawnChecks, fakes: dict[str, PlantedFake]
 ) -> ChecksPage:
     """Everything the page shows; ``fakes`` are the planted units by name."""
-    beside = _Beside(results, places, drawn.draws, fakes)
+    beside = Beside(results, places, drawn.draws, fakes)
     by_payee: dict[str, list[Draw]] = {}
     for draw in sorted(drawn.draws, key=lambda draw: draw.number):
         by_payee.setdefault(draw.payee, []).append(draw)
@@ -101,11 +102,16 @@ def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
     )
 
 
-class _Beside:
+class Beside:
     """The drawn units, what is nearest to each, and what all of them hold."""
 
     def __init__(
-        self, results: Results, places: Places, draws: Sequence[Draw], fakes: dict[str, PlantedFake]
+        self,
+        results: Results,
+        places: Places,
+        draws: Sequence[Draw],
+        fakes: dict[str, PlantedFake],
+        side: int | None = None,
     ) -> None:
         self.results, self.fakes = results, fakes
         self.owner = results.inputs.owner
@@ -120,7 +126,7 @@ class _Beside:
         self.near, self.cosine = self._nearest(names)
         rows = {*self.row.values(), *(int(u) for near in self.near.values() for u in near if u >= 0)}
         self.contents = unit_contents(results, places, rows)
-        self.side = side_for(len(names) * (1 + NEAREST))
+        self.side = side or side_for(len(names) * (1 + NEAREST))
 
     def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
         results = self.results
@@ -166,7 +172,7 @@ class _Beside:
         ]
 
 
-def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside: _Beside) -> Row:
+def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside: Beside) -> Row:
     by_unit: dict[str, list[Draw]] = {}
     for draw in draws:
         by_unit.setdefault(draw.unit, []).append(draw)
@@ -175,7 +181,7 @@ def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside
             "numbers": [each.number for each in looks],
             "unit": visible(draw.unit),
             "identity": visible(draw.identity) if draw.identity != payee else "",
-            "amount": _money(results, draw.amount),
+            "amount": earns(results.spec.money, draw.amount),
             "share": f"{draw.share:.1%}",
             "content": beside.unit(draw.unit),
             "others": beside.others(draw.unit),
@@ -195,12 +201,13 @@ def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside
     }
 
 
-def _money(results: Results, amount: float) -> str:
-    money = results.spec.money
+def earns(money: Currency, amount: float) -> str:
+    """What a unit earns."""
     minor = round(amount * 10**money.digits)
     return f"{money.code} {money.text(minor)}" if minor else f"less than {money.code} {money.text(1)}"
 
 
-def _fakes(run: Path) -> dict[str, PlantedFake]:
+def fakes_of(run: Path) -> dict[str, PlantedFake]:
+    """The planted fakes of a run, by the name of the unit."""
     plants = read_plants(run)
     return {} if plants is None else {fake.unit: fake for fake in plants.fakes}

@@ -118,13 +118,18 @@ class PlanSummary:
 
 def make_plan(run: Path, wishes: Wishes, by: str | None = None) -> PlanSummary:
     """Plan a run's checks; a plan that was made before is replaced, unless it was drawn by."""
+    found = foreseen(run, wishes)
+    with entries.working_in(run):
+        entries.enter_plan(run, found.plan.text, found.plan.announced, by)
+        write_text(run / FILE, found.plan.text)
+    return found
+
+
+def foreseen(run: Path, wishes: Wishes) -> PlanSummary:
+    """What a plan would come to; nothing is written."""
     manifest = read_manifest(run)
     payees = paid_payees(run, manifest)
-    plan = _plan(manifest, payees, wishes)
-    with entries.working_in(run):
-        entries.enter_plan(run, plan.text, plan.announced, by)
-        write_text(run / FILE, plan.text)
-    return summary(plan, payees)
+    return summary(_plan(manifest, payees, wishes), payees)
 
 
 def read_plan(run: Path) -> CheckPlan:

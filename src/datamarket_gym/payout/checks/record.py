@@ -82,6 +82,12 @@ def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
     return [found[number] for number in sorted(found)]
 
 
+def given_answer(number: int, outcome: str, note: str = "", by: str = "") -> CheckAnswer:
+    """One answer as somebody gave it, looked at as those of a table are."""
+    where = f"the answer to check {number}"
+    return CheckAnswer(number, _word(outcome.strip(), where), _note(note.strip(), where), by.strip())
+
+
 def keep_outcomes(
     run: Path, answers: Sequence[CheckAnswer], correct: bool = False, one_look: bool = False
 ) -> list[CheckAnswer]:

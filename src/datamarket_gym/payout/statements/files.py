@@ -13,7 +13,7 @@ import re
 import secrets
 import shutil
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,23 +84,34 @@ def write_statements(
     return out
 
 
+def statement_pages(run: Path, manner: Manner | None = None) -> Iterator[tuple[str, str]]:
+    """The name and the text of every file of a run's statements, one after another; nothing is written."""
+    tables, state = RunTables.read(run), state_of(run)
+    for name in tables.names:
+        yield file_name(name), _page(tables, name, state, manner)
+    yield INDEX, _index(tables)
+
+
+def statement_text(
+    run: Path, payee: str, manner: Manner | None = None, tables: RunTables | None = None
+) -> str:
+    """The statement of one payee as a page; ``tables`` are the run's, where they are read already."""
+    tables = RunTables.read(run) if tables is None else tables
+    require_payee(tables, payee)
+    return _page(tables, payee, state_of(run), manner)
+
+
 def write_statement(
     run: Path, payee: str, out: Path | None = None, manner: Manner | None = None
 ) -> Path:
     """Write the statement of one payee into a folder, beside what is there; returns the page's path."""
-    page = statement_html(run, RunTables.read(run), payee, manner)
+    text = statement_text(run, payee, manner)
     out = run / "statements" if out is None else out
     out.mkdir(parents=True, exist_ok=True)
     path = out / file_name(payee)
     with replacing(path) as part:
-        part.write_text(page, encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
     return path
-
-
-def statement_html(run: Path, tables: RunTables, payee: str, manner: Manner | None = None) -> str:
-    """The statement of one payee of a run whose tables these are."""
-    require_payee(tables, payee)
-    return _page(tables, payee, state_of(run), manner)
 
 
 def _page(tables: RunTables, name: str, state: RunState, manner: Manner | None) -> str:

@@ -26,7 +26,7 @@ from datamarket_gym.payout.explained_words import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.need_words import need_words
-from datamarket_gym.payout.statements.files import Manner, file_name, statement_html
+from datamarket_gym.payout.statements.files import Manner, file_name, statement_text
 from datamarket_gym.payout.statements.record import Explanation, explained
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 from datamarket_gym.web.payday.run_inputs import MovedInputs, inputs_on_show
@@ -122,5 +122,5 @@ def least_covered(
 def statement(folder: Path, payee: str, pseudonyms: bool, progress: Progress) -> dict[str, Any]:
     """The statement of one payee, as a page to be saved and sent."""
     progress.stage("writing the statement")
-    page = statement_html(folder, tables_of(folder), payee, Manner(pseudonyms))
+    page = statement_text(folder, payee, Manner(pseudonyms), tables_of(folder))
     return {"file": file_name(payee), "page": page}

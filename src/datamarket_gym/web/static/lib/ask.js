@@ -14,11 +14,11 @@ const CLIENT = [...crypto.getRandomValues(new Uint8Array(9))].map((byte) => byte
 const LATE = 300; // milliseconds after which the reader is told that it takes a while
 
 /** Send something; the headers are those by which the explorer knows its own pages. */
-export const send = async (path, { method = "GET", body, signal, type = "application/json" } = {}) => {
+export const send = async (path, { method = "GET", body, signal, type = "application/json", keepalive = false } = {}) => {
   const headers = { "x-datamarket": "explorer", "x-client": CLIENT };
   if (body !== undefined) headers["content-type"] = type;
   try {
-    return await fetch(path, { method, headers, body, signal });
+    return await fetch(path, { method, headers, body, signal, keepalive });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Told("The explorer does not answer; was it stopped? Start it again, then reload this page.");

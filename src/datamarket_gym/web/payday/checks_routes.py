@@ -1,0 +1,181 @@
+"""What the page of a run's checks asks: GET looks and changes nothing, POST plans, draws, records, settles and pays.
+
+Approving, marking as paid and the file for the bank need the token, typed into the page: it is read from the body of a
+request and from nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+
+from datamarket_gym.core.specs import Document
+from datamarket_gym.payout.book.run_record import require_somebody
+from datamarket_gym.payout.statements.files import Manner
+from datamarket_gym.web.desk import WhoAsks
+from datamarket_gym.web.payday import check_payment, check_plan, check_settle, check_units
+from datamarket_gym.web.payday.books_routes import attached
+from datamarket_gym.web.payday.check_answers import GivenAnswer, record
+from datamarket_gym.web.payday.check_state import book_id, known_runs, run_state
+from datamarket_gym.web.payday.check_statements import one_page, zipped
+from datamarket_gym.web.site import Site
+
+_MOST_ANSWERS = 500  # in one request
+
+
+class OfRun(Document):
+    """Who does something with which run."""
+
+    run: str
+    by: str = Field(max_length=200)
+
+
+class Preview(Document):
+    """A plan to be tried."""
+
+    run: str
+    asked: check_plan.AskedPlan
+
+
+class Plan(OfRun):
+    """A plan to be entered."""
+
+    asked: check_plan.AskedPlan
+
+
+class DrawBy(OfRun):
+    """The beacon to draw under."""
+
+    beacon: str
+
+
+class Answers(OfRun):
+    """Answers to be recorded."""
+
+    answers: tuple[GivenAnswer, ...] = Field(max_length=_MOST_ANSWERS)
+    one_look: bool = False
+
+
+class Settling(Document):
+    """How to settle."""
+
+    run: str
+    unanswered: Literal["wait", "false"] = "wait"
+    forfeited: Literal["keep", "divide"] = "keep"
+
+
+class Settle(Settling):
+    """Settle, by somebody, into a folder of this name if there is a new draft."""
+
+    by: str = Field(max_length=200)
+    name: str = ""
+
+
+class Approve(OfRun):
+    """An approval: every warning by its name, and the token."""
+
+    despite: tuple[str, ...] = ()
+    token: str
+
+
+class Paid(OfRun):
+    """The payment of a run."""
+
+    reference: str
+    token: str
+
+
+class Export(OfRun):
+    """A file for the bank."""
+
+    token: str
+    asked: check_payment.AskedExport
+
+
+def router(site: Site) -> APIRouter:
+    """The routes."""
+    routes, ask, places = APIRouter(prefix="/api/payday/checks"), site.desk.ask, site.places
+
+    @routes.get("/state")
+    async def state(run: str, by: str = "") -> Response:
+        folder = places.run(run)
+        return await ask(run_state, folder, by, known_runs(places), book_id(places, folder), keep=False)
+
+    @routes.get("/unit")
+    async def unit(run: str, number: int) -> Response:
+        folder = places.run(run)
+        await run_in_threadpool(check_units.require_inside, folder, places.inside)
+        return await ask(check_units.unit_shown, folder, number, keep=False)
+
+    @routes.post("/preview")
+    async def preview(body: Preview, who: WhoAsks) -> Response:
+        return await ask(check_plan.plan_preview, places.run(body.run), body.asked, who=who, keep=False)
+
+    @routes.post("/plan")
+    async def plan(body: Plan) -> Response:
+        require_somebody(body.by)
+        return await ask(check_plan.plan_checks, places.run(body.run), body.asked, body.by, keep=False)
+
+    @routes.post("/draw")
+    async def draw(body: DrawBy) -> Response:
+        require_somebody(body.by)
+        return await ask(check_plan.draw, places.run(body.run), body.beacon, body.by, keep=False)
+
+    @routes.post("/record")
+    async def answer(body: Answers) -> Response:
+        require_somebody(body.by)
+        folder = places.run(body.run)
+        return await ask(record, folder, body.answers, body.by, body.one_look, keep=False)
+
+    @routes.post("/settling")
+    async def settling(body: Settling, who: WhoAsks) -> Response:
+        chosen = int(body.unanswered == "false"), int(body.forfeited == "keep")
+        return await ask(check_settle.settle_preview, places.run(body.run), *chosen, who=who, keep=False)
+
+    @routes.post("/settle")
+    async def settle(body: Settle) -> Response:
+        require_somebody(body.by)
+        folder = places.run(body.run)
+        if body.name:
+            places.inside(folder.parent / body.name)
+        chosen = int(body.unanswered == "false"), int(body.forfeited == "keep")
+        return await site.desk.start(check_settle.settle_run, folder, body.name, *chosen, body.by)
+
+    @routes.post("/approve")
+    async def approve(body: Approve) -> Response:
+        await site.token.require(body.token)
+        require_somebody(body.by)
+        return await site.desk.start(check_payment.approve, places.run(body.run), body.by, body.despite)
+
+    @routes.post("/paid")
+    async def paid(body: Paid) -> Response:
+        await site.token.require(body.token)
+        require_somebody(body.by)
+        return await ask(check_payment.paid, places.run(body.run), body.reference, body.by, keep=False)
+
+    @routes.post("/export")
+    async def export(body: Export) -> Response:
+        await site.token.require(body.token)
+        require_somebody(body.by)
+        folder = places.run(body.run)
+        accounts = places.uploads.path(body.asked.accounts) if body.asked.accounts else None
+        return await ask(check_payment.export, str(folder), body.asked, accounts, body.by, keep=False)
+
+    @routes.get("/statements")
+    async def statements(
+        run: str, payee: str = "", pseudonyms: bool = False, contact: str = ""
+    ) -> Response:
+        folder, manner = places.run(run), Manner(pseudonyms, contact or None)
+        if payee:
+            return attached(*await run_in_threadpool(one_page, folder, payee, manner), "text/html")
+        return StreamingResponse(
+            zipped(folder, manner),
+            media_type="application/zip",
+            headers={"content-disposition": 'attachment; filename="statements.zip"'},
+        )
+
+    return routes

@@ -1,0 +1,86 @@
+"""What is shown of drawn units: pictures drawn anew and bounded, files of named folders alone, fakes not told apart."""
+
+import base64
+import io
+
+import numpy as np
+import pytest
+
+from datamarket_gym.payout.checks.draw import draw_checks, read_checks
+from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.stages import Places
+from payout.payout_files import spec
+from web.payday_story import market, told
+
+PIL = pytest.importorskip("PIL.Image")
+API = "/api/payday/checks"
+
+
+def picture(place, seed):
+    place.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng([seed, *place.name.encode()])
+    small = rng.integers(0, 255, (8, 8, 3), dtype=np.uint8)
+    image = PIL.fromarray(small).resize((700, 40))
+    image.save(place, exif=b"Exif\x00\x00secret place")
+
+
+def pictures(folder):
+    """A run of pictures whose checks are drawn."""
+    for k in range(3):
+        for what in ("cat", "dog"):
+            for seed, who in enumerate(("anna", "bert")):
+                picture(folder / "units" / who / what / f"{k}.png", seed)
+            picture(folder / "held" / what / f"{k}.png", 2)
+    how = spec(encoder="thumbnail", amount="10.00", checks=2)
+    pay(Places(folder / "units", folder / "held"), how, folder / "june")
+    return folder / "june"
+
+
+def drawn(run, **wishes):
+    make_plan(run, Wishes(announce="block 1", **wishes), "planner")
+    return draw_checks(run, "block 1", "drawer").draws
+
+
+def test_pictures_are_drawn_anew_and_bounded(tmp_path, client):
+    run = pictures(tmp_path / "market")
+    first = drawn(run)[0]
+    asked = client(run.parent)
+    params = {"run": "market/june", "number": first.number}
+    shown = told(asked, asked.get(f"{API}/unit", params=params))
+    for each in (shown["content"], *shown["others"]):
+        head, data = each["image"].split(";base64,")
+        assert head in ("data:image/png", "data:image/jpeg")
+        content = base64.b64decode(data)
+        assert b"secret place" not in content
+        assert max(PIL.open(io.BytesIO(content)).size) <= 640
+    assert first.payee in shown["letter"]
+
+
+def test_units_of_folders_that_were_not_named_are_not_shown(tmp_path, client):
+    run = market(tmp_path / "market")
+    drawn(run)
+    asked = client(run)  # the run alone: its tables lie beside it
+    refused = asked.get(f"{API}/unit", params={"run": "june", "number": 1})
+    assert refused.status_code == 403
+    assert "name its folder on the command line" in refused.json()["error"]
+    assert asked.get(f"{API}/state", params={"run": "../june"}).status_code == 404
+
+
+def test_nobody_is_told_which_units_were_planted(tmp_path, client):
+    run = market(tmp_path / "market")
+    fakes = [draw for draw in drawn(run, plant=2) if draw.planted]
+    assert fakes
+    asked = client(run.parent)
+    state = told(asked, asked.get(f"{API}/state", params={"run": "market/june"}))
+    kinds = {frozenset(check) for check in state["checks"]}
+    assert len(kinds) == 1
+    assert len(state["checks"]) == len(read_checks(run).draws)
+    shown = told(
+        asked, asked.get(f"{API}/unit", params={"run": "market/june", "number": fakes[0].number})
+    )
+    real = next(draw.number for draw in read_checks(run).draws if not draw.planted)
+    other = told(asked, asked.get(f"{API}/unit", params={"run": "market/june", "number": real}))
+    assert shown.keys() == other.keys()
+    assert shown["content"].keys() == other["content"].keys()
+    assert "plant" not in str(shown)
