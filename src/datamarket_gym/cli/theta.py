@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich import table as rich
 from rich.console import Console
 
 from datamarket_gym.core.files import write_text
-from datamarket_gym.evidence.threshold.admissibility import Admissibility, predict_theta
-from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
-from datamarket_gym.learners.base import LEARNERS
-from datamarket_gym.learners.oracle import RECOMMENDED
-from datamarket_gym.payout.spec import PayoutSpec, payout_spec
-from datamarket_gym.payout.submitted import read_held
+from datamarket_gym.evidence.threshold.admissibility import Admissibility
+from datamarket_gym.payout.spec import payout_spec
+from datamarket_gym.payout.theta import ThetaCheck, domain_task, in_words, recommended, table_rows
 from datamarket_gym.units.labels import are_numbers, is_labelled
 from datamarket_gym.units.sql import as_files
-from datamarket_gym.units.tables import Table
-from datamarket_gym.world.attacks.attack import ATTACKS
-from datamarket_gym.world.data import DOMAINS, Embeddings, load_corpus, load_embeddings
-from datamarket_gym.world.tasks.base import TASKS
-from datamarket_gym.world.tasks.domains import DomainTask
+from datamarket_gym.world.data import DOMAINS, Embeddings
 
 
 @dataclass(frozen=True)
@@ -32,22 +24,17 @@ class Question:
     """What the command line asked."""
 
     embeddings: str
-    partition: str
-    providers: int
-    per_provider: int
-    trials: int
-    variants: str
-    sample: int
-    cutoff: float
-    seed: int
+    check: ThetaCheck
     config: Path | None
     columns: dict[str, Any]
 
 
 def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None:
     """Answer, print, and write."""
-    rows = _pool(asked.embeddings) if asked.embeddings in DOMAINS else _read(asked)
-    found, policy = answer(asked, rows), recommended(rows)
+    domain = asked.embeddings if asked.embeddings in DOMAINS else ""
+    rows = domain_task(domain).pool() if domain else _read(asked)
+    found = asked.check.of_domain(domain) if domain else asked.check.of(rows.training())
+    policy = recommended(rows)
     if to_json is not None:
         both = found.as_dict() | {"recommended": policy.model_dump(mode="json")}
         write_text(to_json, json.dumps(both, indent=2) + "\n")
@@ -56,7 +43,7 @@ def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None
 
         draw(found, plot)
     console = Console()
-    console.print(_policy_words(policy), style="green" if policy.theta else "red", highlight=False)
+    console.print(in_words(policy), style="green" if policy.theta else "red", highlight=False)
     classes = rows.label is not None and is_labelled(rows.label) and not are_numbers(rows.label)
     console.print(_table(found, classes))
     console.print(
@@ -64,80 +51,11 @@ def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None
     )
 
 
-def recommended(rows: Embeddings) -> Threshold:
-    """The threshold that `recommended` takes where these, all of them, are the validation or reference rows."""
-    return choose_threshold(LabelledVectors(rows.vectors, rows.label), None)
-
-
-def _pool(domain: str) -> Embeddings:
-    task = TASKS.create(domain)
-    assert isinstance(task, DomainTask)  # DOMAINS names no other tasks
-    return task.pool()
-
-
 def _read(asked: Question) -> Embeddings:
-    """The rows of a file as evidence compares them where they are the validation rows' features."""
     # Nothing is paid here; but the settings of a payday say an amount.
     spec = payout_spec(asked.config, {"amount": "1", **asked.columns})
     with as_files({"embeddings": asked.embeddings}) as files:
-        found = _vectors(files["embeddings"], spec)
-    learner = LEARNERS.create(RECOMMENDED)
-    return replace(found, vectors=learner.compared(found.vectors, found.vectors))
-
-
-def _vectors(path: Path, spec: PayoutSpec) -> Embeddings:
-    """The rows as validation rows are read: embeddings if there are any, else features, from wherever they come."""
-    columns, files = spec.columns, spec.files
-    if not path.is_dir() and not (columns.text or columns.image or files.features):
-        return load_embeddings(path, columns.model_dump(exclude_unset=True))
-    ours = files.model_copy(update={"validation_features": files.features})
-    held = read_held(path, spec.model_copy(update={"files": ours}), {})
-    vectors = held.features if held.embedding is None else held.embedding
-    if path.is_dir():
-        return Embeddings(vectors, held.label)
-    table = Table.open(path)
-    known = [name for name in (columns.identity, "split") if name in table.names]
-    text = table.read(known)[0] if known else {}
-    return Embeddings(
-        vectors,
-        held.label,
-        np.array(text["split"].optional()) == "train" if "split" in text else None,
-        np.array(text[columns.identity].named()) if columns.identity in text else None,
-    )
-
-
-def _policy_words(policy: Threshold) -> str:
-    why = f"{policy.why[:1].upper()}{policy.why[1:]}."
-    if policy.theta is None:
-        return f"`recommended` ties identical units alone, where these are the validation or reference rows. {why}"
-    return (
-        f"`recommended` takes theta {policy.theta:g}, where these are the validation or reference rows. {why} "
-        "A large submission lifts it where units lie closer."
-    )
-
-
-def answer(asked: Question, rows: Embeddings) -> Admissibility:
-    """The check for a domain by name, or for a file."""
-    options = {
-        "n_providers": asked.providers, "per_provider": asked.per_provider, "trials": asked.trials,
-        "variants": asked.variants, "sample": asked.sample, "cutoff": asked.cutoff, "seed": asked.seed,
-    }  # fmt: skip
-    if asked.embeddings not in DOMAINS:
-        return predict_theta(rows.training(), partition=asked.partition or "iid", **options)  # type: ignore[arg-type]
-    task = TASKS.create(asked.embeddings)
-    assert isinstance(task, DomainTask)  # DOMAINS names no other tasks
-    attack = ATTACKS.create(asked.variants)
-    content = None
-    if attack.needs_content:
-        corpus = load_corpus(task.domain.name)
-        content = {corpus.kind: corpus.content[corpus.train]}
-    return predict_theta(
-        rows,
-        partition=asked.partition or task.dealt_by,
-        encoder=task.domain.encoder,
-        content=content,
-        **options,  # type: ignore[arg-type]
-    )
+        return table_rows(files["embeddings"], spec)
 
 
 def _table(found: Admissibility, classes: bool) -> rich.Table:

@@ -63,14 +63,14 @@ def command(
     The options are those of the second. Columns are named as for `pay`.
     """
     from datamarket_gym.cli.theta import Question, show_theta
+    from datamarket_gym.payout.theta import ThetaCheck
     from datamarket_gym.world.data.files import looking_in
 
     columns = options.column_settings(
         id_=id_, identity=identity, label=label, features=features, embedding=embedding, time=time, text=text,
         image=image, images=images, encoder=encoder, features_file=features_file,
     )  # fmt: skip
-    asked = Question(
-        embeddings, partition, providers, per_provider, trials, variants, sample, cutoff, seed, config, columns
-    )  # fmt: skip
+    check = ThetaCheck(partition, providers, per_provider, trials, variants, sample, cutoff, seed)
+    asked = Question(embeddings, check, config, columns)
     with looking_in(data):
         show_theta(asked, json_, plot)

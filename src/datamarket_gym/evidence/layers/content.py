@@ -96,7 +96,7 @@ class Cosine(EvidenceLayer):
         """
         vectors = view.submission.vectors
         if view.settled:
-            _require_directions(DistinctRows(vectors))
+            require_directions(DistinctRows(vectors))
             old, cosine = nearest_settled(
                 taken(vectors, slice(view.settled)),
                 taken(vectors, slice(view.settled, None)),
@@ -105,7 +105,7 @@ class Cosine(EvidenceLayer):
             new = np.flatnonzero(old >= 0)
             return Edges.of(old[new], view.settled + new, COSINE, cosine[new])
         rows = DistinctRows(vectors)
-        _require_directions(rows)
+        require_directions(rows)
         place = rows.distinct
         pairs = similar_pairs(rows, self.theta, view.node[place])
         found = Edges.of(
@@ -117,7 +117,7 @@ class Cosine(EvidenceLayer):
         return Edges.concat([star(rows.first, COSINE), found])
 
 
-def _require_directions(rows: DistinctRows) -> None:
+def require_directions(rows: DistinctRows) -> None:
     """Refuse rows of zeros: they are at no place, and like themselves alone."""
     pointed = np.zeros(len(rows.first), dtype=bool)
     pointed[rows.distinct] = True

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, require_count, require_in
+from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import written
 from datamarket_gym.evidence.threshold.floors import (
     Merges,
@@ -43,10 +44,16 @@ STEP = 0.02
 USEFUL_MARGIN = 0.02
 """An interval narrower than this leaves no room for error in either bound."""
 
+_NONE: Values = np.empty(0)
+
 
 @dataclass(frozen=True, eq=False)
 class Admissibility:
-    """Bounds on a cosine threshold, and how they were found."""
+    """Bounds on a cosine threshold, and how they were found.
+
+    ``alike`` and ``copies`` are the similarities of which the pairwise floor and the ceiling are quantiles: honest
+    units of one class, and units with their variants. They are for whoever draws them, and no part of the record.
+    """
 
     units: int
     dimensions: int
@@ -63,6 +70,8 @@ class Admissibility:
     lonely_classes: int
     curve_theta: Values
     curve: Values
+    alike: Values = field(default_factory=_NONE.copy, repr=False)
+    copies: Values = field(default_factory=_NONE.copy, repr=False)
 
     @property
     def chaining_floor(self) -> float:
@@ -124,7 +133,8 @@ class Admissibility:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, with the time and a hash of everything but the time."""
-        values = asdict(self)
+        values = asdict(replace(self, alike=_NONE, copies=_NONE))
+        del values["alike"], values["copies"]
         values["curve_theta"] = [round(float(t), 6) for t in self.curve_theta]
         values["curve"] = [round(float(m), 6) for m in self.curve]
         values["chaining_floors"] = {f"{cut:g}": floor for cut, floor in self.chaining_floors.items()}
@@ -154,7 +164,7 @@ def chaining_floors(
     return theta, mean, floors
 
 
-__all__ = ["CUTOFFS", "IDENTITIES", "Admissibility", "predict_theta"]
+__all__ = ["CUTOFFS", "IDENTITIES", "Admissibility", "honest_market", "predict_theta"]
 
 CUTOFFS = (0.05, 0.10, 0.15, 0.20)
 IDENTITIES = "identities"
@@ -175,12 +185,14 @@ def predict_theta(
     seed: int = 0,
     encoder: str = "",
     content: dict[str, NDArray[np.object_]] | None = None,
+    progress: Progress = SILENT,
 ) -> Admissibility:
     """The admissible interval of cosine thresholds for a pool of embeddings.
 
     ``partition`` says how honest providers come by their units: a registered partition, or
     ``identities``, which takes the embeddings' own. ``variants`` is the attack whose copies must be
     tied; one that changes content also needs the pool's ``content`` and the ``encoder``'s name.
+    ``progress`` counts the simulated markets.
     """
     require_in("cutoff", cutoff, 0.0, 1.0, open_low=True)
     for name, count in (("trials", trials), ("sample", sample), ("per_provider", per_provider)):
@@ -193,7 +205,13 @@ def predict_theta(
     if own:
         simulated, trials = [_own_identities(unit, pool)], 1
     else:
-        simulated = _simulate(unit, code, partition, n_providers, per_provider, trials, seed)
+        progress.stage("simulating honest markets", "markets")
+        simulated = []
+        for trial in range(trials):
+            dealt = _deal(code, partition, n_providers, per_provider, seed, trial)
+            simulated.append(merges(highest_between(unit, dealt)))
+            progress.count(trial + 1, trials)
+    progress.stage("making variants")
     rows = np.sort(keyed_generator(seed, "variants").permutation(len(unit))[:sample])
     some = None if content is None else {kind: column[rows] for kind, column in content.items()}
     attack = ATTACKS.create(variants)
@@ -216,7 +234,16 @@ def predict_theta(
         lonely_classes=skipped,
         curve_theta=curve_theta,
         curve=curve,
+        alike=alike,
+        copies=copies,
     )
+
+
+def honest_market(
+    pool: Embeddings, partition: str, n_providers: int, per_provider: int, seed: int = 0, trial: int = 0
+) -> list[Codes]:
+    """The rows of each provider in one of the simulated markets of `predict_theta`."""
+    return _deal(_classes(pool)[0], partition, n_providers, per_provider, seed, trial)
 
 
 def _directions(vectors: Features) -> tuple[UnitVectors, float]:
@@ -252,23 +279,16 @@ def _classes(pool: Embeddings) -> tuple[Codes, int]:
     return np.where(lonely[code], -1, kept[code]), int(lonely.sum())
 
 
-def _simulate(
-    unit: UnitVectors, code: Codes, partition: str, n: int, per_provider: int, trials: int, seed: int
-) -> list[Merges]:
-    if len(unit) < n:
+def _deal(code: Codes, partition: str, n: int, per_provider: int, seed: int, trial: int) -> list[Codes]:
+    if len(code) < n:
         raise DataMarketError(
-            f"there are {len(unit)} units for {n} providers; ask for at most {len(unit)} providers"
+            f"there are {len(code)} units for {n} providers; ask for at most {len(code)} providers"
         )
-    dealer = PARTITIONS.create(partition)
     usable = np.flatnonzero(code >= 0)
-    classes = int(code.max()) + 1
-    found = []
-    for trial in range(trials):
-        rng = keyed_generator(seed, "partition", trial)
-        shuffled = rng.permutation(classes)[code[usable]]  # which classes come first is chance
-        dealt = dealer.deal(shuffled, n, per_provider, rng)
-        found.append(merges(highest_between(unit, [usable[rows] for rows in dealt])))
-    return found
+    rng = keyed_generator(seed, "partition", trial)
+    shuffled = rng.permutation(int(code.max()) + 1)[code[usable]]  # which classes come first is chance
+    dealt = PARTITIONS.create(partition).deal(shuffled, n, per_provider, rng)
+    return [usable[rows] for rows in dealt]
 
 
 def _identities(pool: Embeddings) -> list[str]:

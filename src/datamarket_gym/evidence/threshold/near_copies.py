@@ -48,7 +48,7 @@ def stranger_level(unit: Features, share: float, times: float = 1.0) -> float | 
 
     None where one row in ten has an equal direction among the others.
     """
-    middle, near = np.log(np.maximum(1.0 - np.quantile(_nearest_others(unit), [0.5, 0.9]), _EQUAL))
+    middle, near = np.log(np.maximum(1.0 - np.quantile(nearest_others(unit), [0.5, 0.9]), _EQUAL))
     if near == math.log(_EQUAL):
         return None
     at_half, at_tenth, at_share = (math.log(-math.log1p(-part)) for part in (0.5, 0.1, share))
@@ -56,7 +56,7 @@ def stranger_level(unit: Features, share: float, times: float = 1.0) -> float | 
     return 1.0 - math.exp(middle - slope * (at_half - at_share + math.log(times)))
 
 
-def _nearest_others(unit: Features) -> Values:
+def nearest_others(unit: Features) -> Values:
     """The cosine of each row with the nearest other row."""
     highest: Values = np.empty(len(unit))
     for at in range(0, len(unit), _BLOCK):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from datamarket_gym.core.arrays import Values
 from datamarket_gym.payout.image_files import image_bytes
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.units.tables import Table
 from datamarket_gym.world.encoders import ContentError
@@ -41,7 +42,9 @@ def unit_contents(results: Results, places: Places, rows: Iterable[int]) -> dict
     """The content of some units of a run, by their places among the units that played."""
     submission, wanted = results.inputs.submission, sorted(set(rows))
     text = submission.metadata.get("text")
-    images = _images(results, places, wanted)
+    images: dict[int, bytes] = {}
+    if shows_images(results, places):
+        images = unit_images(results.spec, results.inputs.ids, places.submissions, wanted)
     return {
         row: UnitContent(
             str(submission.label[row]),
@@ -122,22 +125,21 @@ def _picture(image: bytes, side: int) -> dict[str, str]:
     return {"image": f"data:image/{kind};base64,{base64.b64encode(out.getvalue()).decode()}"}
 
 
-def _images(results: Results, places: Places, rows: list[int]) -> dict[int, bytes]:
-    """The image files of some units; none where units are no images."""
-    if not shows_images(results, places):
-        return {}
-    spec, ids = results.spec, results.inputs.ids
-    if places.submissions.is_dir():
-        names, folder = [ids[row] for row in rows], places.submissions
+def unit_images(
+    spec: PayoutSpec, ids: Sequence[str], submissions: Path, rows: Sequence[int]
+) -> dict[int, bytes]:
+    """The image files of some of the units, whose names are ``ids``, of a run that is paid for images."""
+    if submissions.is_dir():
+        names, folder = [ids[row] for row in rows], submissions
     else:
-        file_of = _image_names(results, places)
+        file_of = _image_names(spec, submissions)
         names, folder = [file_of[ids[row]] for row in rows], Path(str(spec.files.images))
     return dict(zip(rows, image_bytes(folder, names), strict=True))
 
 
-def _image_names(results: Results, places: Places) -> dict[str, str]:
+def _image_names(spec: PayoutSpec, submissions: Path) -> dict[str, str]:
     """The name of each unit's image file, by the unit's name."""
-    table, columns = Table.open(places.submissions), results.spec.columns
+    table, columns = Table.open(submissions), spec.columns
     image = table.require("image", str(columns.image))
     identifier = columns.id or ("id" if "id" in table.names else None)
     single, _ = table.read([image, *([identifier] if identifier else [])])

@@ -1,0 +1,61 @@
+"""The forest of all similarities makes the clusters of cosine evidence at every threshold."""
+
+import numpy as np
+import pytest
+
+from datamarket_gym.core.arrays import directions
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.evidence import EvidenceGraph
+from datamarket_gym.evidence.every_theta import forest_of
+from datamarket_gym.evidence.graph import components
+from datamarket_gym.evidence.threshold.near_copies import nearest_others
+from datamarket_gym.units.submission import Submission
+
+
+def rows(n=160, d=5, seed=0):
+    """Some of everything: strangers, near copies, equal rows, equal directions and opposite ones."""
+    rng = np.random.default_rng(seed)
+    some = rng.normal(size=(n, d))
+    some[10:30] = some[30:50] + 0.01 * rng.normal(size=(20, d))
+    some[60:70] = some[70:80]
+    some[90] = 3 * some[91]
+    some[92] = -some[93]
+    return some
+
+
+def clusters(vectors, theta):
+    names = np.array([f"u{i}" for i in range(len(vectors))])
+    return EvidenceGraph.build(Submission(names, names, vectors), "cosine", theta).label
+
+
+def same_parts(one, other):
+    return len(set(zip(one.tolist(), other.tolist(), strict=True))) == len(set(one)) == len(set(other))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_makes_the_clusters_of_every_threshold(seed):
+    vectors = rows(seed=seed)
+    found = forest_of(vectors, nearest_others(directions(vectors)))
+    assert len(found) == len(vectors) - 1
+    assert (np.diff(found.score) <= 0).all()
+    for theta in [0.999, 0.9, 0.5, 0.0, -0.5, *found.score[::7].tolist()]:
+        ours = components(np.arange(len(vectors)), found.where(found.score >= theta))
+        assert same_parts(ours, clusters(vectors, theta))
+
+
+def test_levels_decide_no_tie():
+    vectors = rows()
+    by_all, by_few, by_none = (
+        forest_of(vectors, nearest)
+        for nearest in (nearest_others(directions(vectors)), np.array([0.3, 2.0, -2.0]), np.empty(0))
+    )
+    for other in (by_few, by_none):
+        for name in ("left", "right", "score"):
+            assert np.array_equal(getattr(by_all, name), getattr(other, name))
+
+
+def test_a_row_without_a_direction_is_refused():
+    vectors = rows()
+    vectors[7] = 0
+    with pytest.raises(SubmissionError, match="row 7 has zero norm"):
+        forest_of(vectors, np.empty(0))
