@@ -25,7 +25,7 @@ from datamarket_gym.lab.figures.drawing import (
     plotting,
     say,
 )
-from datamarket_gym.lab.figures.shown import CellPanel, Curve, CurvePanel, cells, largest, ordered
+from datamarket_gym.lab.figures.shown import CellPanel, Curve, CurvePanel, by, cells, largest, ordered
 from datamarket_gym.lab.figures.words import attack_words, words
 from datamarket_gym.lab.kinds.checks import ASSUMING
 
@@ -52,11 +52,12 @@ def check_panels(rows: Sequence[Row]) -> list[CurvePanel]:
     found = []
     for task in distinct(shown, "task"):
         for learner in _learners(shown):
-            here = pick(shown, METRIC, task=task, learner=learner)
+            here = by(pick(shown, METRIC, task=task, learner=learner), "family", "attack")
             curves = [
-                Curve(attack_words(attack), ordered(pick(here, METRIC, attack=attack), "checks"), family)
+                Curve(attack_words(attack), ordered(rows_of, "checks"), family)
                 for family in [*families, BEST]
-                for attack in distinct([row for row in here if row["family"] == family], "attack")
+                for (of_family, attack), rows_of in here.items()
+                if of_family == family
             ]
             title = LEARNERS.get(learner, learner)
             found.append(CurvePanel(title, "checks", curves, words("task", task)))
@@ -103,12 +104,11 @@ def attack_panels(rows: Sequence[Row]) -> list[CellPanel]:
         for attack in distinct([row for row in shown if row["family"] == family], "attack")
     ]
 
-    def panel(learner: str) -> CellPanel:
-        of_learner = pick(shown, METRIC, learner=learner)
+    found = by(shown, "learner", "attack", "task", "checks")
 
+    def panel(learner: str) -> CellPanel:
         def cell(attack: str, task: str) -> tuple[Row, ...]:
-            here = pick(of_learner, METRIC, attack=attack, task=task)
-            before, after = (largest([r for r in here if r["checks"] == n]) for n in (0, most))
+            before, after = (largest(found[learner, attack, task, n]) for n in (0, most))
             return (*before, *after) if before and after else ()
 
         return cells(

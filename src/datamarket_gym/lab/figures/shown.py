@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,6 +70,14 @@ class DotPanel:
 def ordered(rows: Sequence[Row], axis: str) -> list[Row]:
     """The rows that have a place on an axis, in its order."""
     return sorted((row for row in rows if axis in row), key=lambda row: row[axis])
+
+
+def by(rows: Sequence[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by the values of some labels: for many cells quicker than going through all rows for each."""
+    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[tuple(row.get(key) for key in keys)].append(row)
+    return found
 
 
 def largest(rows: Sequence[Row]) -> tuple[Row, ...]:

@@ -23,7 +23,7 @@ from datamarket_gym.lab.figures.drawing import (
     plotting,
     say,
 )
-from datamarket_gym.lab.figures.shown import CellPanel, Curve, CurvePanel, cells, largest, ordered
+from datamarket_gym.lab.figures.shown import CellPanel, Curve, CurvePanel, by, cells, largest, ordered
 from datamarket_gym.lab.figures.words import attack_words, words
 from datamarket_gym.lab.kinds.valuation import HOW, NAMES, RANDOM
 
@@ -80,9 +80,8 @@ def gain_panels(rows: Sequence[Row]) -> list[CellPanel]:
 
     def panel(of_panel: list[Row], title: str) -> CellPanel:
         here = [(u, words) for u, words in UTILITIES.items() if u in distinct(of_panel, "learner")]
-        return cells(
-            title, attacks, here, lambda a, u: largest(pick(of_panel, "gain", attack=a, learner=u))
-        )
+        found = by(of_panel, "attack", "learner")
+        return cells(title, attacks, here, lambda a, u: largest(found[a, u]))
 
     return [panel(each, title) for each, (_, _, title) in zip(part, PANELS, strict=True)]
 
