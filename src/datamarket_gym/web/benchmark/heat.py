@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datamarket_gym.core.progress import Progress
+from datamarket_gym.judge.metrics import CLEAR
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.figures.words import key_words, variant, words
 from datamarket_gym.lab.summary import LABELS
@@ -32,6 +33,7 @@ _USUAL = {"down": "attack", "across": "mechanism"}
 _BESIDE = ("granularity", "representative", "theta", "prior")
 _STANDING = ("empty", "granularity", "representative", "learner")
 _WIDE = 14  # columns beyond which labels beside the mechanism are chosen one value at a time
+_CLEARLY = f"A gain is the mean over the seeds whose honest payment exceeds {CLEAR:g} of an equal share of v(all)."
 _FROM_ONE = ("gain", "net_gain", "expected_net_gain", "share_gain", "expected_share_gain")
 
 
@@ -58,6 +60,7 @@ def heat_map(
         "metric": metric,
         "words": metric_words(metric),
         "centre": centre(metric),
+        "note": _CLEARLY if metric.startswith("gain") and "_ratio_" not in metric else "",
         "down": down,
         "across": across,
         "free": [{"value": key, "label": key_words(key)} for key in free],

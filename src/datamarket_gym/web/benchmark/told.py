@@ -9,7 +9,7 @@ from datamarket_gym.lab.accounts import accounts, tally
 from datamarket_gym.lab.figures.words import key_words
 from datamarket_gym.lab.promises import Kept, counted, kept, named
 from datamarket_gym.lab.summary import LABELS
-from datamarket_gym.lab.tables import LEGEND, axes_of, metric_words, ratio_beside, ratios_of
+from datamarket_gym.lab.tables import axes_of, metric_words, ratio_beside, ratios_of
 from datamarket_gym.web.benchmark.charts import charts_of
 from datamarket_gym.web.benchmark.reading import WantedResults, number
 
@@ -50,7 +50,6 @@ def experiment(asked: WantedResults, progress: Progress) -> dict[str, Any]:
                 for one in against
             ],
         },
-        "legend": LEGEND.strip(),
     }  # fmt: skip
 
 
