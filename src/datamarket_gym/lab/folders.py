@@ -74,7 +74,7 @@ def opened(one: Holding, built_in: Mapping[str, ExperimentSpec] | None = None) -
         return Compact(spec, [_row(row) for row in rows], first, last, timings, manifest["versions"])
     except KeyError as error:
         raise _damaged(one, f"it lacks {error}") from error
-    except (ValueError, TypeError, AttributeError) as error:
+    except (RunError, ValueError, TypeError, AttributeError) as error:
         raise _damaged(one, str(error).partition("\n")[0]) from error
 
 

@@ -198,6 +198,7 @@ def cell(row: Row, ratios: Ratios) -> dict[str, Any]:
         "value": value,
         "se": number(row.get("se")),
         "seeds": row.get("seeds"),
+        "left_out": len(row.get("left_out") or []),
         "ratio": ratio,
         "paper": paper,
         "difference": None if value is None or paper is None else value - paper,

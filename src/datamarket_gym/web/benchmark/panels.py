@@ -8,7 +8,7 @@ from typing import Any
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.figures.drawing import distinct
 from datamarket_gym.lab.figures.shown import CellPanel, Curve, CurvePanel, DotPanel
-from datamarket_gym.lab.figures.words import METRICS, key_words
+from datamarket_gym.lab.figures.words import METRICS, attack_words, key_words
 from datamarket_gym.web.benchmark.reading import number
 
 Panel = dict[str, Any]
@@ -130,5 +130,5 @@ def _series(label: str, rows: Sequence[Row], down: str, heads: Sequence[Any]) ->
         "x": [number(row["value"]) for row in rows],
         "se": [number(row.get("se")) for row in rows],
         "paper": [number(row.get("paper")) for row in rows],
-        "attack": [row.get("best_attack") for row in rows],
+        "attack": [attack_words(row["best_attack"]) if row.get("best_attack") else "" for row in rows],
     }

@@ -21,6 +21,7 @@ export const written = (cell) => [
   cell.text,
   cell.error || "",
   cell.paper === null || cell.paper === undefined ? "" : `paper ${Number(cell.paper.toPrecision(4))}${cell.difference === null || cell.difference === undefined ? "" : ` (${cell.difference < 0 ? "\u2212" : "+"}${Math.abs(cell.difference).toFixed(3)})`}${cell.within === false ? " !" : ""}`,
+  cell.left_out ? `${cell.seeds} of ${cell.seeds + cell.left_out} seeds` : "",
 ].filter(Boolean);
 
 const square = (cell, share, { bar, open, where }) => {

@@ -29,10 +29,19 @@ const wrap = (text, width, plain) => {
 
 const said = (value, se, as) => `${as(value)}${se ? ` \u00b1 ${as(se)}` : ""}`;
 
+/** Names stand above the lines, where they cover nothing; plotly makes room for them at the cost of the plot. */
+const LEGEND = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } };
+const legendHeight = (names, width) => {
+  const lines = names.map((each) => each.split("<br>"));
+  const widest = Math.max(...lines.flat().map((each) => each.length)) * 6.2 + 55;
+  const beside = Math.max(1, Math.floor((width - 60) / widest));
+  return Math.ceil(lines.length / beside) * 19 * Math.max(...lines.map((each) => each.length));
+};
+
 const traceOf = (line, number, { look, bend, at, plain, as, many, first, open }) => ({
   type: "scatter",
   mode: open ? "markers" : "lines+markers",
-  name: wrap(many ? line.family : line.label, 44, plain),
+  name: wrap(many ? line.family : line.label, 40, plain),
   legendgroup: many ? line.family : `${number}`,
   showlegend: first,
   x: line.x.map(at),
@@ -61,7 +70,7 @@ const paperOf = (line, { at, bend, as, plain }) => {
 };
 
 /** A panel of lines. */
-export const lineChart = (panel, plain) => {
+export const lineChart = (panel, plain, width) => {
   const bend = panel.y.scale === "net" ? bent : same;
   const as = panel.y.scale === "percent" ? (value) => `${(100 * value).toFixed(1)} %` : (value) => value.toFixed(3);
   const { at, axis, ends } = across(panel);
@@ -82,13 +91,13 @@ export const lineChart = (panel, plain) => {
   const crosses = paper.length ? [{ type: "scatter", mode: "markers", name: "paper", x: paper.map((each) => each.x), y: paper.map((each) => each.y), text: paper.map((each) => each.text), hovertemplate: "%{text}<extra></extra>", marker: { color: "--bad", symbol: "x-thin-open", size: 9, line: { width: 2 } } }] : [];
   const rule = (value, dash, color) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: bend(value), y1: bend(value), line: { color, width: 1, dash }, layer: "below" });
   const data = [...lines, ...marks, ...levels, ...bounds, ...crosses];
-  const named = data.filter((each) => each.showlegend !== false).length;
+  const named = data.filter((each) => each.showlegend !== false).map((each) => each.name);
   return {
     data,
     layout: {
-      height: 300 + 20 * named,
+      height: 300 + legendHeight(named, width),
       showlegend: true,
-      legend: { orientation: "h", x: 0, y: -0.22, yanchor: "top", font: { size: 11 } },
+      legend: LEGEND,
       hovermode: "closest",
       xaxis: { ...axis, title: { text: plain(panel.x.title) }, zeroline: false },
       yaxis: { ...upright(panel.y, top, low), title: { text: plain(panel.y.title) }, zeroline: false },
@@ -117,9 +126,8 @@ export const dotChart = (panel, plain, width) => {
   return {
     data,
     layout: {
-      height: 130 + 44 * heads.length,
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
-      margin: { t: 60 },
+      height: 90 + 44 * heads.length + legendHeight(panel.series.map((each) => each.label), width),
+      legend: LEGEND,
       xaxis: { title: { text: plain(panel.x.title) }, zeroline: false },
       yaxis: { tickvals: heads.map((_, i) => i), ticktext: heads, range: [heads.length - 0.5, -0.5], zeroline: false },
       shapes: [{ type: "line", yref: "paper", y0: 0, y1: 1, x0: panel.x.honest, x1: panel.x.honest, line: { color: "--edge", width: 1 }, layer: "below" }],
