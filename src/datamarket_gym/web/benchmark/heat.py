@@ -97,7 +97,8 @@ def told_apart(rows: Sequence[Row], first: Sequence[str]) -> list[str]:
 def _first(free: Sequence[str], usual: str, taken: str) -> str:
     if usual in free and usual != taken:
         return usual
-    return next((key for key in free if key != taken and key not in _USUAL.values()), "")
+    others = [key for key in free if key != taken]
+    return next((key for key in others if key not in _USUAL.values()), others[0] if others else "")
 
 
 def _chosen(
