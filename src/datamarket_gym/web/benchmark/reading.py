@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.core.runs import MANIFEST
 from datamarket_gym.core.specs import Document
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.folders import MANIFEST, TABLE, Holding, as_built_in, held, is_finished, opened
+from datamarket_gym.lab.folders import TABLE, Holding, as_built_in, held, is_finished, opened
 from datamarket_gym.lab.results import Compact
 from datamarket_gym.lab.spec import ExperimentSpec, builtin_specs
 

@@ -94,7 +94,7 @@ def all_rows(asked: WantedResults, metric: str, progress: Progress) -> dict[str,
             "paper": paper,
             "difference": None if value is None or paper is None else value - paper,
             "left_out": ", ".join(map(str, row.get("left_out") or [])) or None,
-            "within": {True: "yes", False: "no"}.get(row.get("within")),
+            "within": None if row.get("within") is None else "yes" if row["within"] else "no",
         }
         lines.append([_plain(more[c] if c in more else row.get(c)) for c in columns])
     return {
