@@ -62,13 +62,14 @@ def promises_page(spec: ExperimentSpec, rows: Sequence[Row]) -> str:
     for promise in spec.promises:
         found = kept(promise, rows)
         lines.append(
-            f"- **{'Holds' if found.holds else 'Does not hold'}**: {promise.says} {_counted(found)}"
+            f"- **{'Holds' if found.holds else 'Does not hold'}**: {promise.says} {counted(found)}"
         )
-        lines += [f"  - {_named(row)}: {number:.3f}" for number, row in found.broken]
+        lines += [f"  - {named(row)}: {number:.3f}" for number, row in found.broken]
     return "\n".join(lines) + "\n"
 
 
-def _counted(found: Kept) -> str:
+def counted(found: Kept) -> str:
+    """In words, of how many rows a promise does not hold, and the largest number."""
     if not found.numbers:
         return "These results have no row of it."
     largest, row = found.numbers[0]
@@ -80,6 +81,6 @@ def _short(row: Row) -> str:
     return ", ".join(str(row[key]) for key in ("attack", "task") if key in row)
 
 
-def _named(row: Row) -> str:
+def named(row: Row) -> str:
     """What a row is a result of: the attack, the task and its axes."""
     return ", ".join([_short(row), *(f"{axis} = {row[axis]}" for axis in axes_of(row))])

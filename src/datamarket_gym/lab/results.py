@@ -12,7 +12,7 @@ no new run.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,9 @@ def _is_kept(row: Row, layouts: Sequence[Layout]) -> bool:
 
 def read_all(folder: Path) -> list[Compact]:
     """All compact results of a folder, in the order of the experiments."""
-    found = {path.stem: _read(path) for path in sorted(folder.glob("*.json"))}
-    known = [name for name in builtin_specs() if name in found]
+    built_in = builtin_specs()
+    found = {path.stem: read_compact(path, built_in) for path in sorted(folder.glob("*.json"))}
+    known = [name for name in built_in if name in found]
     return [found[name] for name in [*known, *(name for name in found if name not in known)]]
 
 
@@ -109,16 +110,37 @@ def _short(value: Any) -> Any:
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
-def _read(path: Path) -> Compact:
-    kept = json.loads(path.read_text(encoding="utf-8"))
+def read_compact(path: Path, built_in: Mapping[str, ExperimentSpec]) -> Compact:
+    """One file of compact results; one that is something else, or half written, is an error that says so."""
+    try:
+        return _read(json.loads(path.read_text(encoding="utf-8")), built_in)
+    except KeyError as error:
+        raise _foreign(path, f"it has no {error}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _foreign(path, str(error).partition("\n")[0]) from error
+
+
+def _foreign(path: Path, why: str) -> DataMarketError:
+    return DataMarketError(
+        f"{path.name!r} is not a compact result, or was cut short ({why}); move it out of {str(path.parent)!r}, or "
+        "write it again: datamarket results RUNS"
+    )
+
+
+def _read(kept: dict[str, Any], built_in: Mapping[str, ExperimentSpec]) -> Compact:
     # How a built-in experiment is shown is said where it is written now, not where it was run.
-    spec = builtin_specs().get(kept["name"]) or ExperimentSpec(**kept["spec"])
+    spec = built_in.get(kept["name"]) or ExperimentSpec(**kept["spec"])
     rows = [
         {**kept["same"], **dict(zip(kept["columns"], values, strict=True))} for values in kept["rows"]
     ]
     first, last = kept["seeds"]
     rows = [{k: v for k, v in row.items() if v is not None} for row in rows]
-    rows = [with_paper({"experiment": kept["name"], "value": None, "se": None, **row}) for row in rows]
+    rows = [
+        with_paper(
+            {"experiment": kept["name"], "metric": row["metric"], "value": None, "se": None, **row}
+        )
+        for row in rows
+    ]
     return Compact(spec, rows, first, last, kept["timings"], kept["versions"])
 
 

@@ -81,7 +81,7 @@ def shown_error(row: Row) -> str:
 
 def grids(rows: Sequence[Row], layouts: Sequence[Layout]) -> list[Grid]:
     """All tables of an experiment; without layouts those of `DEFAULT`."""
-    ratios = {(r["metric"], labels_of(r)): r["value"] for r in rows if r["metric"].endswith(RATIO)}
+    ratios = ratios_of(rows)
     return [grid for layout in layouts or DEFAULT for grid in _grids(rows, ratios, layout)]
 
 
@@ -101,6 +101,45 @@ def markdown(grid: Grid) -> str:
 
 
 Ratios = dict[tuple[str, Labels], float]
+"""Ratios of means by the metric that says so and the labels of their cell."""
+
+
+def ratios_of(rows: Sequence[Row]) -> Ratios:
+    """The ratios of means that stand beside means of ratios."""
+    return {(r["metric"], labels_of(r)): r["value"] for r in rows if r["metric"].endswith(RATIO)}
+
+
+def ratio_beside(row: Row, ratios: Ratios) -> float | None:
+    """The ratio of means beside a row's mean of ratios, if there is one."""
+    return ratios.get((row["metric"] + RATIO, labels_of(row)))
+
+
+def shown_value(row: Row, ratio: float | None) -> str:
+    """The value as tables print it, or in words why there is none."""
+    if row["value"] is None:
+        return "undefined" if ratio is None else "no clear seed"
+    return f"{round(row['value'], 3) + 0.0:.3f}"  # no minus before zero
+
+
+def remarks(row: Row) -> list[str]:
+    """What must be said of a cell: seeds left out and why, markets played again, and the attack of a best response."""
+    texts = []
+    if row.get("left_out"):
+        why = (
+            "the honest payment is not clearly above zero there"
+            if row["metric"].startswith("gain")
+            else "it is undefined there"
+        )
+        ran = row["seeds"] + len(row["left_out"])
+        texts.append(f"{row['seeds']} of {ran} seeds; left out, as {why}: {spans(row['left_out'])}.")
+    if row.get("redrawn"):
+        texts.append(
+            "another market was played, as the honest payment is not clearly above zero in the "
+            f"first: seeds {spans(row['redrawn'])}."
+        )
+    if row.get("best_attack"):
+        texts.append(f"`{row['best_attack']}`")
+    return texts
 
 
 def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> list[Grid]:
@@ -113,7 +152,7 @@ def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> list[Grid]:
             inside = {across, *layout.merge, *(layout.down or [*standing, *axes_of(row)])}
             varies = [k for k in (*LABELS, *axes_of(row)) if k not in inside]
             blocks[tuple((k, row[k]) for k in varies if row.get(k) is not None)].append(row)
-    words = ", ".join(_words(metric) for metric in layout.metrics)
+    words = ", ".join(metric_words(metric) for metric in layout.metrics)
     found = []
     for fixed, block in _without_collisions(blocks, standing, across, layout):
         # an axis of the columns never names a row; k is in the attack's name already
@@ -143,7 +182,8 @@ def _without_collisions(
         yield from apart.items()
 
 
-def _words(metric: str) -> str:
+def metric_words(metric: str) -> str:
+    """A metric in words."""
     return WORDS.get(metric, metric.replace("_", " "))
 
 
@@ -169,7 +209,7 @@ def _grid(title: str, names: list[str], across: str, block: Sequence[Row], ratio
     cells = {(tuple(r.get(n) for n in names), r.get(across)): _cell(r, ratios, notes) for r in block}
     heads = ["-" if at is None else str(at) for at in columns]
     if across == "metric":
-        heads = [_words(head) for head in heads]
+        heads = [metric_words(head) for head in heads]
     elif across != "mechanism":
         heads = [f"{across} = {head}" for head in heads]
     lines = [
@@ -180,12 +220,10 @@ def _grid(title: str, names: list[str], across: str, block: Sequence[Row], ratio
 
 
 def _cell(row: Row, ratios: Ratios, notes: _Notes) -> Cell:
-    parts = []
-    ratio = ratios.get((row["metric"] + RATIO, labels_of(row)))
-    if row["value"] is None:
-        parts.append("undefined" if ratio is None else "no clear seed")
-    else:
-        parts.append(f"{round(row['value'], 3) + 0.0:.3f}{shown_error(row)}")  # no minus before zero
+    ratio = ratio_beside(row, ratios)
+    parts = [shown_value(row, ratio)]
+    if row["value"] is not None:
+        parts[0] += shown_error(row)
         if row["seeds"] == 1:
             parts.append("(1 seed)")
     if ratio is not None:
@@ -203,23 +241,7 @@ class _Notes:
     _mark: dict[str, str] = field(default_factory=dict)
 
     def marks(self, row: Row) -> Cell:
-        texts = []
-        if row.get("left_out"):
-            why = (
-                "the honest payment is not clearly above zero there"
-                if row["metric"].startswith("gain")
-                else "it is undefined there"
-            )
-            ran = row["seeds"] + len(row["left_out"])
-            texts.append(f"{row['seeds']} of {ran} seeds; left out, as {why}: {spans(row['left_out'])}.")
-        if row.get("redrawn"):
-            texts.append(
-                "another market was played, as the honest payment is not clearly above zero in the "
-                f"first: seeds {spans(row['redrawn'])}."
-            )
-        if row.get("best_attack"):
-            texts.append(f"`{row['best_attack']}`")
-        return tuple(self._marked(text) for text in texts)
+        return tuple(self._marked(text) for text in remarks(row))
 
     def _marked(self, text: str) -> str:
         if text not in self._mark:

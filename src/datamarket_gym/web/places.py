@@ -20,6 +20,7 @@ from datamarket_gym.web.uploads import Uploads
 
 _DEEP = 2  # how far below a folder that was named things are looked for
 _MOST = 2000  # of them
+_LOOKED = 20  # files that are looked into, to know whether a folder is of compact results
 UPLOADED = "uploads"
 
 
@@ -71,8 +72,11 @@ class NamedPlaces:
         return [place for place in self._found() if _is_payout(place.folder)]
 
     def results(self) -> list[Place]:
-        """Folders of experiments, and folders of compact results."""
-        return [place for place in self._found() if _is_results(place.folder)]
+        """Folders of experiments, folders of those, and folders of compact results."""
+        found = self._found()
+        runs = {place.folder for place in found if _is_experiment(place.folder)}
+        above = {folder.parent for folder in runs}
+        return [each for each in found if each.folder in above or _is_results(each.folder)]
 
     def books(self) -> list[Place]:
         """Books that were named, those in folders that were, and those of runs."""
@@ -215,10 +219,14 @@ def _is_payout(folder: Path) -> bool:
 
 def _is_results(folder: Path) -> bool:
     """Whether it holds an experiment's tables, or compact results."""
-    if (folder / "results.parquet").is_file():
+    if _is_experiment(folder):
         return True
-    first = next(iter(sorted(folder.glob("*.json"))), None)
-    return first is not None and not _is_payout(folder) and _is_compact(first)
+    # One that is broken, or something else, does not hide the others.
+    return not _is_payout(folder) and any(map(_is_compact, sorted(folder.glob("*.json"))[:_LOOKED]))
+
+
+def _is_experiment(folder: Path) -> bool:
+    return (folder / "results.parquet").is_file()
 
 
 def _is_compact(path: Path) -> bool:

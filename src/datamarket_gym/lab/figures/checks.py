@@ -25,11 +25,14 @@ from datamarket_gym.lab.figures.drawing import (
     plotting,
     say,
 )
+from datamarket_gym.lab.figures.shown import CellPanel, Curve, CurvePanel, by, cells, largest, ordered
 from datamarket_gym.lab.figures.words import attack_words, words
 from datamarket_gym.lab.kinds.checks import ASSUMING
 
 METRIC = "expected_net_gain"
 POWER = 0.8
+BEST = "best response"
+"""The family of the attacks that a search found."""
 BAR = 1.02
 """With checks no attack should net more than this."""
 LEARNERS = {
@@ -42,24 +45,41 @@ _BRIGHT = 2.0  # nets from here on have the brightest colour; each cell says its
 _NAMED = 3  # attacks above the bar whose names a panel has room for
 
 
+def check_panels(rows: Sequence[Row]) -> list[CurvePanel]:
+    """A panel for each domain and utility, a line for each attack that knows everything, by its family."""
+    shown = _expected(rows, power=POWER, knowledge=1.0)
+    families = [f for f in distinct(shown, "family") if f not in ("nobody cheats", BEST)]
+    found = []
+    for task in distinct(shown, "task"):
+        for learner in _learners(shown):
+            here = by(pick(shown, METRIC, task=task, learner=learner), "family", "attack")
+            curves = [
+                Curve(attack_words(attack), ordered(rows_of, "checks"), family)
+                for family in [*families, BEST]
+                for (of_family, attack), rows_of in here.items()
+                if of_family == family
+            ]
+            title = LEARNERS.get(learner, learner)
+            found.append(CurvePanel(title, "checks", curves, words("task", task)))
+    return found
+
+
 @drawer("s11")
 def by_checks(rows: Sequence[Row]) -> Any:
     """A row of panels for each domain, a column for each utility, a line for each attack, in its family's style."""
-    shown = _expected(rows, power=POWER, knowledge=1.0)
-    tasks, learners = distinct(shown, "task"), _learners(shown)
-    families = [f for f in distinct(shown, "family") if f not in ("nobody cheats", "best response")]
+    found = check_panels(rows)
+    families = list(dict.fromkeys(c.family for p in found for c in p.curves if c.family != BEST))
+    across = len(dict.fromkeys(panel.title for panel in found))
     with plotting() as plt:
-        figure, axes = panels(plt, len(tasks) * len(learners), len(learners), (4.3, 2.7))
-        for number, axis in enumerate(axes):
-            task, learner = tasks[number // len(learners)], learners[number % len(learners)]
-            found = pick(shown, METRIC, task=task, learner=learner)
+        figure, axes = panels(plt, len(found), across, (4.3, 2.7))
+        for number, (axis, panel) in enumerate(zip(axes, found, strict=True)):
             for place, family in enumerate(families):
-                _family(axis, place, family, [row for row in found if row["family"] == family])
-            best = along([row for row in found if row["family"] == "best response"], "checks")
+                _family(axis, place, [curve for curve in panel.curves if curve.family == family])
+            best = along([row for c in panel.curves if c.family == BEST for row in c.rows], "checks")
             axis.errorbar(*best, color="#d4202a", linewidth=1.6, marker="o", label="best response found")
-            _above(axis, found)
-            axis.set(title=f"{words('task', task)}: {LEARNERS.get(learner, learner)}")
-            if number % len(learners) == 0:
+            _above(axis, panel.rows)
+            axis.set(title=f"{panel.group}: {panel.title}")
+            if number % across == 0:
                 axis.set_ylabel("expected net gain")
         _net_axes(axes)
         legend_below(figure, *axes)
@@ -71,42 +91,67 @@ def by_checks(rows: Sequence[Row]) -> Any:
     return figure
 
 
-@drawer("s11", called="s11-attacks")
-def by_attack(rows: Sequence[Row]) -> Any:
-    """Every attack on every domain under every utility: without checks, and with most; the worst over knowledge."""
+def attack_panels(rows: Sequence[Row]) -> list[CellPanel]:
+    """A panel for each utility, attacks down and domains across: the rows without checks and with most of them.
+
+    Of each the worst over what the attacker knows.
+    """
     shown = _expected(rows, power=POWER)
-    tasks, learners = distinct(shown, "task"), _learners(shown)
+    most = most_checks(rows)
     attacks = [
         attack
         for family in distinct(shown, "family")
         for attack in distinct([row for row in shown if row["family"] == family], "attack")
     ]
-    most = max(row["checks"] for row in shown)
+
+    found = by(shown, "learner", "attack", "task", "checks")
+
+    def panel(learner: str) -> CellPanel:
+        def cell(attack: str, task: str) -> tuple[Row, ...]:
+            before, after = (largest(found[learner, attack, task, n]) for n in (0, most))
+            return (*before, *after) if before and after else ()
+
+        return cells(
+            LEARNERS.get(learner, learner),
+            [(attack, attack_words(attack)) for attack in attacks],
+            [(task, words("task", task)) for task in distinct(shown, "task")],
+            cell,
+        )
+
+    return [panel(learner) for learner in _learners(shown)]
+
+
+def most_checks(rows: Sequence[Row]) -> int:
+    """The largest number of checks that there are rows of."""
+    return max(int(row["checks"]) for row in _expected(rows, power=POWER))
+
+
+@drawer("s11", called="s11-attacks")
+def by_attack(rows: Sequence[Row]) -> Any:
+    """Every attack on every domain under every utility: without checks, and with most; the worst over knowledge."""
+    found = attack_panels(rows)
+    attacks, tasks = found[0].down, found[0].across
     with plotting() as plt:
         figure, axes = plt.subplots(
-            1, len(learners), sharey=True, squeeze=False,
-            figsize=(3.2 + 3.9 * len(learners), 1.6 + 0.21 * len(attacks)),
+            1, len(found), sharey=True, squeeze=False,
+            figsize=(3.2 + 3.9 * len(found), 1.6 + 0.21 * len(attacks)),
         )  # fmt: skip
-        for axis, learner in zip(axes[0], learners, strict=True):
-            of_learner = pick(shown, METRIC, learner=learner)
+        for axis, panel in zip(axes[0], found, strict=True):
             table = np.full((len(attacks), len(tasks)), np.nan)
-            for down, attack in enumerate(attacks):
-                for across, task in enumerate(tasks):
-                    cell = pick(of_learner, METRIC, attack=attack, task=task)
-                    before, after = (_worst(cell, n) for n in (0, most))
-                    if before is None or after is None:
-                        continue
-                    table[down, across] = after
-                    axis.text(
-                        across, down, f"{before:.2f} → {after:.2f}", ha="center", va="center", fontsize=6,
-                        color="black" if after > 0.5 * _BRIGHT else "white",
-                        weight="bold" if after > BAR else "normal",
-                    )  # fmt: skip
+            for down, across, rows_of in panel.filled():
+                before, after = (row["value"] for row in rows_of)
+                table[down, across] = after
+                axis.text(
+                    across, down, f"{before:.2f} → {after:.2f}", ha="center", va="center", fontsize=6,
+                    color="black" if after > 0.5 * _BRIGHT else "white",
+                    weight="bold" if after > BAR else "normal",
+                )  # fmt: skip
             axis.imshow(np.clip(table, 0.0, _BRIGHT), cmap=MAP, vmin=0.0, vmax=_BRIGHT, aspect="auto")
-            axis.set_xticks(range(len(tasks)), [words("task", task) for task in tasks], fontsize=7)
-            axis.set_title(LEARNERS.get(learner, learner))
+            axis.set_xticks(range(len(tasks)), tasks, fontsize=7)
+            axis.set_title(panel.title)
             axis.grid(visible=False)
-        axes[0, 0].set_yticks(range(len(attacks)), [attack_words(a) for a in attacks], fontsize=7)
+        axes[0, 0].set_yticks(range(len(attacks)), attacks, fontsize=7)
+        most = most_checks(rows)
         say(
             figure,
             f"expected net gain without checks → with {most} of power {POWER}; bold: still above {BAR}",
@@ -115,38 +160,51 @@ def by_attack(rows: Sequence[Row]) -> Any:
             figure,
             "each the largest over what the attacker knows; colour: with checks, the brighter the more",
         )
-        largest = max((row["se"] or 0.0) for row in shown)
-        figure.bars = f"standard errors over seeds up to {largest:.2f}"
+        errors = max((row["se"] or 0.0) for row in _expected(rows, power=POWER))
+        figure.bars = f"standard errors over seeds up to {errors:.2f}"
     return figure
 
 
-@drawer("s11", called="s11-responses")
-def by_knowledge(rows: Sequence[Row]) -> Any:
-    """Best responses by the number of checks, a panel for each domain, a line for each utility and knowledge."""
+def knowledge_panels(rows: Sequence[Row]) -> list[CurvePanel]:
+    """Best responses by the number of checks, a panel for each domain, a line for each utility and knowledge.
+
+    The marks are those against checks of power 1.
+    """
     shown = [row for row in _expected(rows) if row["attack"] == "best_response"]
     if not shown:
         raise DataMarketError(
             "these results have no best responses; run the whole experiment, without --only"
         )
-    tasks = distinct(shown, "task")
+    found = []
+    for task in distinct(shown, "task"):
+        curves, marks = [], []
+        for learner in _learners(shown):
+            for knowledge in sorted(distinct(shown, "knowledge")):
+                here = pick(shown, METRIC, task=task, learner=learner, knowledge=knowledge)
+                if here:
+                    label = f"{LEARNERS.get(learner, learner)}, knows {knowledge:.0%} of others' units"
+                    usual = [row for row in here if row["power"] == POWER]
+                    curves.append(Curve(label, ordered(usual, "checks")))
+                    marks.append(Curve(label, [row for row in here if row["power"] == 1.0]))
+        found.append(CurvePanel(words("task", task), "checks", curves, marks=marks))
+    return found
+
+
+@drawer("s11", called="s11-responses")
+def by_knowledge(rows: Sequence[Row]) -> Any:
+    """Best responses by the number of checks, a panel for each domain, a line for each utility and knowledge."""
+    found = knowledge_panels(rows)
     with plotting() as plt:
-        figure, axes = panels(plt, len(tasks), size=(4.4, 3.2))
-        for axis, task in zip(axes, tasks, strict=True):
-            series = [(a, k) for a in _learners(shown) for k in sorted(distinct(shown, "knowledge"))]
-            place = 0
-            for learner, knowledge in series:
-                found = pick(shown, METRIC, task=task, learner=learner, knowledge=knowledge)
-                if not found:
-                    continue
-                label = f"{LEARNERS.get(learner, learner)}, knows {knowledge:.0%} of others' units"
-                line(axis, place, *along([r for r in found if r["power"] == POWER], "checks"), label)
-                for row in (r for r in found if r["power"] == 1.0):
+        figure, axes = panels(plt, len(found), size=(4.4, 3.2))
+        for axis, panel in zip(axes, found, strict=True):
+            for place, (curve, marks) in enumerate(zip(panel.curves, panel.marks, strict=True)):
+                line(axis, place, *along(curve.rows, "checks"), curve.label)
+                for row in marks.rows:
                     axis.errorbar(
                         row["checks"] + 0.06 * (place + 1), row["value"], row["se"] or 0.0,
                         color=COLOURS[place % 6], marker=MARKERS[place % 6], mfc="white",
                     )  # fmt: skip
-                place += 1
-            axis.set(title=words("task", task), ylabel="expected net gain")
+            axis.set(title=panel.title, ylabel="expected net gain")
         _net_axes(axes)
         legend_below(figure, *axes)
         say(
@@ -170,20 +228,15 @@ def _learners(rows: Sequence[Row]) -> list[str]:
     return [*(one for one in LEARNERS if one in found), *(one for one in found if one not in LEARNERS)]
 
 
-def _family(axis: Any, place: int, family: str, rows: Sequence[Row]) -> None:
+def _family(axis: Any, place: int, curves: Sequence[Curve]) -> None:
     """A line for each attack; those that take more than the mechanism to be broken are grey."""
-    colour = "#999999" if family == ASSUMING else COLOURS[place % 6]
-    for number, attack in enumerate(distinct(rows, "attack")):
-        x, y, _ = along([row for row in rows if row["attack"] == attack], "checks")
+    for number, curve in enumerate(curves):
+        colour = "#999999" if curve.family == ASSUMING else COLOURS[place % 6]
+        x, y, _ = along(curve.rows, "checks")
         axis.plot(
             x, y, color=colour, linestyle=LINES[place % 6], marker=MARKERS[place % 6],
-            linewidth=0.7, markersize=2.5, alpha=0.8, label=None if number else family,
+            linewidth=0.7, markersize=2.5, alpha=0.8, label=None if number else curve.family,
         )  # fmt: skip
-
-
-def _worst(rows: Sequence[Row], checks: int) -> float | None:
-    """The largest value over what is known."""
-    return max((row["value"] for row in rows if row["checks"] == checks), default=None)
 
 
 def _net_axes(axes: Sequence[Any]) -> None:

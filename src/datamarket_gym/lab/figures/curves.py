@@ -22,6 +22,7 @@ from datamarket_gym.lab.figures.drawing import (
     pick,
     plotting,
 )
+from datamarket_gym.lab.figures.shown import Curve, CurvePanel, ordered
 from datamarket_gym.lab.figures.words import attack_words, mechanism_words, words
 
 
@@ -74,32 +75,47 @@ def budgets(rows: Sequence[Row]) -> Any:
     return figure
 
 
+FRONTIER = {
+    "shapley": ("--", "#1b1b1b"),
+    "quotient_shapley/oracle_latent": (":", "#1f8f6b"),
+}
+"""The mechanisms that know no threshold, and how their levels are drawn."""
+
+
+def frontier_panels(rows: Sequence[Row]) -> list[CurvePanel]:
+    """Gain above and fairness loss below, a panel for each attack: cosine evidence along its threshold."""
+    found = []
+    for metric in ("gain", "oracle_l1"):
+        for attack in ("near_duplicate_2x_sybils", "sybil_split_3"):
+            shown = pick(rows, metric, attack=attack)
+            levels = [
+                Curve(mechanism_words(m), [only(pick(shown, metric, mechanism=m))]) for m in FRONTIER
+            ]
+            curve = Curve("cosine evidence", ordered(shown, "theta"))
+            found.append(CurvePanel(attack_words(attack), "theta", [curve], metric, levels))
+    return found
+
+
 @drawer("s4")
 def frontier(rows: Sequence[Row]) -> Any:
     """Gain and fairness loss against the cosine threshold, with Shapley and the oracle as lines."""
-    attacks = ("near_duplicate_2x_sybils", "sybil_split_3")
     with plotting() as plt:
         figure, axes = panels(plt, 4, per_row=2, size=(4.0, 3.0))
-        for column, attack in enumerate(attacks):
-            for row_of, metric in enumerate(("gain", "oracle_l1")):
-                axis = axes[2 * row_of + column]
-                shown = pick(rows, metric, attack=attack)
-                line(axis, 1, *along(shown, "theta"), "cosine evidence")
-                for style, color, m in (
-                    ("--", "#1b1b1b", "shapley"),
-                    (":", "#1f8f6b", "quotient_shapley/oracle_latent"),
-                ):
-                    level = only(pick(shown, metric, mechanism=m))
-                    axis.axhline(level["value"], linestyle=style, color=color, label=mechanism_words(m))
-                for i, row in enumerate(r for r in on_paper(shown) if "theta" in r):
-                    axis.plot(row["theta"], row["paper"], label=None if i else "paper", **PAPER)
-                axis.set(title=attack_words(attack), xlabel="threshold of cosine similarity")
-                axis.set_xticks([0.85, 0.9, 0.95, 0.99])
-                axis.set_ylabel("gain" if metric == "gain" else "L1 distance to pay\nunder true owners")
-                if metric == "gain":
-                    honest_line(axis)
-                else:
-                    axis.set_ylim(bottom=-0.01)
+        for axis, panel in zip(axes, frontier_panels(rows), strict=True):
+            for curve in panel.curves:
+                line(axis, 1, *along(curve.rows, "theta"), curve.label)
+            for (style, color), level in zip(FRONTIER.values(), panel.levels, strict=True):
+                axis.axhline(level.rows[0]["value"], linestyle=style, color=color, label=level.label)
+            for i, row in enumerate(on_paper(panel.rows)):
+                axis.plot(row["theta"], row["paper"], label=None if i else "paper", **PAPER)
+            axis.set(title=panel.title, xlabel="threshold of cosine similarity")
+            axis.set_xticks([0.85, 0.9, 0.95, 0.99])
+            gain = panel.group == "gain"
+            axis.set_ylabel("gain" if gain else "L1 distance to pay\nunder true owners")
+            if gain:
+                honest_line(axis)
+            else:
+                axis.set_ylim(bottom=-0.01)
         legend_below(figure, axes[0])
     return figure
 

@@ -25,6 +25,7 @@ from datamarket_gym.lab.figures.drawing import (
     say,
 )
 from datamarket_gym.lab.figures.drawing import PAPER as PAPER_STYLE
+from datamarket_gym.lab.figures.shown import Curve, CurvePanel, ordered
 from datamarket_gym.lab.figures.words import attack_words, mechanism_words, variant, words
 
 COSINE = "quotient_shapley/cosine"
@@ -39,6 +40,7 @@ QUANTITIES = {
     "near-duplicate p10": "10th percentile of near duplicates",
     "theta to use": "threshold to use",
 }
+PREDICTED = "predicted threshold"
 _BRIGHT = 2.5  # gains from here on have the brightest colour; each cell says its number
 
 
@@ -67,36 +69,47 @@ def domain(rows: Sequence[Row], geometry: Sequence[Row]) -> Any:
     return figure
 
 
-def _thresholds(axis: Any, rows: Sequence[Row], geometry: Sequence[Row]) -> None:
-    """Gain of every attack against the threshold of cosine evidence, with the bounds of an admissible one."""
+def threshold_panel(rows: Sequence[Row], geometry: Sequence[Row]) -> CurvePanel:
+    """Gain of every attack against the threshold of cosine evidence, with the bounds of an admissible one.
+
+    The bounds are those of `FLOORS` that ``geometry`` has, each by its words, and the predicted threshold.
+    """
     shown = pick(rows, "gain", mechanism=COSINE, granularity="identity")
-    cheats = [attack for attack in distinct(shown, "attack") if attack != "honest"]
-    for number, attack in enumerate(cheats):
-        line(
-            axis,
-            number,
-            *along([r for r in shown if r["attack"] == attack], "theta"),
-            attack_words(attack),
-        )
+    curves = [
+        Curve(attack_words(attack), ordered([r for r in shown if r["attack"] == attack], "theta"))
+        for attack in distinct(shown, "attack")
+        if attack != "honest"
+    ]
+    bounds = [
+        (f"{QUANTITIES.get(name, name)}: {row['value']:.2f}", row["value"])
+        for name in FLOORS
+        for row in pick(geometry, "measured", task=distinct(shown, "task"), quantity=name)
+    ]
+    bounds += [
+        (f"{PREDICTED} {theta:g}", theta)
+        for theta in distinct(pick(rows, "gain", mechanism="units/predicted"), "theta")
+    ]
+    return CurvePanel("names play: cosine evidence", "theta", curves, bounds=bounds)
+
+
+def _thresholds(axis: Any, rows: Sequence[Row], geometry: Sequence[Row]) -> None:
+    panel = threshold_panel(rows, geometry)
+    for number, curve in enumerate(panel.curves):
+        line(axis, number, *along(curve.rows, "theta"), curve.label)
+    shown = pick(rows, "gain", mechanism=COSINE, granularity="identity")
     for i, row in enumerate(on_paper(shown)):
         axis.plot(row["theta"], row["paper"], label=None if i else "paper", **PAPER_STYLE)
-    tasks = distinct(shown, "task")
-    for name, (colour, dashes) in FLOORS.items():
-        for row in pick(geometry, "measured", task=tasks, quantity=name):
-            axis.axvline(
-                row["value"],
-                color=colour,
-                linestyle=dashes,
-                label=f"{QUANTITIES.get(name, name)}: {row['value']:.2f}",
-            )
-    _predicted(axis, rows)
+    for label, at in panel.bounds:
+        axis.axvline(at, label=label, **_bound_style(label))
     honest_line(axis)
-    axis.set(title="names play: cosine evidence", xlabel="threshold of cosine similarity", ylabel="gain")
+    axis.set(title=panel.title, xlabel="threshold of cosine similarity", ylabel="gain")
 
 
-def _predicted(axis: Any, rows: Sequence[Row]) -> None:
-    for theta in distinct(pick(rows, "gain", mechanism="units/predicted"), "theta"):
-        axis.axvline(theta, color="#d4202a", linewidth=1.0, label=f"predicted threshold {theta:g}")
+def _bound_style(label: str) -> dict[str, Any]:
+    for name, (colour, dashes) in FLOORS.items():
+        if label.startswith(QUANTITIES.get(name, name)):
+            return {"color": colour, "linestyle": dashes}
+    return {"color": "#d4202a", "linewidth": 1.0}
 
 
 def _matrix(axis: Any, shown: Sequence[Row]) -> None:
@@ -129,28 +142,41 @@ def _named(row: Row) -> str:
     return named + (", merged" if row["representative"] == "collapse" else "")
 
 
+def larger_panels(rows: Sequence[Row]) -> list[CurvePanel]:
+    """A panel for each attack: cosine evidence along its threshold, the others as levels, units that play as marks."""
+    found = []
+    for attack in (attack for attack in distinct(rows, "attack") if attack != "honest"):
+        shown = pick(rows, "gain", attack=attack)
+        curve = Curve("cosine evidence", ordered(pick(shown, "gain", mechanism=COSINE), "theta"))
+        levels = [Curve(mechanism_words(r["mechanism"]), [r]) for r in shown if "theta" not in r]
+        units = pick(shown, "gain", mechanism="units/cosine")
+        marks = [Curve("units play, at the threshold predicted for four providers", units)]
+        found.append(CurvePanel(attack_words(attack), "theta", [curve], "", levels, marks))
+    return found
+
+
 @drawer("agnews-s9", "cifar10-s9")
 def larger(rows: Sequence[Row]) -> Any:
     """Gain against the threshold in the larger market of S9, beside no evidence and perfect evidence."""
-    attacks = [attack for attack in distinct(rows, "attack") if attack != "honest"]
+    found = larger_panels(rows)
     with plotting() as plt:
-        figure, axes = panels(plt, len(attacks), size=(4.2, 3.4))
-        for axis, attack in zip(axes, attacks, strict=True):
-            shown = pick(rows, "gain", attack=attack)
-            line(axis, 1, *along(pick(shown, "gain", mechanism=COSINE), "theta"), "cosine evidence")
-            for number, row in enumerate(row for row in shown if "theta" not in row):
+        figure, axes = panels(plt, len(found), size=(4.2, 3.4))
+        for axis, panel in zip(axes, found, strict=True):
+            for curve in panel.curves:
+                line(axis, 1, *along(curve.rows, "theta"), curve.label)
+            for number, level in enumerate(panel.levels):
                 colour, dashes = (("#1b1b1b", "--"), ("#1f8f6b", ":"), ("#a8588f", "-."))[number % 3]
-                label = mechanism_words(row["mechanism"])
-                axis.axhline(row["value"], linestyle=dashes, color=colour, label=label)
-            for row in pick(shown, "gain", mechanism="units/cosine"):
+                axis.axhline(level.rows[0]["value"], linestyle=dashes, color=colour, label=level.label)
+            units = panel.marks[0]
+            for row in units.rows:
                 axis.errorbar(
                     row["theta"], row["value"], row["se"] or 0.0, fmt="D", color="#b3460a",
-                    label="units play, at the threshold predicted for four providers",
+                    label=units.label,
                 )  # fmt: skip
-            for i, row in enumerate(r for r in on_paper(shown) if "theta" in r):
+            for i, row in enumerate(on_paper([*panel.rows, *units.rows])):
                 axis.plot(row["theta"], row["paper"], label=None if i else "paper", **PAPER_STYLE)
             honest_line(axis)
-            axis.set(title=attack_words(attack), xlabel="threshold of cosine similarity", ylabel="gain")
+            axis.set(title=panel.title, xlabel="threshold of cosine similarity", ylabel="gain")
         legend_below(figure, *axes)
         say(figure, HONEST)
     return figure

@@ -24,14 +24,29 @@ from datamarket_gym.lab.figures.drawing import (
 )
 from datamarket_gym.lab.figures.words import attack_words, words
 
+ERRORS = {
+    "even": "independent",
+    "size": "correlated with size",
+    "density": "correlated with density",
+    "shared": "shared by a provider's names",
+}
+"""How the errors of noisy evidence hang together, in words."""
+
+
+def noise_rows(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Gains over the two rates of noise: of each kind of errors where there are several, by its words."""
+    if distinct(rows, "errors"):
+        return {title: pick(rows, "gain", errors=errors) for errors, title in ERRORS.items()}
+    return {"equal shares per name": pick(rows, "gain", mechanism="quotient_shapley/noisy")}
+
 
 @drawer("s5")
 def noise_grid(rows: Sequence[Row]) -> Any:
     """Gains over the grid, ours above and the paper's in brackets below."""
     with plotting() as plt:
         figure, (axis,) = panels(plt, 1, size=(6.4, 4.2))
-        shown = pick(rows, "gain", mechanism="quotient_shapley/noisy")
-        image = _heat(axis, shown, "equal shares per name", _view(shown))
+        ((title, shown),) = noise_rows(rows).items()
+        image = _heat(axis, shown, title, _view(shown))
         say(figure, f"attack: {attack_words(shown[0]['attack'])}")
         for row in shown:
             x, y = _place(shown, row)
@@ -50,16 +65,9 @@ def noise_grid(rows: Sequence[Row]) -> Any:
 @drawer("ablation-noise")
 def fine_grid(rows: Sequence[Row]) -> Any:
     """Gains over the finer grid under even and correlated errors, with contour lines."""
-    titles = {
-        "even": "independent",
-        "size": "correlated with size",
-        "density": "correlated with density",
-        "shared": "shared by a provider's names",
-    }
     with plotting() as plt:
         figure, axes = panels(plt, 4, per_row=2, size=(3.7, 3.1))
-        for axis, (errors, title) in zip(axes, titles.items(), strict=True):
-            shown = pick(rows, "gain", errors=errors)
+        for axis, (title, shown) in zip(axes, noise_rows(rows).items(), strict=True):
             image = _heat(axis, shown, title, _view(pick(rows, "gain")))
             lines = axis.contour(_table(shown), levels=[1.25, 1.5, 1.75, 2.0, 2.25], colors="white")
             axis.clabel(lines, fontsize=6)

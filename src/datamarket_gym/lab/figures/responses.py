@@ -17,34 +17,43 @@ from datamarket_gym.lab.figures.drawing import (
     plotting,
     say,
 )
+from datamarket_gym.lab.figures.shown import DotPanel
 from datamarket_gym.lab.figures.words import attack_words, variant
 
 COSTS = {"cost_identity": "a false name costs {:g}", "cost_perturbation": "perturbing costs {:g}"}
 
 
+def response_panels(rows: Sequence[Row]) -> list[DotPanel]:
+    """A panel for each level of costs: tuned and fresh net gain by mechanism, its words in the label ``variant``."""
+    vary = [k for k in ("granularity", "representative") if len(distinct(rows, k)) > 1]
+    shown = [{**row, "variant": _named(row, vary), "panel": _costs(row)} for row in rows]
+    return [
+        DotPanel(
+            level, "variant", "metric",
+            [r for r in shown if r["panel"] == level and r["metric"] in ("net_gain", "net_gain_fresh")],
+        )
+        for level in distinct(shown, "panel")
+    ]  # fmt: skip
+
+
 @drawer("best-response")
 def best_responses(rows: Sequence[Row]) -> Any:
     """Tuned and fresh net gain by mechanism, a panel for each level of costs, and the best attack where all is free."""
-    vary = [k for k in ("granularity", "representative") if len(distinct(rows, k)) > 1]
-    shown = [{**row, "variant": _named(row, vary), "panel": _costs(row)} for row in rows]
-    levels = distinct(shown, "panel")
-    mechanisms = distinct(shown, "variant")
-    free = [row for row in pick(shown, "net_gain") if row["panel"] == levels[0]]
+    found = response_panels(rows)
+    mechanisms = distinct(found[0].rows, "variant")
     with plotting() as plt:
         figure, axes = plt.subplots(
-            1, len(levels) + 1, figsize=(4.4 + 2.5 * len(levels) + 2.6, 1.6 + 0.5 * len(mechanisms)),
-            width_ratios=[1.0] * len(levels) + [1.7],
+            1, len(found) + 1, figsize=(4.4 + 2.5 * len(found) + 2.6, 1.6 + 0.5 * len(mechanisms)),
+            width_ratios=[1.0] * len(found) + [1.7],
         )  # fmt: skip
-        for axis, level in zip(axes, levels, strict=False):
-            found = [
-                r for r in shown if r["panel"] == level and r["metric"] in ("net_gain", "net_gain_fresh")
-            ]
-            dots(axis, found, "variant", "metric")
+        for axis, panel in zip(axes, found, strict=False):
+            dots(axis, panel.rows, panel.down, panel.series)
             honest_line(axis, vertical=True)
-            axis.set(title=level, xlabel="net gain")
+            axis.set(title=panel.title, xlabel="net gain")
             if axis is not axes[0]:
                 axis.set_yticklabels([])
-        _attacks(axes[-1], {row["variant"]: row for row in free}, mechanisms, levels[0])
+        free = {row["variant"]: row for row in pick(found[0].rows, "net_gain")}
+        _attacks(axes[-1], free, mechanisms, found[0].title)
         legend_below(figure, axes[0])
         say(figure, "net gain: payment less costs, over honest pay; 1 is what honesty pays")
     return figure

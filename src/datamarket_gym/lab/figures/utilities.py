@@ -23,6 +23,7 @@ from datamarket_gym.lab.figures.drawing import (
     plotting,
     say,
 )
+from datamarket_gym.lab.figures.shown import CellPanel, Curve, CurvePanel, by, cells, largest, ordered
 from datamarket_gym.lab.figures.words import attack_words, words
 from datamarket_gym.lab.kinds.valuation import HOW, NAMES, RANDOM
 
@@ -50,7 +51,8 @@ ASKED = {
 }
 SYNTHETIC = "synthetic"
 _BRIGHT = 2.0  # gains from here on have the brightest colour; each cell says its number
-_BAR = 1.05
+BAR = 1.05
+"""Gains above this are told apart."""
 _HONEST = attack_words("honest")
 
 
@@ -62,38 +64,55 @@ PANELS = (
 """The mechanism, whether on synthetic data, and both in words."""
 
 
-@drawer("s13")
-def gains(rows: Sequence[Row]) -> Any:
-    """Every attack under every utility: on real data the largest of the domains' means, and the synthetic market."""
-    found = [row for row in pick(rows, "gain", attacker="") if row["attack"] != "honest"]
-    shown = [row for row in found if row["learner"] in UTILITIES]
-    panel = [
+def gain_panels(rows: Sequence[Row]) -> list[CellPanel]:
+    """Attacks down, utilities across, a panel for each of `PANELS`; on real data the largest of the domains' means."""
+    shown = _compared(rows)
+    part = [
         [row for row in pick(shown, "gain", mechanism=m) if (row["task"] == SYNTHETIC) == synthetic]
         for m, synthetic, _ in PANELS
     ]
-    if not all(panel):
+    if not all(part):
         raise DataMarketError(
             "these results lack gains of names that play, or of the recommended mechanism, on synthetic or on real "
             "data; run the whole experiment, without --only"
         )
-    attacks = distinct(shown, "attack")
-    columns = [[u for u in UTILITIES if u in distinct(part, "learner")] for part in panel]
+    attacks = [(attack, attack_words(attack)) for attack in distinct(shown, "attack")]
+
+    def panel(of_panel: list[Row], title: str) -> CellPanel:
+        here = [(u, words) for u, words in UTILITIES.items() if u in distinct(of_panel, "learner")]
+        found = by(of_panel, "attack", "learner")
+        return cells(title, attacks, here, lambda a, u: largest(found[a, u]))
+
+    return [panel(each, title) for each, (_, _, title) in zip(part, PANELS, strict=True)]
+
+
+def _compared(rows: Sequence[Row]) -> list[Row]:
+    """Gains of attacks under the utilities that are compared, where the attacker is not told apart."""
+    found = [row for row in pick(rows, "gain", attacker="") if row["attack"] != "honest"]
+    return [row for row in found if row["learner"] in UTILITIES]
+
+
+@drawer("s13")
+def gains(rows: Sequence[Row]) -> Any:
+    """Every attack under every utility: on real data the largest of the domains' means, and the synthetic market."""
+    found, shown = gain_panels(rows), _compared(rows)
+    attacks = found[0].down
     with plotting() as plt:
         figure, axes = plt.subplots(
-            1, len(PANELS), sharey=True, squeeze=False,
-            figsize=(3.2 + 0.5 * sum(map(len, columns)), 2.6 + 0.27 * len(attacks)),
-            width_ratios=[len(each) for each in columns],
+            1, len(found), sharey=True, squeeze=False,
+            figsize=(3.2 + 0.5 * sum(len(panel.across) for panel in found), 2.6 + 0.27 * len(attacks)),
+            width_ratios=[len(panel.across) for panel in found],
         )  # fmt: skip
-        for axis, part, utilities, (_, _, title) in zip(axes[0], panel, columns, PANELS, strict=True):
-            _gains(axis, [[pick(part, "gain", attack=a, learner=u) for u in utilities] for a in attacks])
-            _named(axis, [UTILITIES[u] for u in utilities], title)
-        axes[0, 0].set_yticks(range(len(attacks)), [attack_words(a) for a in attacks], fontsize=8)
+        for axis, panel in zip(axes[0], found, strict=True):
+            _gains(axis, panel)
+            _named(axis, panel.across, panel.title)
+        axes[0, 0].set_yticks(range(len(attacks)), attacks, fontsize=8)
         real = [words("task", task) for task in distinct(shown, "task") if task != SYNTHETIC]
         say(
             figure,
             f"gain: pay over honest pay; real data: the largest of the means on {', '.join(real)}",
         )
-        say(figure, f"1 is honesty (not shown: {_HONEST}); bold: above {_BAR}; the brighter the more")
+        say(figure, f"1 is honesty (not shown: {_HONEST}); bold: above {BAR}; the brighter the more")
         say(
             figure,
             "ridge and logistic regression have no closed form: names play; -: the attack needs labels",
@@ -102,38 +121,63 @@ def gains(rows: Sequence[Row]) -> Any:
     return figure
 
 
+def number_panels(rows: Sequence[Row]) -> list[CellPanel]:
+    """Attacks down, markets of numbers and their utilities across, a panel for each mechanism."""
+    shown = [row for row in pick(rows, "gain") if row["attack"] != "honest"]
+    attacks = [(attack, attack_words(attack)) for attack in distinct(shown, "attack")]
+    markets = [
+        ((task, learner), f"{words('task', task.partition('(')[0])}, {words('learner', learner)}")
+        for task, learner in dict.fromkeys((row["task"], row["learner"]) for row in shown)
+    ]
+
+    def panel(mechanism: str) -> CellPanel:
+        part = pick(shown, "gain", mechanism=mechanism)
+        return cells(
+            words("mechanism", mechanism), attacks, markets,
+            lambda a, market: largest(pick(part, "gain", attack=a, task=market[0], learner=market[1])),
+        )  # fmt: skip
+
+    return [panel(mechanism) for mechanism in distinct(shown, "mechanism")]
+
+
 @drawer("s13-regression")
 def numbers(rows: Sequence[Row]) -> Any:
     """Every attack where labels are numbers: a column for each market and utility, a panel for each mechanism."""
-    shown = [row for row in pick(rows, "gain") if row["attack"] != "honest"]
-    attacks, mechanisms = distinct(shown, "attack"), distinct(shown, "mechanism")
-    markets = list(dict.fromkeys((row["task"], row["learner"]) for row in shown))
-    names = [
-        f"{words('task', task.partition('(')[0])}, {words('learner', learner)}"
-        for task, learner in markets
-    ]
+    found = number_panels(rows)
+    attacks, markets = found[0].down, found[0].across
     with plotting() as plt:
         figure, axes = plt.subplots(
-            1, len(mechanisms), sharey=True, squeeze=False,
-            figsize=(4.2 + 0.75 * len(markets) * len(mechanisms), 2.8 + 0.27 * len(attacks)),
+            1, len(found), sharey=True, squeeze=False,
+            figsize=(4.2 + 0.75 * len(markets) * len(found), 2.8 + 0.27 * len(attacks)),
         )  # fmt: skip
-        for axis, mechanism in zip(axes[0], mechanisms, strict=True):
-            part = pick(shown, "gain", mechanism=mechanism)
-            cells = [
-                [pick(part, "gain", attack=a, task=task, learner=u) for task, u in markets]
-                for a in attacks
-            ]
-            _gains(axis, cells)
-            _named(axis, names, words("mechanism", mechanism))
-        axes[0, 0].set_yticks(range(len(attacks)), [attack_words(a) for a in attacks], fontsize=8)
+        for axis, panel in zip(axes[0], found, strict=True):
+            _gains(axis, panel)
+            _named(axis, markets, panel.title)
+        axes[0, 0].set_yticks(range(len(attacks)), attacks, fontsize=8)
         say(figure, f"gain: pay over honest pay; 1 is honesty (not shown: {_HONEST})")
-        say(figure, f"bold: above {_BAR}; the brighter the more")
+        say(figure, f"bold: above {BAR}; the brighter the more")
         say(
             figure,
             "ridge regression has no closed form: its markets are smaller, and units' values sampled",
         )
-        figure.bars = f"standard errors over seeds up to {_largest(shown):.2f}"
+        errors = _largest([row for panel in found for *_, cell in panel.filled() for row in cell])
+        figure.bars = f"standard errors over seeds up to {errors:.2f}"
     return figure
+
+
+AGREEMENT: tuple[tuple[str, dict[str, str], str, bool], ...] = (
+    ("unit_agreement", {}, "values of units: Spearman's rank correlation", False),
+    ("share_l1", {"mechanism": NAMES}, "shares of providers: L1 distance (0 to 2)", True),
+)
+"""How utilities are compared: the metric, its rows, both in words, and whether it is a distance."""
+
+
+def agreed(rows: Sequence[Row], metric: str, where: dict[str, str]) -> tuple[list[str], Values]:
+    """The utilities of which there are rows, and the mean over domains for every pair of them."""
+    found = pick(rows, metric, **where)
+    present = {row["learner"] for row in found} | {row["beside"] for row in found}
+    utilities = [u for u in UTILITIES if u in present]
+    return utilities, pairs(found, utilities)
 
 
 @drawer("s13-values", called="s13-agreement")
@@ -143,15 +187,8 @@ def agreement(rows: Sequence[Row]) -> Any:
         raise DataMarketError("these results have no agreement of utilities; run the whole experiment")
     with plotting() as plt:
         figure, axes = panels(plt, 2, 2, (6.2, 5.6))
-        cases: tuple[tuple[str, dict[str, str], str, bool], ...] = (
-            ("unit_agreement", {}, "values of units: Spearman's rank correlation", False),
-            ("share_l1", {"mechanism": NAMES}, "shares of providers: L1 distance (0 to 2)", True),
-        )
-        for axis, (metric, where, title, distance) in zip(axes, cases, strict=True):
-            found = pick(rows, metric, **where)
-            present = {row["learner"] for row in found} | {row["beside"] for row in found}
-            utilities = [u for u in UTILITIES if u in present]
-            table = pairs(found, utilities)
+        for axis, (metric, where, title, distance) in zip(axes, AGREEMENT, strict=True):
+            utilities, table = agreed(rows, metric, where)
             top = np.nanmax(table) if distance else 1.0
             np.fill_diagonal(table, np.nan)
             axis.imshow(table, cmap=f"{MAP}_r" if distance else MAP, vmin=0.0, vmax=top, aspect="auto")
@@ -177,31 +214,45 @@ def pairs(rows: Sequence[Row], utilities: Sequence[str]) -> Values:
     return np.array([[np.mean(found.get((a, b), [np.nan])) for b in utilities] for a in utilities])
 
 
-@drawer("s13-values")
-def removal(rows: Sequence[Row]) -> Any:
-    """A column of panels for each domain, a row for each question: accuracy against the part removed or kept."""
+def removal_panels(rows: Sequence[Row]) -> list[CurvePanel]:
+    """A panel for each question on each domain (its group): accuracy against the part removed or kept."""
     shown = [row for row in pick(rows, "accuracy") if "part" in row]
     if not shown:
         raise DataMarketError("these results have no test of values; run the whole experiment")
-    tasks = distinct(shown, "task")
-    with plotting() as plt:
-        figure, axes = panels(plt, len(HOW) * len(tasks), len(tasks), (2.9, 2.6))
-        for number, axis in enumerate(axes):
-            how, task = HOW[number // len(tasks)], tasks[number % len(tasks)]
+    found = []
+    for how in HOW:
+        for task in distinct(shown, "task"):
             here = pick(shown, "accuracy", how=how, task=task)
-            for place, utility in enumerate(DRAWN):
-                x, y, se = along(pick(here, "accuracy", learner=utility), "part")
-                line(axis, place, x, y, se, UTILITIES[utility])
-            x, y, _ = along(pick(here, "accuracy", learner=RANDOM), "part")
-            axis.plot(x, y, color="#d4202a", linewidth=2.2, alpha=0.6, label="random order")
+            drawn = {**{u: UTILITIES[u] for u in DRAWN}, RANDOM: "random order"}
+            curves = [
+                Curve(label, ordered(pick(here, "accuracy", learner=utility), "part"), utility)
+                for utility, label in drawn.items()
+            ]
+            found.append(CurvePanel(ASKED[how], "part", curves, words("task", task)))
+    return found
+
+
+@drawer("s13-values")
+def removal(rows: Sequence[Row]) -> Any:
+    """A column of panels for each domain, a row for each question: accuracy against the part removed or kept."""
+    found = removal_panels(rows)
+    domains = len(found) // len(HOW)
+    with plotting() as plt:
+        figure, axes = panels(plt, len(found), domains, (2.9, 2.6))
+        for number, (axis, panel) in enumerate(zip(axes, found, strict=True)):
+            *valued, at_random = panel.curves
+            for place, curve in enumerate(valued):
+                line(axis, place, *along(curve.rows, "part"), curve.label)
+            x, y, _ = along(at_random.rows, "part")
+            axis.plot(x, y, color="#d4202a", linewidth=2.2, alpha=0.6, label=at_random.label)
             axis.xaxis.set_major_formatter(lambda part, _: f"{part:.0%}")
             axis.yaxis.set_major_formatter(lambda part, _: f"{100 * part:g}%")
             axis.set_xticks(x)
-            if number < len(tasks):
-                axis.set_title(words("task", task))
-            if number % len(tasks) == 0:
-                axis.set_ylabel(f"{ASKED[how]}\n\naccuracy")
-            if number >= len(tasks) * (len(HOW) - 1):
+            if number < domains:
+                axis.set_title(panel.group)
+            if number % domains == 0:
+                axis.set_ylabel(f"{panel.title}\n\naccuracy")
+            if number >= domains * (len(HOW) - 1):
                 axis.set_xlabel("part of all units")
         legend_below(figure, axes[0])
         say(
@@ -212,16 +263,16 @@ def removal(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _gains(axis: Any, cells: Sequence[Sequence[Sequence[Row]]]) -> None:
-    """A table of gains, of several in a cell the largest; a dash where there is none."""
-    table = np.full((len(cells), len(cells[0])), np.nan)
-    for down, across in product(range(len(cells)), range(len(cells[0]))):
-        cell = cells[down][across]
+def _gains(axis: Any, panel: CellPanel) -> None:
+    """A table of gains; a dash where there is none."""
+    table = np.full((len(panel.down), len(panel.across)), np.nan)
+    for down, across in product(range(len(panel.down)), range(len(panel.across))):
+        cell = panel.cells[down][across]
         if not cell:
             axis.text(across, down, "-", ha="center", va="center", fontsize=7, color="#777777")
             continue
-        table[down, across] = max(row["value"] for row in cell)
-        _number(axis, across, down, table[down, across], _BRIGHT, bold=_BAR)
+        table[down, across] = cell[0]["value"]
+        _number(axis, across, down, table[down, across], _BRIGHT, bold=BAR)
     axis.imshow(np.clip(table, 0.0, _BRIGHT), cmap=MAP, vmin=0.0, vmax=_BRIGHT, aspect="auto")
 
 

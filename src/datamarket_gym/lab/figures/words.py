@@ -193,6 +193,46 @@ OTHERS = {
     },
 }
 
+KEYS = {
+    "attack": "attack",
+    "mechanism": "mechanism",
+    "task": "market",
+    "learner": "utility",
+    "empty": "utility counted from",
+    "granularity": "who plays",
+    "representative": "what stands for a cluster",
+    "theta": "threshold",
+    "family": "family of attacks",
+    "p_fs": "false-split rate",
+    "p_fm": "false-merge rate",
+    "errors": "errors of the evidence",
+    "k": "names",
+    "n": "providers",
+    "separation": "class separation",
+    "samples": "sampled orders",
+    "estimator": "estimator",
+    "allocation": "allocation",
+    "rule": "rule for negative scores",
+    "semivalue": "semivalue",
+    "evidence": "evidence",
+    "checks": "checks of each payee",
+    "power": "power of a check",
+    "knowledge": "part of others' units known",
+    "noise": "noise of the copies, in spreads",
+    "prior": "prior art",
+    "layout": "who sells",
+    "dimensions": "features",
+    "attacker": "attacker",
+    "beside": "compared with",
+    "how": "question",
+    "part": "part of all units",
+    "quantity": "quantity",
+    "cost_identity": "cost of a false name",
+    "cost_perturbation": "cost of perturbing",
+    "metric": "metric",
+}
+"""Labels of results in words."""
+
 METRICS = {
     "gain": "gain",
     "net_gain": "net gain, attack tuned on this market",
@@ -266,6 +306,11 @@ def words(key: str, value: Any) -> str:
             return f"{found} ({text[len(known) :].strip('@()').replace('_', ' ')})"
         return found or text
     return f"{key} = {text}"
+
+
+def key_words(key: str) -> str:
+    """A label's name in words."""
+    return KEYS.get(key, key.replace("_", " "))
 
 
 def variant(row: Row, keys: list[str]) -> str:

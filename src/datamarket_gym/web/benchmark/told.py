@@ -1,0 +1,117 @@
+"""What is told of an experiment beside its pictures: what it is, what must hold of it, and all its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datamarket_gym.core.progress import Progress
+from datamarket_gym.lab.accounts import accounts, tally
+from datamarket_gym.lab.figures.words import key_words, words
+from datamarket_gym.lab.promises import Kept, counted, kept, named
+from datamarket_gym.lab.summary import LABELS
+from datamarket_gym.lab.tables import axes_of, metric_words, ratio_beside, ratios_of
+from datamarket_gym.web.benchmark.charts import charts_of
+from datamarket_gym.web.benchmark.reading import WantedResults, number
+
+_FIRST = ("gain", "expected_net_gain", "net_gain", "measured")
+_NUMBERS = ("value", "se", "seeds", "ratio", "paper", "difference", "tolerance")
+_SAID = {
+    "value": "mean", "se": "standard error", "seeds": "seeds", "ratio": "ratio of means", "paper": "paper",
+    "difference": "difference", "tolerance": "bar", "within": "within the bar", "left_out": "seeds left out",
+    "best_attack": "best attack",
+}  # fmt: skip
+
+
+def experiment(asked: WantedResults, progress: Progress) -> dict[str, Any]:
+    """An experiment by name: what it asks, its metrics and pictures, its promises, and how near it is to the paper."""
+    progress.stage("reading the results")
+    found = asked.read()
+    spec = found.spec
+    present = list(dict.fromkeys(row["metric"] for row in found.rows))
+    metrics = [*(m for m in _FIRST if m in present), *(m for m in present if m not in _FIRST)]
+    against = accounts(spec.name, found.rows)
+    within, outside, not_claimed = tally(against)
+    return {
+        "name": asked.name,
+        "experiment": spec.name,
+        "title": spec.title,
+        "about": " ".join(spec.about.split()),
+        "seeds": [found.first_seed, found.last_seed],
+        "rows": len(found.rows),
+        "made": _made(found.timings, found.versions),
+        "metrics": [{"value": metric, "label": metric_words(metric)} for metric in metrics],
+        "charts": [{"value": one.name, "label": one.title} for one in charts_of(asked)],
+        "promises": [_promise(kept(promise, found.rows)) for promise in spec.promises],
+        "paper": {
+            "within": within, "outside": outside, "not_claimed": not_claimed,
+            "accounts": [
+                {"cell": one.cell, "metric": metric_words(one.metric), "paper": one.paper, "ours": one.ours,
+                 "difference": one.difference, "bar": one.bar, "verdict": one.verdict, "why": one.why}
+                for one in against
+            ],
+        },
+    }  # fmt: skip
+
+
+def _made(timings: dict[str, Any], versions: dict[str, str]) -> str:
+    parts = [f"datamarket-gym {versions['datamarket-gym']}" if "datamarket-gym" in versions else ""]
+    seconds = number(timings.get("cell_seconds"))
+    if seconds is not None:
+        parts.append(f"{timings.get('cells', 'all')} cells, {seconds:,.0f} seconds added up")
+    if timings.get("machine"):
+        parts.append(str(timings["machine"]))
+    return "; ".join(filter(None, parts))
+
+
+def _promise(found: Kept) -> dict[str, Any]:
+    return {
+        "says": found.promise.says,
+        "holds": found.holds,
+        "counted": counted(found),
+        "spared": found.promise.spared,
+        "broken": [{"row": named(row), "number": number(value)} for value, row in found.broken],
+    }
+
+
+def all_rows(asked: WantedResults, metric: str, progress: Progress) -> dict[str, Any]:
+    """The rows of a metric (of all, with none named) as a table: columns, and the values line by line."""
+    progress.stage("reading the results")
+    everything = asked.read().rows
+    rows = asked.rows_of(metric) if metric else everything
+    ratios = ratios_of(everything)
+    keys = list(dict.fromkeys(key for row in rows for key in (*LABELS, *axes_of(row)) if key in row))
+    varying = [key for key in keys if len({str(row.get(key)) for row in rows}) > 1]
+    same = {key: str(rows[0].get(key)) for key in keys if key not in varying}
+    shown = ["metric", *varying] if not metric else varying
+    ends = [key for key in ("within", "left_out", "best_attack") if any(row.get(key) for row in rows)]
+    columns = [*shown, *_NUMBERS, *ends]
+    lines = []
+    for row in rows:
+        value, paper = number(row["value"]), number(row.get("paper"))
+        more = {
+            "value": value,
+            "ratio": number(ratio_beside(row, ratios)),
+            "paper": paper,
+            "difference": None if value is None or paper is None else value - paper,
+            "left_out": ", ".join(map(str, row.get("left_out") or [])) or None,
+            "within": None if row.get("within") is None else "yes" if row["within"] else "no",
+        }
+        lines.append([_plain(more[c] if c in more else row.get(c)) for c in columns])
+    return {
+        "columns": [
+            {
+                "key": key,
+                "title": _SAID.get(key) or key_words(key),
+                "number": key in _NUMBERS
+                or all(isinstance(row.get(key, 0), int | float) for row in rows),
+                "label": key in shown,
+            }
+            for key in columns
+        ],
+        "rows": lines,
+        "same": [{"label": key_words(key), "value": words(key, value)} for key, value in same.items()],
+    }
+
+
+def _plain(value: Any) -> Any:
+    return number(value) if isinstance(value, float) else value
