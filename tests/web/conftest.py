@@ -1,10 +1,10 @@
 """A real server and a real browser for the explorer's pages."""
 
 import contextlib
+import functools
 import shutil
 import threading
 import time
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -12,6 +12,7 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 pytest.importorskip("uvicorn", reason="the extra web is not installed")
 
 from starlette.testclient import TestClient
+from watched_pages import opened
 
 from datamarket_gym.web.serve import Asked, serving
 from datamarket_gym.web.workers import Setup
@@ -37,21 +38,25 @@ def running(asked):
             yield found
         finally:
             found.server.should_exit = True
-            thread.join(timeout=20)
+            thread.join(timeout=60)
             assert not thread.is_alive(), "the server did not stop"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def explorers():
-    """Starts explorers, each once for what it is asked to show, and ends them after the module."""
+    """Starts explorers, each once for what it is asked to show, and ends them with the session.
+
+    Questions are answered in this process unless ``workers`` says otherwise: a process more takes seconds to begin.
+    """
     with contextlib.ExitStack() as stack:
         known = {}
 
-        def start(*paths, workers=1, **options):
+        def start(*paths, workers=0, **options):
             named = tuple(map(str, paths))
             key = (named, workers, tuple(sorted(options.items())))
             if key not in known:
-                asked = Asked(named=named, port=0, workers=workers, setup=WARM, **options)
+                setup = WARM if workers else Setup()
+                asked = Asked(named=named, port=0, workers=workers, setup=setup, **options)
                 known[key] = stack.enter_context(running(asked))
             return known[key]
 
@@ -60,13 +65,13 @@ def explorers():
 
 @pytest.fixture
 def served(explorers):
-    """``served(path, ..., workers=1)``: the address of an explorer that shows these, without the last slash."""
+    """``served(path, ..., workers=0)``: the address of an explorer that shows these, without the last slash."""
     return lambda *paths, **options: explorers(*paths, **options).url.rstrip("/")
 
 
-@pytest.fixture
-def client():
-    """``client(path, ...)``: asks an explorer that computes in this process, with the headers of its own pages."""
+@contextlib.contextmanager
+def asking():
+    """Makes clients of explorers that compute in this process, with the headers of their own pages."""
     with contextlib.ExitStack() as stack:
 
         def start(*paths, **options):
@@ -85,6 +90,20 @@ def client():
         yield start
 
 
+@pytest.fixture
+def client():
+    """``client(path, ...)``: asks an explorer of this test alone."""
+    with asking() as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def lasting_client():
+    """``lasting_client(path, ...)``: asks an explorer that all tests share, for what changes nothing there."""
+    with asking() as start:
+        yield functools.cache(start)
+
+
 @pytest.fixture(scope="session")
 def chromium():
     """Debian's chromium through playwright."""
@@ -98,49 +117,6 @@ def chromium():
         browser = started.chromium.launch(executable_path=program, args=list(FLAGS))
         yield browser
         browser.close()
-
-
-class Watch:
-    """What went wrong on a page: said to the console, thrown, refused, or asked of another host."""
-
-    def __init__(self, page):
-        self.wrong, self.expected = [], []
-        page.on(
-            "console",
-            lambda said: said.type in ("error", "warning") and self.note(f"console: {said.text}"),
-        )
-        page.on("pageerror", lambda error: self.note(f"thrown: {error}"))
-        page.on("requestfailed", self._failed)
-        page.on("response", lambda got: got.status >= 400 and self.note(f"{got.status} {got.url}"))
-        page.on("request", self._foreign)
-
-    def note(self, words):
-        self.wrong.append(words)
-
-    def _failed(self, request):
-        if request.failure != "net::ERR_ABORTED":  # a question that was dropped for a newer one
-            self.note(f"failed: {request.url} {request.failure}")
-
-    def _foreign(self, request):
-        parts = urlsplit(request.url)
-        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname not in (
-            "127.0.0.1",
-            "localhost",
-        ):
-            self.note(f"foreign: {request.url}")
-
-    def left(self):
-        """What went wrong and was not expected."""
-        return [each for each in self.wrong if not any(part in each for part in self.expected)]
-
-
-def opened(browser, **options):
-    """A page of its own context, watched."""
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-    page = context.new_page()
-    page.set_default_timeout(20_000)
-    page.watch = Watch(page)
-    return page
 
 
 @pytest.fixture

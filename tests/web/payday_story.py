@@ -1,7 +1,8 @@
 """A payday to be checked, approved and paid, for the tests of its pages."""
 
 import csv
-import time
+
+from following import followed
 
 from datamarket_gym.payout.approval import approve_recomputed
 from datamarket_gym.payout.bank.asked import Payer, export_from
@@ -63,18 +64,9 @@ def by_library(folder, false, accounts, people=PEOPLE, looker=looker):
     return run, file.read_text()
 
 
-def done(client, answer, seconds=120):
-    """The answer to a question, whenever it is there."""
-    until = time.monotonic() + seconds
-    while answer.status_code == 202 and time.monotonic() < until:
-        time.sleep(0.05)
-        answer = client.get(f"/api/jobs/{answer.json()['job']}")
-    return answer
-
-
 def told(client, answer):
-    """The same, which must be good."""
-    found = done(client, answer)
+    """The answer to a question, which must be good."""
+    found = followed(client, answer)
     assert found.status_code == 200, found.text
     return found.json()
 

@@ -45,7 +45,7 @@ class Explorer:
     def token(self):
         return self.serving.site.token.text
 
-    def line(self, timeout=20.0):
+    def line(self, timeout=60.0):
         """A connection."""
         return socket.create_connection(self.address[:2], timeout=timeout)
 
@@ -88,11 +88,11 @@ def explorer(**asked):
     with serving(Asked(**{"port": 0, "workers": 0, **asked})) as found:
         thread = threading.Thread(target=found.run, daemon=True)
         thread.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not found.server.started and time.monotonic() < deadline:
             time.sleep(0.01)
         try:
             yield Explorer(found, found.listening.getsockname())
         finally:
             found.server.should_exit = True
-            thread.join(20)
+            thread.join(60)

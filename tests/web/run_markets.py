@@ -1,6 +1,5 @@
 """A small market of two months for the pages of runs, with names that try to be more than names."""
 
-import time
 from pathlib import Path
 
 from datamarket_gym.payout.run import pay
@@ -25,16 +24,6 @@ def market(folder):
     more = units(n=80, identities=5, seed=3, copies=12)
     june = month(folder, "june", more, period="June 2026", amount="1500.00", checks=3)
     return may, june
-
-
-def answered(client, response, most=60.0):
-    """An answer, also of work that takes a while."""
-    end = time.monotonic() + most
-    while response.status_code == 202:
-        assert time.monotonic() < end, response.text
-        time.sleep(0.05)
-        response = client.get(f"/api/jobs/{response.json()['job']}")
-    return response
 
 
 def payments_csv(folder: Path):

@@ -31,7 +31,7 @@ def broken(progress):
     raise ZeroDivisionError
 
 
-def nothing(progress):
+def unwritable(progress):
     return {"value": float("nan")}
 
 
@@ -55,7 +55,7 @@ def desk(request):
     @app.get("/fails/{which}")
     async def fails(which: str):
         return await made.ask(
-            {"refused": refused, "broken": broken, "nothing": nothing, "ended": ended}[which]
+            {"refused": refused, "broken": broken, "nothing": unwritable, "ended": ended}[which]
         )
 
     @app.get("/jobs/{name}")
@@ -150,6 +150,8 @@ def test_a_worker_that_died_is_replaced(desk, tmp_path):
 
 
 def test_work_apart_can_be_cancelled(desk, tmp_path):
+    if desk.workers == 0:
+        pytest.skip("what is computed in this process cannot be ended")
     begun = desk.get("/long", params={"folder": str(tmp_path), "text": "apart", "seconds": 60})
     assert begun.status_code == 202
     name = begun.json()["job"]

@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from datamarket_gym.cli import main
+
 TYPED = [sys.executable, "-c", "from datamarket_gym.cli import main; main()", "explore"]
 
 
@@ -34,11 +36,18 @@ def started(*words):
         process.wait(20)
 
 
-def refused(*words):
-    done = subprocess.run([*TYPED, "--no-browser", *words], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    return done.stderr
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """``refused(*words)``: what the command says, in this process, when it does not start."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["datamarket", "explore", "--no-browser", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        return capsys.readouterr().err
+
+    return run
 
 
 def children(process):
@@ -53,7 +62,7 @@ def listening(port):
     return {row[1].split(":")[0] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
 
 
-def until(happened, seconds=30):
+def until(happened, seconds=60):
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline
@@ -70,41 +79,37 @@ def test_it_tells_its_address_and_token_and_ends_with_an_interrupt(tmp_path):
         assert site["places"]["runs"] == []
         working = children(process)
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.wait(60)
         assert process.returncode in (0, 130)
         until(lambda: not any(os.path.exists(f"/proc/{each}") for each in working))
         assert "Traceback" not in process.stdout.read()
 
 
-def test_it_goes_away_with_a_killed_terminal():
-    with started("--port", "0", "--workers", "1") as (process, _):
+def test_another_address_asks_for_the_token_and_workers_go_with_a_killed_terminal():
+    with started("--host", "0.0.0.0", "--port", "0", "--workers", "1") as (process, said):
+        assert "asked for on every page" in said
+        port = re.findall(r":(\d+)/", said)[0]
+        assert httpx.get(f"http://127.0.0.1:{port}/api/site").status_code == 401
+        answer = httpx.get(f"http://127.0.0.1:{port}/")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/enter")
         working = children(process)
         process.kill()
         process.wait(20)
         until(lambda: not any(_alive(each) for each in working))
 
 
-def test_another_address_asks_for_the_token_on_every_page():
-    with started("--host", "0.0.0.0", "--port", "0", "--workers", "1") as (_, said):
-        assert "asked for on every page" in said
-        port = re.findall(r":(\d+)/", said)[0]
-        assert httpx.get(f"http://127.0.0.1:{port}/api/site").status_code == 401
-        answer = httpx.get(f"http://127.0.0.1:{port}/")
-        assert (answer.status_code, answer.headers["location"]) == (303, "/enter")
-
-
-def test_what_is_not_there_is_named(tmp_path):
+def test_what_is_not_there_is_named(tmp_path, refused):
     assert "nowhere" in refused(str(tmp_path / "nowhere"))
 
 
-def test_a_port_that_is_taken_is_told(tmp_path):
+def test_a_port_that_is_taken_is_told(refused):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = refused("--port", str(taken.getsockname()[1]))
         assert "--port 0" in told
 
 
 @pytest.mark.parametrize("words", [("--host", "no.such.host.invalid"), ("--host", "192.0.2.1")])
-def test_an_address_of_another_machine_is_told(words):
+def test_an_address_of_another_machine_is_told(words, refused):
     assert "--host" in refused(*words, "--port", "0")
 
 

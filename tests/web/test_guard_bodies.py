@@ -185,7 +185,7 @@ class TestOtherBodies:
             until(lambda: kept(found) == ["runs"])
 
 
-def until(happened, seconds=10.0):
+def until(happened, seconds=60.0):
     """Wait for it."""
     deadline = time.monotonic() + seconds
     while not happened():

@@ -7,6 +7,8 @@ import time
 import pytest
 from raw_requests import OWN, explorer
 
+from datamarket_gym.web import token
+
 POLICY = (
     "default-src 'none'",
     "script-src 'self'",
@@ -135,10 +137,8 @@ class TestOrigin:
             name: text and text.format(host=local.host, port=local.port)
             for name, text in headers.items()
         }
-        began = time.monotonic()
-        said = local.change("/api/enter", {"token": "wrong"}, headers=filled)
-        assert said.status == 403
-        assert time.monotonic() - began < 0.9  # the token was not even looked at
+        said = local.change("/api/enter", {"token": local.token}, headers=filled)
+        assert said.status == 403  # the token was not even looked at
         assert "set-cookie" not in said.headers
 
     @pytest.mark.parametrize(
@@ -327,6 +327,11 @@ class TestTokenOnEveryPage:
 
 
 class TestGuesses:
+    @pytest.fixture(autouse=True)
+    def sooner(self, monkeypatch):
+        assert token._WAIT >= 1.0
+        monkeypatch.setattr(token, "_WAIT", 0.3)
+
     @pytest.mark.parametrize("typed", ["", "x" * 10_000, "aaaa-bbbb-cccc", "\u0000", "\uff41\uff42"])
     def test_wrong_ones_wait(self, local, typed):
         began = time.monotonic()
@@ -334,7 +339,7 @@ class TestGuesses:
         assert said.status == 403
         assert "terminal" in said.error
         assert local.token not in said.error
-        assert time.monotonic() - began >= 0.9
+        assert time.monotonic() - began >= 0.29
 
     def test_case_and_dashes_do_not_matter(self, local):
         assert (
@@ -354,13 +359,10 @@ class TestGuesses:
                 + body
             )
             lines.append(line)
-        began = time.monotonic()
         assert closed.ask("/enter").status == 200
-        assert time.monotonic() - began < 2
         for line in lines:
             line.close()
-        time.sleep(1.1)
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while closed.change("/api/enter", {"token": closed.token}).status != 200:
             assert time.monotonic() < deadline
 

@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
+from following import followed
+
 from datamarket_gym import Metrics, ProviderMarket, Utility, create, mechanism
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import SILENT
@@ -450,13 +452,9 @@ def test_what_is_remembered_is_bounded(monkeypatch):
 def test_over_http(client):
     explorer = client()
     found = explorer.post("/api/market/answer?topic=market", json={"units": 10})
-    while found.status_code == 202:
-        found = explorer.get(f"/api/jobs/{found.json()['job']}")
+    found = followed(explorer, found)
     assert found.json() == json.loads(json.dumps(ask(units=10)))
     assert explorer.post("/api/market/answer", json={"colour": "red"}).status_code == 422
-    refused = explorer.post("/api/market/answer", json={"evidence": "minhash"})
-    assert refused.status_code in (202, 422)
-    while refused.status_code == 202:
-        refused = explorer.get(f"/api/jobs/{refused.json()['job']}")
+    refused = followed(explorer, explorer.post("/api/market/answer", json={"evidence": "minhash"}))
     assert refused.status_code == 422
     assert "no column 'text'" in refused.json()["error"]

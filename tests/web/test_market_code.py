@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 import pyarrow.parquet as pq
+from following import followed
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
@@ -117,6 +118,4 @@ def test_programs_import_public_names_alone():
 def test_code_over_http(client):
     explorer = client()
     found = explorer.post("/api/market/code", json={"seed": 7})
-    while found.status_code == 202:
-        found = explorer.get(f"/api/jobs/{found.json()['job']}")
-    assert found.json() == code_of(MarketAsked(seed=7))
+    assert followed(explorer, found).json() == code_of(MarketAsked(seed=7))

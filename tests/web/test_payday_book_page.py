@@ -21,7 +21,6 @@ def book(tmp_path):
 
 
 def open_at(page, url, more=""):
-    page.set_default_timeout(30_000)
     page.add_init_script("localStorage.setItem('datamarket who', 'Ann')")
     page.goto(f"{url}/payday/book?book=book.sqlite{more}")
     page.wait_for_selector("main[data-ready='payday/book']")

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from following import followed
 
 from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import SILENT
@@ -13,8 +14,9 @@ from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.plan import Wishes, foreseen
 from datamarket_gym.payout.checks.record import answers_of
 from datamarket_gym.payout.checks.words import plan_rows
+from datamarket_gym.web import token as token_module
 from datamarket_gym.web.payday.check_payment import approve
-from web.payday_story import accounts_of, by_library, done, entries, looker, market, told
+from web.payday_story import accounts_of, by_library, entries, looker, market, told
 
 API = "/api/payday/checks"
 
@@ -121,7 +123,7 @@ def test_looking_changes_nothing(june, client):
         ("/api/payday/book/statement", {"book": book, "payee": payee}),
         ("/api/payday/book/statement", {"book": book, "payee": payee, "form": "csv"}),
     ):
-        assert done(asked, asked.get(path, params=params)).status_code == 200, path
+        assert followed(asked, asked.get(path, params=params)).status_code == 200, path
     for name in ("plan", "draw", "record", "settle", "approve", "paid", "export"):
         refused = asked.get(
             f"{API}/{name}", params={"run": "market/june", "token": asked.site.token.text}
@@ -135,7 +137,8 @@ def test_looking_changes_nothing(june, client):
     assert bytes_of(june.parent) == before
 
 
-def test_approving_needs_the_token_typed_by_its_own_page(june, client):
+def test_approving_needs_the_token_typed_by_its_own_page(june, client, monkeypatch):
+    monkeypatch.setattr(token_module, "_WAIT", 0.2)
     asked = client(june.parent)
     before, token = sha256(june.parent / "book.sqlite"), asked.site.token.text
     body = {"run": "market/june", "by": "boss", "despite": []}
@@ -146,7 +149,7 @@ def test_approving_needs_the_token_typed_by_its_own_page(june, client):
             sent.pop("despite")
         began = time.monotonic()
         wrong = asked.post(f"{API}/{path}", json={**sent, "token": "wrong"})
-        assert time.monotonic() - began > 0.9  # whoever guesses waits
+        assert time.monotonic() - began > 0.19  # whoever guesses waits
         assert wrong.status_code == 403
         assert "token" in wrong.json()["error"]
         in_url = asked.post(f"{API}/{path}?token={token}", json=sent)
@@ -173,7 +176,7 @@ def test_two_browsers_lose_no_answer(june, client):
             by = looker(check["look"], check["before"])
             given = {"number": check["number"], "outcome": "genuine", "by": by}
             body = {"run": "market/june", "by": by, "answers": [given]}
-            got = done(asked, asked.post(f"{API}/record", json=body))
+            got = followed(asked, asked.post(f"{API}/record", json=body))
             if got.status_code != 200 or got.json()["refused"]:
                 wrong.append(got.text)
 

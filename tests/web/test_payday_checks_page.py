@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from watched_pages import opened
 
 from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.plan import Wishes, foreseen, make_plan
 from datamarket_gym.payout.checks.record import answers_of
 from datamarket_gym.payout.checks.words import plan_rows
-from web.conftest import opened
 from web.payday_story import accounts_of, by_library, entries, market
 
 SLOW = 90_000  # long work begins in a process of its own

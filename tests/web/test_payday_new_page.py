@@ -32,7 +32,7 @@ def market(tmp_path_factory):
 @pytest.fixture
 def new(served, market, page):
     """The page, open."""
-    page.goto(f"{served(market)}/payday/new")
+    page.goto(f"{served(market, workers=1)}/payday/new")
     page.wait_for_selector(READY)
     return page
 
@@ -75,7 +75,7 @@ def test_from_upload_to_payments(new, tmp_path):
     units, held = files.written(tmp_path, columns)
     put(page, "submissions", units)
     put(page, "validation", held)
-    page.wait_for_selector("[data-checked=refused]", timeout=60_000)  # the worker may still begin
+    page.wait_for_selector("[data-checked=refused]")
     assert "has no column 'identity' for 'identity'" in page.inner_text("[data-refused]")
     assert page.inner_text("[data-table=submissions] h3") == "Submissions 66 rows, 10 columns"
     choose(page, "submissions", "<b>seller</b>", "identity")
@@ -109,7 +109,7 @@ def test_from_upload_to_payments(new, tmp_path):
     page.click("[name=cancel]")
     page.wait_for_selector("[data-stopped]")
     page.click("[name=dry-run]")
-    page.wait_for_selector("section.result", timeout=60_000)
+    page.wait_for_selector("section.result")
     spec = {
         "amount": "1000.00", "checks": 0, "audit": False,
         "columns": {"identity": "<b>seller</b>", "id": "=key()", "features": "f"},
@@ -125,7 +125,7 @@ def test_from_upload_to_payments(new, tmp_path):
     page.click("details[name=as-command] summary")
     assert "--identity '<b>seller</b>'" in page.inner_text("[data-written=command]")
     page.click("[name=real-run]")
-    page.wait_for_selector("section.result:has-text('as a draft')", timeout=60_000)
+    page.wait_for_selector("section.result:has-text('as a draft')")
     assert shown(page) == paid
 
 

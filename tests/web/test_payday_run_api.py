@@ -5,7 +5,8 @@ import shutil
 from dataclasses import asdict
 
 import pytest
-from run_markets import MARKUP, TURNED, answered, market, payments_csv
+from following import followed
+from run_markets import MARKUP, TURNED, market, payments_csv
 
 from datamarket_gym.core.progress import SILENT
 from datamarket_gym.payout.compared import compared
@@ -28,9 +29,9 @@ def months(tmp_path_factory):
 
 
 @pytest.fixture
-def asking(client, months):
+def asking(lasting_client, months):
     """Asks the explorer of the market; the answer as JSON, and an error where there is one."""
-    made = client(months)
+    made = lasting_client(months)
 
     def get(path, body=None, status=200, **params):
         sent = (
@@ -38,7 +39,7 @@ def asking(client, months):
             if body is None
             else made.post(f"/api/payday/{path}", json=body)
         )
-        found = answered(made, sent)
+        found = followed(made, sent)
         assert found.status_code == status, found.text
         return found.json() if "json" in found.headers["content-type"] else found
 
@@ -58,7 +59,7 @@ def test_a_broken_run_says_why_and_keeps_nobody_from_the_others(client, months, 
     shutil.copytree(months, tmp_path / "copy")
     (tmp_path / "copy" / "june" / "manifest.json").write_text("{}")
     made = client(tmp_path / "copy")
-    found = {run["run"]: run for run in answered(made, made.get("/api/payday/runs")).json()["runs"]}
+    found = {run["run"]: run for run in followed(made, made.get("/api/payday/runs")).json()["runs"]}
     assert not found["copy/may"]["broken"]
     assert "manifest" in found["copy/june"]["broken"]
 
@@ -217,10 +218,10 @@ class TestChangedRuns:
         with (folder / "may" / "payments.parquet").open("ab") as file:
             file.write(b"x")
         for path, more in (("payments", {}), ("why", {"payee": "thief"}), ("clusters", {})):
-            found = answered(made, made.get(f"/api/payday/{path}", params={"run": "market/may", **more}))
+            found = followed(made, made.get(f"/api/payday/{path}", params={"run": "market/may", **more}))
             assert found.status_code == 422
             assert "not as the run left it" in found.json()["error"]
-        checks = answered(made, made.post("/api/payday/verify", json={"run": "market/may"})).json()
+        checks = followed(made, made.post("/api/payday/verify", json={"run": "market/may"})).json()
         assert not checks["good"]
         assert "payments.parquet" in [check["what"] for check in checks["checks"] if not check["good"]]
 
@@ -235,7 +236,7 @@ class TestChangedRuns:
     def test_inputs_elsewhere_are_not_read_and_may_be_named(self, copy, months):
         folder, made = copy  # its book names the inputs of the first market, which is not on show
         asked = {"run": "market/june", "payee": "thief"}
-        found = answered(made, made.post("/api/payday/contents", json=asked))
+        found = followed(made, made.post("/api/payday/contents", json=asked))
         assert found.status_code in (403, 422)
         assert "lies outside" in found.json()["error"]
         inputs = folder / "in" / "june"
@@ -243,7 +244,7 @@ class TestChangedRuns:
             "submissions": str(inputs / "units.parquet"),
             "validation": str(inputs / "validation.parquet"),
         }
-        found = answered(made, made.post("/api/payday/contents", json={**asked, "moved": here}))
+        found = followed(made, made.post("/api/payday/contents", json={**asked, "moved": here}))
         assert found.status_code == 200, found.text
         assert found.json()["units"]
 
@@ -254,7 +255,7 @@ class TestChangedRuns:
             "validation": str(folder / "in" / "y.parquet"),
         }
         asked = {"run": "market/june", "payee": "thief", "moved": gone}
-        found = answered(made, made.post("/api/payday/contents", json=asked))
+        found = followed(made, made.post("/api/payday/contents", json=asked))
         assert found.status_code == 422
         assert "x.parquet" in found.json()["error"]
 

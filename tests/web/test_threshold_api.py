@@ -49,10 +49,10 @@ def shares(similarities, found):
     ]
 
 
-def test_the_check_is_the_librarys(client):
+def test_the_check_is_the_librarys(lasting_client):
     features, label = synthetic()
     options = {"partition": "iid", "providers": 3, "seed": 5, "cutoff": 0.2, **SMALL}
-    found = asked(client(), "check", source="synthetic", check=options).json()
+    found = asked(lasting_client(), "check", source="synthetic", check=options).json()
     wanted = predict_theta(
         features, label, partition="iid", n_providers=3, per_provider=20, trials=3, cutoff=0.2, seed=5
     )
@@ -64,14 +64,14 @@ def test_the_check_is_the_librarys(client):
     assert found["copies"]["count"] == len(wanted.copies)
 
 
-def test_an_empty_partition_is_the_tasks_own(client):
-    found = asked(client(), "check", source="synthetic", check=SMALL).json()
+def test_an_empty_partition_is_the_tasks_own(lasting_client):
+    found = asked(lasting_client(), "check", source="synthetic", check=SMALL).json()
     assert found["partition"] == Synthetic().partition
 
 
-def test_the_policy_is_the_librarys(client):
+def test_the_policy_is_the_librarys(lasting_client):
     features, label = synthetic()
-    found = asked(client(), "policy", source="synthetic").json()
+    found = asked(lasting_client(), "policy", source="synthetic").json()
     wanted = choose_threshold(LabelledVectors(features, label), None)
     assert {name: found[name] for name in ("theta", "why", "evidence")} == {
         "theta": wanted.theta, "why": wanted.why, "evidence": wanted.evidence,
@@ -80,9 +80,9 @@ def test_the_policy_is_the_librarys(client):
     assert f"takes theta {wanted.theta:g}" in found["words"]
 
 
-def test_rows_come_with_their_forest_and_nearest_others(client):
+def test_rows_come_with_their_forest_and_nearest_others(lasting_client):
     features, label = synthetic()
-    found = asked(client(), "rows", source="synthetic").json()
+    found = asked(lasting_client(), "rows", source="synthetic").json()
     assert found["rows"] == found["of"] == len(features)
     assert found["place"] == list(range(len(features)))
     assert len(found["score"]) == len(features) - 1
@@ -94,7 +94,7 @@ def test_rows_come_with_their_forest_and_nearest_others(client):
     assert found["owner"] is None
 
 
-def test_a_simulated_market_is_the_first_of_the_check(client):
+def test_a_simulated_market_is_the_first_of_the_check(lasting_client):
     features, label = synthetic()
     market = {
         "shown": "market",
@@ -103,11 +103,11 @@ def test_a_simulated_market_is_the_first_of_the_check(client):
         "per_provider": 15,
         "seed": 2,
     }
-    found = asked(client(), "rows", source="synthetic", market=market).json()
+    found = asked(lasting_client(), "rows", source="synthetic", market=market).json()
     dealt = honest_market(Embeddings(features, label), "class_stratified", 3, 15, 2)
     assert found["place"] == np.concatenate(dealt).tolist()
     assert found["owner"] == np.repeat([0, 1, 2], 15).tolist()
-    large = asked(client(), "rows", source="synthetic", market=market | {"per_provider": 1000})
+    large = asked(lasting_client(), "rows", source="synthetic", market=market | {"per_provider": 1000})
     assert large.status_code == 422
     assert "at most 2,000 units" in large.json()["error"]
 
@@ -125,8 +125,8 @@ def uploaded(client, table, name="my.csv"):
     return f"upload:{kept.json()['id']}"
 
 
-def test_a_table_is_read_as_theta_reads_it(client):
-    ours = client()
+def test_a_table_is_read_as_theta_reads_it(lasting_client):
+    ours = lasting_client()
     source = uploaded(ours, units_table(), "my.parquet")
     columns = {"label": "label", "features": "features"}
     found = asked(ours, "check", source=source, columns=columns, check=SMALL).json()
@@ -146,8 +146,8 @@ def test_a_table_is_read_as_theta_reads_it(client):
     assert {"value": source, "label": "my.parquet", "group": "Uploaded tables"} in choices["sources"]
 
 
-def test_columns_that_are_not_there_are_named(client):
-    ours = client()
+def test_columns_that_are_not_there_are_named(lasting_client):
+    ours = lasting_client()
     label, numbers = vectors(30, 0)
     source = uploaded(ours, pa.table({"kind": label, **{f"x_{i}": numbers[:, i] for i in range(6)}}))
     wrong = asked(ours, "rows", source=source)
@@ -166,8 +166,8 @@ def paid(tmp_path_factory):
     return made_run(tmp_path_factory.mktemp("market") / "june")
 
 
-def test_a_runs_rows_are_those_it_was_paid_by(client, paid):
-    ours = client(paid.parent)
+def test_a_runs_rows_are_those_it_was_paid_by(lasting_client, paid):
+    ours = lasting_client(paid.parent)
     sources = [each["value"] for each in ours.get("/api/threshold/choices").json()["sources"]]
     assert [each for each in sources if each.startswith("run:")] == [
         f"run:june/run:{part}" for part in ("validation", "reference", "submissions")
@@ -198,14 +198,14 @@ def test_a_runs_rows_are_those_it_was_paid_by(client, paid):
     assert (validation["rows"], validation["owner"]) == (60, None)
 
 
-def test_files_of_a_run_outside_of_what_was_named_are_not_read(client, tmp_path):
+def test_files_of_a_run_outside_of_what_was_named_are_not_read(lasting_client, tmp_path):
     run = made_run(tmp_path / "named", inputs=tmp_path / "elsewhere")
-    ours = client(run.parent)
+    ours = lasting_client(run.parent)
     for part in ("validation", "reference", "submissions"):
         refused = asked(ours, "rows", source=f"run:named/run:{part}")
         assert refused.status_code == 403
         assert "lies outside of what the explorer was told to show" in refused.json()["error"]
-    both = client(run.parent, tmp_path / "elsewhere")
+    both = lasting_client(run.parent, tmp_path / "elsewhere")
     assert asked(both, "rows", source="run:named/run:submissions").status_code == 200
 
 
@@ -223,8 +223,8 @@ def test_files_of_a_run_outside_of_what_was_named_are_not_read(client, tmp_path)
         ("contents", {"rows": [10**9]}, "there are 1920 rows"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(client, path, body, said):
-    refused = asked(client(), path, **body)
+def test_what_cannot_be_is_refused_in_words(lasting_client, path, body, said):
+    refused = asked(lasting_client(), path, **body)
     assert refused.status_code in (404, 422)
     assert said in refused.json()["error"]
 
@@ -235,9 +235,9 @@ def pixels(found):
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
-def test_pictures_of_a_run_are_those_of_its_rows(client, tmp_path):
+def test_pictures_of_a_run_are_those_of_its_rows(lasting_client, tmp_path):
     run = picture_run(tmp_path / "pictures")
-    ours = client(run.parent)
+    ours = lasting_client(run.parent)
     files = sorted((run.parent / "held").rglob("*.png"))
     for part in ("submissions", "validation"):
         source = f"run:pictures/run:{part}"
@@ -255,8 +255,8 @@ def test_pictures_of_a_run_are_those_of_its_rows(client, tmp_path):
 
 
 @pytest.mark.skipif(find("cifar10_resnet18.npz") is None, reason="CIFAR-10 is not in the data folders")
-def test_pictures_of_a_domain_are_those_of_its_file(client):
-    found = asked(client(), "contents", source="cifar10", rows=[7]).json()["contents"][0]
+def test_pictures_of_a_domain_are_those_of_its_file(lasting_client):
+    found = asked(lasting_client(), "contents", source="cifar10", rows=[7]).json()["contents"][0]
     corpus = load_corpus("cifar10")
     place = int(np.flatnonzero(corpus.train)[7])
     assert np.array_equal(pixels(found["image"]), pixels(corpus.content[place]))

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from following import followed
 from PIL import Image
 
 from datamarket_gym.evidence import EvidenceGraph
@@ -88,10 +89,7 @@ def picture_run(market):
 
 def asked(client, path, **body):
     """The answer, once it is there."""
-    found = client.post(f"/api/threshold/{path}", json=body)
-    while found.status_code == 202:
-        found = client.get(f"/api/jobs/{found.json()['job']}")
-    return found
+    return followed(client, client.post(f"/api/threshold/{path}", json=body))
 
 
 def plain(value):

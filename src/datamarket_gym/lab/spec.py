@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from typing import Any, Literal, Self
 
@@ -196,7 +197,12 @@ def parse_spec(text: str, origin: str) -> ExperimentSpec:
 
 
 def builtin_specs() -> dict[str, ExperimentSpec]:
-    """The experiments that come with the package."""
+    """The experiments that come with the package, read once."""
+    return dict(_packaged())
+
+
+@cache
+def _packaged() -> dict[str, ExperimentSpec]:
     folder = resources.files("datamarket_gym.lab") / "specs"
     found = [f for f in folder.iterdir() if f.name.endswith(".toml")]
     specs = [parse_spec(f.read_text(encoding="utf-8"), f.name) for f in found]

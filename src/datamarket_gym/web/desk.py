@@ -263,18 +263,20 @@ class Desk:
 
     def _apart_from_all(self, job: DeskJob) -> None:
         with self._long:
-            worker = Worker(self._setup)
+            worker = Worker(self._setup) if self._workers else None
             with self._lock:
                 if job.state != "waiting":
                     return
                 job.state, job.worker, job.what = "running", worker, "starting"
-                self._apart.add(worker)
+                if worker is not None:
+                    self._apart.add(worker)
             try:
                 self._run(job, worker)
             finally:
-                worker.end()
-                with self._lock:
-                    self._apart.discard(worker)
+                if worker is not None:
+                    worker.end()
+                    with self._lock:
+                        self._apart.discard(worker)
 
     def _run(self, job: DeskJob, worker: Worker | None) -> None:
         try:
