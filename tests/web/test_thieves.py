@@ -1,5 +1,7 @@
 """What somebody tries who wants the operator's files, passwords or money, by a link or by a folder that they made."""
 
+import csv
+import io
 import json
 import shutil
 import socket
@@ -12,6 +14,7 @@ from datamarket_gym.core.files import read_json
 from datamarket_gym.learners.sklearn_fallback import estimator_named
 from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.names import csv_safe, visible
 from datamarket_gym.web.payday.run_inputs import inputs_on_show, require_log_on_show
 from datamarket_gym.web.places import Outside
 from payout.payout_files import units
@@ -19,6 +22,12 @@ from web.payday_story import done, market
 
 CALLS = "sklearn@subprocess.getoutput(cmd='touch {}')"
 CHECKS = "/api/payday/checks"
+NAMES = [
+    "plain", "=1+1", "a;=1+1", "a,@b", "a\tb\t-c", "\u200b=x", " \" +x", "\uff1dx", "'quoted", "a\n=b", "Bob\ufe0f",
+    "\u17b4Bob",
+    "Bob\u202ereLL\u00fcM", "\U000e0101x", "\u3164", "a\u00adb", "x-y", "a = b", "M\u00fcller", "\U0001f600",
+]  # fmt: skip
+"""What names are written as in downloads, and on pages: the library has a rule for each."""
 
 
 @pytest.fixture
@@ -158,3 +167,29 @@ def test_another_run_than_the_one_that_was_shown_is_not_approved(june, client):
     for path, more in (("paid", {"reference": "7"}), ("export", {"asked": {}})):
         sent = {key: value for key, value in body.items() if key != "despite"} | more
         assert "another run" in done(asked, asked.post(f"{CHECKS}/{path}", json=sent)).json()["error"]
+
+
+def test_pages_write_names_as_the_library_does(served, page):
+    page.goto(f"{served()}/payday")
+    page.wait_for_selector("main[data-ready=payday]")
+    asked = """async (names) => {
+        const [files, dom] = await Promise.all([import('/static/lib/files.js'), import('/static/lib/dom.js')]);
+        const rows = names.map((name) => ({ name }));
+        return [files.csvOf({ columns: ['name'], rows }), names.map(dom.seen)];
+    }"""
+    table, seen = page.evaluate(asked, NAMES)
+    assert seen == [visible(name) for name in NAMES]
+    cells = [row[0] for row in csv.reader(io.StringIO(table, newline=""))][1:]
+    assert cells == [csv_safe(name) for name in NAMES]
+
+
+def test_a_report_that_somebody_made_sends_nothing(served, page, june):
+    """It may show what it likes under the explorer's address, a field for the token too."""
+    at = served(june.parent)
+    tried = """async (at) => {
+        const gone = await Promise.allSettled([fetch(`${at}/api/site`), fetch('http://127.0.0.1:9/stolen')]);
+        return [gone.map((each) => each.status), self.origin, Boolean(window.opener)];
+    }"""
+    page.watch.expected += ["Content Security Policy", "fetch", "failed", "CSP"]
+    page.goto(f"{at}/api/payday/file?run=market/june&name=report.html")
+    assert page.evaluate(tried, at) == [["rejected", "rejected"], "null", False]
