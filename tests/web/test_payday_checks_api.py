@@ -79,7 +79,8 @@ def test_the_story_makes_the_entries_of_the_command_line(june, tmp_path, client)
     assert settled["checked"]
     now = state(asked, "market/june-2")
     despite = [warning["name"] for warning in now["approval"]["warnings"]]
-    body = {"run": "market/june-2", "by": "boss", "despite": despite, "token": token}
+    shown = now["run"]
+    body = {"run": "market/june-2", "shown": shown, "by": "boss", "despite": despite, "token": token}
     assert told(asked, asked.post(f"{API}/approve", json=body))["words"] == "approved"
     accounts = accounts_of(tmp_path, [line.identity for line in run_of(june).lines])
     kept = asked.post(
@@ -88,10 +89,11 @@ def test_the_story_makes_the_entries_of_the_command_line(june, tmp_path, client)
         headers={"content-type": "application/octet-stream"},
     ).json()["id"]
     export = {"accounts": kept, "name": "Market", "account": "DE89370400440532013000"}
-    body = {"run": "market/june-2", "by": "banker", "token": token, "asked": export}
+    body = {"run": "market/june-2", "shown": shown, "by": "banker", "token": token, "asked": export}
     file = told(asked, asked.post(f"{API}/export", json=body))
     assert file == {**told(asked, asked.post(f"{API}/export", json=body)), "again": False}
-    body = {"run": "market/june-2", "by": "banker", "token": token, "reference": "transfer 7"}
+    body = {**body, "reference": "transfer 7"}
+    body.pop("asked")
     assert told(asked, asked.post(f"{API}/paid", json=body))["words"] == "marked as paid"
     assert state(asked, "market/june-2")["state"] == "paid"
 
@@ -141,7 +143,7 @@ def test_approving_needs_the_token_typed_by_its_own_page(june, client, monkeypat
     monkeypatch.setattr(token_module, "_WAIT", 0.2)
     asked = client(june.parent)
     before, token = sha256(june.parent / "book.sqlite"), asked.site.token.text
-    body = {"run": "market/june", "by": "boss", "despite": []}
+    body = {"run": "market/june", "shown": run_of(june).run, "by": "boss", "despite": []}
     for path in ("approve", "paid", "export"):
         more = {"paid": {"reference": "x"}, "export": {"asked": {}}}.get(path, {})
         sent = {**body, **more}
@@ -254,10 +256,11 @@ def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
     assert asked.post("/api/payday/book/act", json=rules).status_code == 422  # pressed twice
     despite = [warning["name"] for warning in state(asked)["approval"]["warnings"]]
 
-    body = {"run": "market/june", "by": "Ann", "despite": despite, "token": token}
+    shown = run_of(run).run
+    body = {"run": "market/june", "shown": shown, "by": "Ann", "despite": despite, "token": token}
     words = told(asked, asked.post(f"{API}/approve", json=body))["words"]
     assert "somebody else must approve it, too" in words
-    assert "somebody else must" in approve(run, " ann", tuple(despite), progress=SILENT)["words"]
-    assert approve(run, "Ben", tuple(despite), progress=SILENT)["words"] == "approved"
-    again = approve(run, "Ben", tuple(despite), progress=SILENT)["words"]
+    assert "somebody else must" in approve(run, shown, " ann", tuple(despite), progress=SILENT)["words"]
+    assert approve(run, shown, "Ben", tuple(despite), progress=SILENT)["words"] == "approved"
+    again = approve(run, shown, "Ben", tuple(despite), progress=SILENT)["words"]
     assert again == "was approved before; nothing changed"

@@ -193,7 +193,7 @@ def test_a_link_out_of_the_run_is_not_followed(client, months, tmp_path):
     inside.symlink_to(secret)
     made = client(tmp_path / "market")
     found = made.get("/api/payday/file", params={"run": "market/may", "name": "threshold.json"})
-    assert found.status_code == 404
+    assert found.status_code == 403
 
 
 def test_what_the_manifest_names_is_believed_only_if_runs_write_it(client, months, tmp_path):

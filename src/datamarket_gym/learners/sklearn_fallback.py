@@ -63,15 +63,20 @@ def _class_named(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
     if module:
         try:
-            return getattr(importlib.import_module(module), attribute)
+            found = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise ParameterError("estimator", name, f"it cannot be imported ({error})") from error
+        # Whoever writes settings chooses a model by its name, and must not thereby call what is none.
+        if not isinstance(found, type) or not all(hasattr(found, part) for part in _MODEL):
+            raise ParameterError("estimator", name, "it is no class with fit, predict and get_params")
+        return found
     known = dict(all_estimators(type_filter="classifier"))
     if name not in known:
         raise UnknownNameError("scikit-learn classifier", name, known)
     return known[name]
 
 
+_MODEL = ("fit", "predict", "get_params")
 _CHUNK = 16  # coalitions fitted between two reports
 
 

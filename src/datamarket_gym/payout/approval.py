@@ -41,10 +41,11 @@ def approve_recomputed(
     if state in APPROVED:
         return Approval(f"was {state} before; nothing changed")
     require_answers(run, despite)
+    manifest = sha256(run / MANIFEST)  # of what is worked out again: another may lie there afterwards
     checks = verify(run, True, submissions, validation, progress, reference, prior=prior, intake=intake)
     if wrong := [check for check in checks if not check.good]:
         return Approval(wrong=wrong)
-    after = approve(run, sha256(run / MANIFEST), by, despite)
+    after = approve(run, manifest, by, despite)
     return Approval("approved" if after in APPROVED else _waiting(run))
 
 

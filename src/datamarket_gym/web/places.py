@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ _DEEP = 2  # how far below a folder that was named things are looked for
 _MOST = 2000  # of them
 _LOOKED = 20  # files that are looked into, to know whether a folder is of compact results
 UPLOADED = "uploads"
+_STATEMENTS = "statements"
 
 
 class NotThere(DataMarketError):
@@ -109,16 +111,34 @@ class NamedPlaces:
         return found[:_MOST]
 
     def run(self, name: str) -> Path:
-        """The folder of a payout run; its book must be one that may be opened."""
+        """The folder of a payout run; its files and its book must be such as may be opened."""
         folder = _named("payout run", name, self.runs()).folder
-        receipt = read_receipt(folder)
-        if receipt is not None and not is_address(receipt.book):
-            self.inside(Path(receipt.book))
-        if receipt is not None and is_address(receipt.book) and receipt.book not in self._addresses:
-            raise Outside(
-                f"the run {name!r} is in the book {receipt.book}, which was not named; name it on the command line"
-            )
+        self.require_run(folder)
         return folder
+
+    def openable(self) -> tuple[tuple[str, Path], ...]:
+        """The ids and folders of the runs that `run` gives."""
+        found = []
+        for place in self.runs():
+            with suppress(DataMarketError, OSError):
+                self.require_run(place.folder)
+                found.append((place.id, place.folder))
+        return tuple(found)
+
+    def require_run(self, folder: Path) -> None:
+        """Refuse a run whose files are links that lead out, or whose book may not be opened."""
+        for link in _links(folder):
+            self.inside(link)
+        receipt = read_receipt(folder)
+        if receipt is not None:
+            self.require_book(receipt.book)
+
+    def require_book(self, where: str) -> None:
+        """Refuse a book, or an intake log, that was not named: a server that a folder names would be sent passwords."""
+        if not is_address(where):
+            self.inside(Path(where))
+        elif where not in self._addresses:
+            raise Outside(f"the book {where} was not named; name it on the command line")
 
     def result(self, name: str) -> Path:
         """A result folder."""
@@ -202,6 +222,13 @@ def _below(folder: Path, deep: int) -> Iterator[Path]:
         name = Path(path).name
         if not name.startswith(".") and _is_text(name):
             yield from _below(Path(path), deep - 1)
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    """The links among the files of a run; statements, of which there is one a payee, are looked at one by one."""
+    for where, folders, files in os.walk(folder):
+        yield from (path for name in (*folders, *files) if (path := Path(where, name)).is_symlink())
+        folders[:] = [name for name in folders if name != _STATEMENTS]
 
 
 def _is_text(name: str) -> bool:

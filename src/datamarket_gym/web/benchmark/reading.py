@@ -11,7 +11,7 @@ from datamarket_gym.core.errors import UnknownNameError
 from datamarket_gym.core.runs import MANIFEST
 from datamarket_gym.core.specs import Document
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.folders import TABLE, Holding, as_built_in, held, is_finished, opened
+from datamarket_gym.lab.folders import TABLE, TIMINGS, Holding, as_built_in, held, is_finished, opened
 from datamarket_gym.lab.results import Compact
 from datamarket_gym.lab.spec import ExperimentSpec, builtin_specs
 
@@ -39,7 +39,7 @@ class WantedResults(Document):
 
     def beside(self, name: str) -> list[Row]:
         """The rows of another experiment in the same folder; none where it is not there."""
-        if all(one.name != name for one in held(self.folder)):
+        if all(one.name != name for one in _held(self.folder)):
             return []
         return wanted(self.folder, name).read().rows
 
@@ -56,7 +56,7 @@ def wanted(folder: Path, name: str) -> WantedResults:
 
 def listed(folder: Path) -> list[dict[str, Any]]:
     """The experiments of a folder by name and title, without reading their rows."""
-    return [{"name": one.name, **_title(one)} for one in held(folder)]
+    return [{"name": one.name, **_title(one)} for one in _held(folder)]
 
 
 @cache
@@ -80,11 +80,22 @@ def _title(one: Holding) -> dict[str, Any]:
 
 
 def _holding(folder: Path, name: str) -> Holding:
-    found = held(folder)
+    found = _held(folder)
     for one in found:
         if one.name == name:
             return one
     raise UnknownNameError("experiment in this folder", name, [one.name for one in found])
+
+
+def _held(folder: Path) -> list[Holding]:
+    """What a folder holds itself: links that lead out of it are not followed."""
+    here = folder.resolve()
+    return [one for one in held(folder) if all(p.resolve().is_relative_to(here) for p in _files(one))]
+
+
+def _files(one: Holding) -> list[Path]:
+    names = () if one.form == "compact" else (TABLE, MANIFEST, TIMINGS)
+    return [one.path, *(one.path / name for name in names)]
 
 
 def _stamp(one: Holding) -> str:

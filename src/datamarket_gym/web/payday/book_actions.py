@@ -17,6 +17,8 @@ from datamarket_gym.payout.book.store import Book
 from datamarket_gym.payout.book.words import entered_words, rule_words, what_follows
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.verify import verify_book
+from datamarket_gym.web.payday.run_inputs import require_log_on_show
+from datamarket_gym.web.places import NamedPlaces
 
 FREE = ("hold",)
 """What needs no token: it keeps money back, and moves none."""
@@ -133,15 +135,19 @@ def revoke(where: str, number: int, why: str, by: str, *, progress: Progress) ->
     return {"words": [f"what dispute {number} changes ends with the next run; corrections stay"]}
 
 
-def verify(where: str, anchors: str, *, progress: Progress) -> dict[str, Any]:
+def verify(on_show: NamedPlaces, where: str, anchors: str, *, progress: Progress) -> dict[str, Any]:
     """Look at a book, its chain and its runs' files; ``anchors`` are lines that somebody kept of it."""
     progress.stage("looking at every entry and every file")
+    book = book_at(where)
+    if all(check.good for check in book.examined()):
+        for record in book.accounts().runs.values():
+            require_log_on_show(on_show, record)
     with tempfile.TemporaryDirectory(prefix="datamarket-anchors-") as folder:
         path = None
         if anchors.strip():
             path = Path(folder) / "anchors.txt"
             path.write_text(anchors.strip() + "\n", encoding="utf-8")
-        checks = verify_book(book_at(where), path)
+        checks = verify_book(book, path)
     return {
         "good": all(check.good for check in checks),
         "checks": [{"what": check.what, "good": check.good, "detail": check.detail} for check in checks],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import quote
 
 from fastapi import APIRouter, Response
@@ -13,7 +12,7 @@ from datamarket_gym.payout.book.place import book_at
 from datamarket_gym.web.payday import book_actions, book_pages
 from datamarket_gym.web.payday.book_once import Once
 from datamarket_gym.web.payday.check_payment import AskedExport, export
-from datamarket_gym.web.payday.check_state import known_runs
+from datamarket_gym.web.payday.check_state import known_runs, run_id_at
 from datamarket_gym.web.site import Site
 
 
@@ -88,8 +87,8 @@ def router(site: Site) -> APIRouter:
         accounts = book_at(where).accounts()
         record = accounts.runs.get(accounts.disputes.numbered(number).run)
         folder = "" if record is None else record.places.get("run", "")
-        shown = {path for _, path in known_runs(site.places)}
-        return folder if folder and str(Path(folder).resolve()) in shown else where
+        name = run_id_at(folder, known_runs(site.places))
+        return str(site.places.run(name)) if name else where
 
     @routes.get("/overview")
     async def overview(book: str) -> Response:
@@ -150,7 +149,7 @@ def router(site: Site) -> APIRouter:
     @routes.post("/verify")
     async def verify(body: Verify) -> Response:
         where = site.places.book(body.book)
-        return await ask(book_actions.verify, where, body.anchors, keep=False)
+        return await ask(book_actions.verify, site.places, where, body.anchors, keep=False)
 
     @routes.post("/export")
     async def export_all(body: ExportBook) -> Response:

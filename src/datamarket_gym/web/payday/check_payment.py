@@ -7,13 +7,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.core.specs import Document
 from datamarket_gym.payout.approval import approve_recomputed
 from datamarket_gym.payout.bank.asked import Payer, export_from
 from datamarket_gym.payout.bank.export import FORMATS, MESSAGE
 from datamarket_gym.payout.book.runs import mark_paid
+from datamarket_gym.payout.manifest import read_manifest
 
 _ENDINGS = {MESSAGE: "xml", "csv": "csv"}
 
@@ -32,15 +33,27 @@ class AskedExport(Document):
     on: datetime.date | None = None
 
 
-def approve(run: Path, by: str, despite: tuple[str, ...], *, progress: Progress) -> dict[str, Any]:
-    """Work a run out again and approve it; or what does not agree."""
+def require_shown(run: Path, shown: str) -> None:
+    """Refuse where another run lies in the folder than the one that was looked at."""
+    if read_manifest(run)["run"] != shown:
+        raise DataMarketError(
+            "another run lies in this folder than the one that was shown; reload the page, and look at it first"
+        )
+
+
+def approve(
+    run: Path, shown: str, by: str, despite: tuple[str, ...], *, progress: Progress
+) -> dict[str, Any]:
+    """Work the run that was shown out again and approve it; or what does not agree."""
+    require_shown(run, shown)
     found = approve_recomputed(run, by, despite, progress=progress)
     wrong = [{"what": check.what, "detail": check.detail} for check in found.wrong]
     return {"words": found.words, "wrong": wrong}
 
 
-def paid(run: Path, reference: str, by: str, *, progress: Progress) -> dict[str, Any]:
-    """Mark a run as paid."""
+def paid(run: Path, shown: str, reference: str, by: str, *, progress: Progress) -> dict[str, Any]:
+    """Mark the run that was shown as paid."""
+    require_shown(run, shown)
     progress.stage("entering that it was paid")
     done = mark_paid(run, reference, by)
     return {"words": "marked as paid" if done else "was marked as paid before; nothing changed"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,10 @@ from datamarket_gym.payout.checks.draw import FILE as CHECKS
 from datamarket_gym.payout.checks.page import Beside, fakes_of, letter
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.what_if import finished_results
 
 _SIDE = 640  # pixels of a picture's longer side
-
-
-def require_inside(run: Path, inside: Callable[[Path], Path]) -> None:
-    """Refuse to show what units hold where their files lie in no folder that was named."""
-    inside(places_of(run).submissions)
-    images = spec_of(read_manifest(run)).files.images
-    if images is not None:
-        inside(Path(images))
 
 
 def unit_shown(run: Path, number: int, *, progress: Progress) -> dict[str, Any]:

@@ -6,6 +6,7 @@ request and from nowhere else.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from fastapi import APIRouter, Response
@@ -22,6 +23,7 @@ from datamarket_gym.web.payday.books_routes import attached
 from datamarket_gym.web.payday.check_answers import GivenAnswer, record
 from datamarket_gym.web.payday.check_state import book_id, known_runs, run_state
 from datamarket_gym.web.payday.check_statements import one_page, zipped
+from datamarket_gym.web.payday.run_inputs import inputs_on_show
 from datamarket_gym.web.site import Site
 
 _MOST_ANSWERS = 500  # in one request
@@ -75,21 +77,27 @@ class Settle(Settling):
     name: str = ""
 
 
-class Approve(OfRun):
+class OfShownRun(OfRun):
+    """The same of money: ``shown`` is the id of the run that stood on the page, as another may lie there by now."""
+
+    shown: str
+
+
+class Approve(OfShownRun):
     """An approval: every warning by its name, and the token."""
 
     despite: tuple[str, ...] = ()
     token: str
 
 
-class Paid(OfRun):
+class Paid(OfShownRun):
     """The payment of a run."""
 
     reference: str
     token: str
 
 
-class Export(OfRun):
+class Export(OfShownRun):
     """A file for the bank."""
 
     token: str
@@ -100,6 +108,12 @@ def router(site: Site) -> APIRouter:
     """The routes."""
     routes, ask, places = APIRouter(prefix="/api/payday/checks"), site.desk.ask, site.places
 
+    async def with_inputs(run: str) -> Path:
+        """The folder of a run all of whose inputs may be opened."""
+        folder = places.run(run)
+        await run_in_threadpool(inputs_on_show, places, folder)
+        return folder
+
     @routes.get("/state")
     async def state(run: str, by: str = "") -> Response:
         folder = places.run(run)
@@ -107,9 +121,7 @@ def router(site: Site) -> APIRouter:
 
     @routes.get("/unit")
     async def unit(run: str, number: int) -> Response:
-        folder = places.run(run)
-        await run_in_threadpool(check_units.require_inside, folder, places.inside)
-        return await ask(check_units.unit_shown, folder, number, keep=False)
+        return await ask(check_units.unit_shown, await with_inputs(run), number, keep=False)
 
     @routes.post("/preview")
     async def preview(body: Preview, who: WhoAsks) -> Response:
@@ -123,7 +135,7 @@ def router(site: Site) -> APIRouter:
     @routes.post("/draw")
     async def draw(body: DrawBy) -> Response:
         require_somebody(body.by)
-        return await ask(check_plan.draw, places.run(body.run), body.beacon, body.by, keep=False)
+        return await ask(check_plan.draw, await with_inputs(body.run), body.beacon, body.by, keep=False)
 
     @routes.post("/record")
     async def answer(body: Answers) -> Response:
@@ -139,7 +151,7 @@ def router(site: Site) -> APIRouter:
     @routes.post("/settle")
     async def settle(body: Settle) -> Response:
         require_somebody(body.by)
-        folder = places.run(body.run)
+        folder = await with_inputs(body.run)
         if body.name:
             places.inside(folder.parent / body.name)
         chosen = int(body.unanswered == "false"), int(body.forfeited == "keep")
@@ -149,19 +161,22 @@ def router(site: Site) -> APIRouter:
     async def approve(body: Approve) -> Response:
         await site.token.require(body.token)
         require_somebody(body.by)
-        return await site.desk.start(check_payment.approve, places.run(body.run), body.by, body.despite)
+        folder = await with_inputs(body.run)
+        return await site.desk.start(check_payment.approve, folder, body.shown, body.by, body.despite)
 
     @routes.post("/paid")
     async def paid(body: Paid) -> Response:
         await site.token.require(body.token)
         require_somebody(body.by)
-        return await ask(check_payment.paid, places.run(body.run), body.reference, body.by, keep=False)
+        folder = places.run(body.run)
+        return await ask(check_payment.paid, folder, body.shown, body.reference, body.by, keep=False)
 
     @routes.post("/export")
     async def export(body: Export) -> Response:
         await site.token.require(body.token)
         require_somebody(body.by)
         folder = places.run(body.run)
+        check_payment.require_shown(folder, body.shown)
         accounts = places.uploads.path(body.asked.accounts) if body.asked.accounts else None
         return await ask(check_payment.export, str(folder), body.asked, accounts, body.by, keep=False)
 

@@ -6,6 +6,7 @@ folder that was named on the command line, or was not uploaded, cannot be read.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ SETTINGS = (
     "linkage.edges", "files.scores", "files.features", "files.embedding", "files.validation_features",
     "files.reference_features",
 )  # fmt: skip
+_DOTTED = re.compile(r"\.(?!\d)")  # a point that is in no number
 _CALLED = {"submissions": "submissions", "validation": "validation rows"}
 ROLES = (*TABLES, *ASIDE, *SETTINGS)
 """What a file can be for; the last are settings whose values are files."""
@@ -112,8 +114,20 @@ def require_settings(settings: dict[str, Any]) -> dict[str, Any]:
     for name in settings:
         if name.startswith("files.") or name == "linkage.edges":
             raise ParameterError(name, settings[name], "choose a file for it, instead of naming one")
+    _require_no_module(str(settings.get("learner", "")))
     kept = {name: value for name, value in settings.items() if value not in ("", [])}
     return kept | ({"columns.label": ""} if settings.get("columns.label") == "" else {})
+
+
+def _require_no_module(learner: str) -> None:
+    """Refuse a utility that names a class of some module: a link holds settings, and would import it."""
+    if _DOTTED.search(learner):
+        raise ParameterError(
+            "learner",
+            learner,
+            "it names a module, and pages import none; name a classifier of scikit-learn without its module, or use "
+            "the command line",
+        )
 
 
 def _text(path: Path | None) -> str | None:

@@ -59,8 +59,7 @@ def router(site: Site) -> APIRouter:
 
     @routes.get(f"{_AT}/earlier")
     async def earlier() -> Response:
-        runs = tuple((each.id, each.folder) for each in places.runs())
-        return await site.desk.ask(approved_runs, runs, keep=False)
+        return await site.desk.ask(approved_runs, places.openable(), keep=False)
 
     @routes.post(f"{_AT}/preview")
     async def look(asked: FileForRole) -> Response:

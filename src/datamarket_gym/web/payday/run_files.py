@@ -1,7 +1,8 @@
 """Files of a run for the browser: only those that runs write, as the run left them, and pages without any rights here.
 
-A report is a page with scripts of its own. It is opened in a sandbox: it may run these, by its own policy, and has no
-origin, so that it can neither read the explorer's answers nor send it anything as one of its pages.
+A report is a page with scripts of its own. It is opened in a sandbox: it may run these, and has no origin, so that it
+can neither read the explorer's answers nor send it anything as one of its pages; nor can one that somebody else made
+ask for the token and send it anywhere.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from datamarket_gym.payout.report.of_book import as_drafted
 from datamarket_gym.payout.report.state import NAME as REPORT
 from datamarket_gym.web.places import NotThere
 
-SANDBOX = "sandbox allow-scripts allow-popups"
+SANDBOX = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 _STATEMENT = re.compile(r"statements/[a-z0-9-]+-[0-9a-f]{16}\.html")
 _KINDS = {
     ".csv": "text/csv; charset=utf-8",

@@ -116,7 +116,7 @@ def _asking(routes: APIRouter, site: Site) -> None:
 
     @routes.post("/verify")
     async def check(asked: AskedRun) -> Response:
-        return await desk.ask(verified, places.run(asked.run), keep=False)
+        return await desk.ask(verified, places, places.run(asked.run), keep=False)
 
     @routes.post("/recompute")
     async def recompute(asked: AskedRun) -> Response:

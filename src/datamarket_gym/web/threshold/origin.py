@@ -6,7 +6,6 @@ paths, each of them within a folder that was named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -14,13 +13,9 @@ from pydantic import Field
 
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.specs import Document
-from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import read_manifest, spec_of
-from datamarket_gym.payout.scored import scores_file
-from datamarket_gym.payout.spec import Columns, PayoutSpec
-from datamarket_gym.payout.stages import Places
-from datamarket_gym.units.arrays import file_and_member
+from datamarket_gym.payout.spec import Columns
+from datamarket_gym.web.payday.run_inputs import inputs_on_show
 from datamarket_gym.web.places import NamedPlaces
 from datamarket_gym.world.data import DOMAINS
 
@@ -97,19 +92,5 @@ def origin_of(asked: AskedRows, places: NamedPlaces) -> Origin:
 
 def _of_run(folder: Path, part: Part, places: NamedPlaces) -> Origin:
     """The rows of a run, whose files must all lie where the explorer may look."""
-    spec, found = spec_of(read_manifest(folder)), places_of(folder)
-    for path in run_files(found, spec):
-        places.inside(path)
+    inputs_on_show(places, folder)
     return Origin(kind="run", part=part, path=folder, stamp=(folder / MANIFEST).stat().st_mtime_ns)
-
-
-def run_files(found: Places, spec: PayoutSpec) -> Iterator[Path]:
-    """The files that the rows of a run are read from."""
-    yield from (found.submissions, found.validation)
-    if found.reference is not None:
-        yield found.reference
-    if (scores := scores_file(spec, found.scores)) is not None:
-        yield scores
-    for role, text in spec.files.model_dump(exclude_none=True).items():
-        if role != "scores":
-            yield file_and_member(text)[0]

@@ -51,8 +51,7 @@ def router(site: Site) -> APIRouter:
 
     @routes.get("/choices")
     async def all_choices() -> Response:
-        places = await run_in_threadpool(site.places.runs)
-        runs = tuple((place.id, place.folder) for place in places)
+        runs = await run_in_threadpool(site.places.openable)
         uploads = tuple((each.id, each.name) for each in site.places.uploads.all())
         return await desk.ask(choices, runs, uploads, keep=False)
 

@@ -44,7 +44,7 @@ export const fill = (node, ...children) => {
   return node;
 };
 
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\u034f\u115f\u1160\u3164\uffa0]/gu;
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}]/gu;
 
 /** A name as text in which every character can be seen: what has no shape is written as its number. */
 export const seen = (text) =>

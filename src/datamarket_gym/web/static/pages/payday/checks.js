@@ -81,6 +81,8 @@ export const show = async (main, site) => {
       return false;
     },
     post: (action, body, options = {}) => ask(`/api/payday/checks/${action}`, { body: { run: page.run, ...body }, ...options }),
+    /** The same of money: for the run that stands here, and for no other that may lie in its folder by now. */
+    pay: (action, body, options = {}) => page.post(action, { shown: page.found.run, by: who.name, ...body }, options),
   };
 
   const draw = () => {

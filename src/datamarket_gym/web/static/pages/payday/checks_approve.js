@@ -37,7 +37,7 @@ export const showApprove = (place, page) => {
       if (!page.named()) return null;
       const typed = token.value;
       token.clear();
-      const done = await page.post("approve", { by: page.who.name, despite: [...ticked], token: typed }, { progress: under });
+      const done = await page.pay("approve", { despite: [...ticked], token: typed }, { progress: under });
       if (done.wrong.length) return el("div", { class: "note bad" }, el("p", {}, "Not approved: what was worked out again does not agree with what lies there."), el("ul", {}, done.wrong.map((each) => el("li", {}, el("strong", {}, each.what), `: ${each.detail}`))));
       await page.refresh({ step: "" });
       return good(done.words);

@@ -73,7 +73,7 @@ export const showPay = (place, page) => {
     parts.push(el("div", { class: "card" }, el("h3", {}, "File for the bank"),
       el("p", {}, "Orders what this run owes, once, and saves it as a file. Asked again, it is the same file, until it is confirmed or cancelled."),
       exportForm({
-        send: async (asked, token, progress) => (page.named() ? page.post("export", { by: page.who.name, token, asked }, { progress }) : null),
+        send: async (asked, token, progress) => (page.named() ? page.pay("export", { token, asked }, { progress }) : null),
         after: async () => {
           page.found = { ...page.found };
         },
@@ -86,7 +86,7 @@ export const showPay = (place, page) => {
         if (!page.named()) return null;
         const typed = token.value;
         token.clear();
-        const done = await page.post("paid", { by: page.who.name, reference: reference.value.trim(), token: typed }, { progress: under });
+        const done = await page.pay("paid", { reference: reference.value.trim(), token: typed }, { progress: under });
         await page.refresh({ step: "" });
         return good(done.words);
       },
