@@ -76,7 +76,7 @@ KINDS = ["plain", "clusters", "spectrum", "near copies", "copies", "grid", "tiny
     n=st.integers(1, 150),
     width=st.sampled_from([8, 9, 24]),
     least=st.sampled_from([-1.0, -0.2, 0.0, 0.5, 0.95, 0.999999, 1.0]),
-    plan=st.sampled_from(PLANS),
+    plan=st.sampled_from([None, *PLANS]),
 )
 def test_the_answer_is_that_of_looking_at_every_pair(kind, seed, n, width, least, plan):
     rows = market(kind, np.random.default_rng(seed), n, width)
@@ -89,7 +89,7 @@ def test_the_answer_is_that_of_looking_at_every_pair(kind, seed, n, width, least
 def test_rows_of_one_to_three_numbers(kind, width):
     rows = market(kind, np.random.default_rng(width), 200, width)
     for least in (-1.0, 0.0, 0.7, 1.0):
-        for plan in (PLANS[0], Plan(30, 40, 5, 2, tuple(range(1, width)))):
+        for plan in (None, PLANS[0], Plan(30, 40, 5, 2, tuple(range(1, width)))):
             for one, other in zip(in_full(rows, least), found_by(rows, least, plan), strict=True):
                 assert np.array_equal(one, other)
 
@@ -103,7 +103,7 @@ def test_pairs_exactly_at_the_threshold_and_just_below():
     late[::2, 1:] = 4 * arrays.directions(angles)[::2]
     rows = np.concatenate([early, late])
     for least in (0.6, np.nextafter(0.6, 1), np.nextafter(0.6, 0)):
-        for plan in (*PLANS[:1], Plan(50, 40, 7, 3, (1, 2)), Plan(40, 64, 3, 1, (1,))):
+        for plan in (None, *PLANS[:1], Plan(50, 40, 7, 3, (1, 2)), Plan(40, 64, 3, 1, (1,))):
             for one, other in zip(in_full(rows, least), found_by(rows, least, plan), strict=True):
                 assert np.array_equal(one, other)
 

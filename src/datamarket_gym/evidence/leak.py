@@ -207,6 +207,8 @@ def _identical(units: Features, rows: Features) -> Found:
     for column in range(min(_BEGINNING, rows.shape[1])):
         ours, theirs = units[some, column], rows[:, column]
         some = some[np.isin(np.round(ours, DECIMALS), np.round(theirs, DECIMALS))]
+    if not len(some):
+        return _joined([])
     names, first = np.unique(content_keys(rows), return_index=True)
     found: list[Found] = []
     for at in range(0, len(some), _BLOCK):

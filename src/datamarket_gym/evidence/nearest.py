@@ -22,11 +22,13 @@ from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.narrow import Rows
 from datamarket_gym.core.threads import one_thread
 from datamarket_gym.evidence.cells import Cells, Plan
+from datamarket_gym.evidence.decided import Nearest, off_in_double
 from datamarket_gym.evidence.distinct import DistinctRows
-from datamarket_gym.evidence.on_device import Device, nearest_by
+from datamarket_gym.evidence.on_device import Device, nearest_by, reaching
 from datamarket_gym.evidence.searched import Search
 
 Mask = NDArray[np.bool_]
+_AT_ONCE = 1 << 18  # pairs that are multiplied whole: to leave some out would take longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +140,9 @@ def _nearest(
     near, score = np.full(len(rows), -1), np.full(len(rows), -np.inf)
     if not len(wanted) or not len(among):
         return near, score
+    if plan is None and len(wanted) * len(among) <= _AT_ONCE:
+        near[wanted], score[wanted] = _of_all(rows, wanted, among, least)
+        return near, score
     plan = plan or Plan.of(len(wanted), len(among), rows.width, available_cores())
     if plan.levels and compute().device == "cuda":
         return nearest_by(Device.cuda(), rows, wanted, among, least)
@@ -148,6 +153,16 @@ def _nearest(
     for band, (found, cosine) in zip(bands, parts, strict=True):
         near[band], score[band] = found, cosine
     return near, score
+
+
+def _of_all(rows: DistinctRows, wanted: Codes, among: Codes, least: float) -> tuple[Codes, Values]:
+    """The same by the products of all pairs; what decides is the same."""
+    best, off = Nearest(rows, wanted, least), off_in_double(rows.width)
+    similar = best.unit @ (best.unit if wanted is among else rows[among]).T
+    similar[among >= wanted[:, None]] = -np.inf
+    best.floor, row, column, about = reaching(np, similar, best.floor, off)
+    best.offer(row, among[column], about, off)
+    return best.answer()
 
 
 def bands_of(rows: DistinctRows, wanted: Codes, cells: Cells, plan: Plan) -> list[Codes]:

@@ -99,6 +99,9 @@ class RobustVolume(Allocation):
         for cluster in range(provenance.clusters.n_clusters):
             rows = np.flatnonzero(label == cluster)
             present, player = np.unique(submission.identity_codes[rows], return_inverse=True)
+            if len(present) == 1:  # whatever it spans
+                parts.append((np.full(1, cluster), present, np.ones(1)))
+                continue
             game = VolumeGame(submission.features[rows], submission.keys[rows], player, self.omega)
             value = estimate(game).values
             value = np.maximum(value, _LEAST * max(1.0, float(np.abs(value).sum())))

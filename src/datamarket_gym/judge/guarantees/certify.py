@@ -65,9 +65,10 @@ def certify(
     require_count("comparisons", comparisons)
     require_same_market(honest, attacked, provider)
     semivalue = SEMIVALUES.create(mechanism.semivalue)
+    settled = []
     for paid in (honest, attacked):
         size_law(semivalue, paid.n_clusters)
-        require_from_submission(paid, mechanism)
+        settled.append(require_from_submission(paid, mechanism).evidence)
     before, after = raw_scores(honest, mechanism), raw_scores(attacked, mechanism)
     bars = eta_of(
         before,
@@ -119,9 +120,7 @@ def certify(
         delta=bars.delta,
         rounding=_rounding(honest) + _rounding(attacked),
         conditions=conditions,
-        evidence=None
-        if open_lineage(mechanism.evidence) is None
-        else (honest.settled(mechanism).evidence, attacked.settled(mechanism).evidence),
+        evidence=None if open_lineage(mechanism.evidence) is None else (settled[0], settled[1]),
         deterrence=deterrence,
     )
 

@@ -154,8 +154,8 @@ def _others(paid: Paid, provider: str) -> set[tuple[str, str, bytes, float]]:
     return set(zip(*(column[~mine].tolist() for column in columns), strict=True))
 
 
-def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
-    """Refuse payments whose clusters or shares do not follow from the submission.
+def require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
+    """Refuse payments whose clusters or shares do not follow from the submission; the mechanism with nothing left open.
 
     Evidence and shares are worked out again, with the truth only for those layers and rules that
     declare an oracle: a mechanism that looked at more than it declares is caught here.
@@ -185,6 +185,7 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> None:
             f"the shares are not those of the rule {mechanism.allocation!r} on this submission; a "
             "mechanism that reads more than the submission, or another mechanism, cannot be certified"
         )
+    return mechanism
 
 
 def _same_partition(a: Codes, b: Codes) -> bool:

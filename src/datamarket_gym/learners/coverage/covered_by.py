@@ -15,7 +15,7 @@ from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.learners.size_laws import is_uniform
 
 _COMPILED_FROM = 1 << 24  # pairs; loading compiled loops takes as long as sorting so many without
-_FEW = 256  # numbers that are sorted as they are
+_FEW = 256  # numbers that are sorted as they are, and a row of which is not worth a call of its own
 _NARROW = 1e-200  # a range that cannot be divided into bins
 
 
@@ -73,6 +73,8 @@ class Covers:
 
             compiled.add(similarity, self.c, floor, self.decides, slot, total, by_slot, most)
             return most
+        if similarity.shape[1] <= _FEW:
+            return self._add_together(similarity, floor, slot, total, by_slot)
         for i, row in enumerate(similarity):
             who, g = self.ranked(row, float(floor[i]))
             if len(who):
@@ -81,6 +83,27 @@ class Covers:
                 total[who] += found
                 if len(by_slot):
                     by_slot[slot[i], who] += found
+        return most
+
+    def _add_together(
+        self, similarity: Features, floor: Values, slot: Codes, total: Values, by_slot: Features
+    ) -> Values:
+        """The same for all rows at once: who covers nothing comes first, at the floor, and is worth nothing."""
+        base = floor[:, None]
+        covering = similarity > self.c
+        g = np.where(covering, self.degrees(similarity), base)
+        np.maximum(g, base, out=g)
+        order = np.argsort(g, axis=1, kind="stable")
+        ranked = np.take_along_axis(g, order, axis=1)
+        steps = np.diff(ranked, axis=1, prepend=base)
+        steps *= self.decides[: g.shape[1]][::-1]
+        values = np.empty_like(g)
+        np.put_along_axis(values, order, np.cumsum(steps, axis=1), axis=1)
+        for i, row in enumerate(values):  # one after the other, as above
+            total += row
+            if len(by_slot):
+                by_slot[slot[i]] += row
+        most: Values = ranked[:, -1] - floor
         return most
 
     def _next(self, similarity: Features) -> Values:

@@ -32,11 +32,11 @@ def answer(asked: MarketAsked, *, progress: Progress = SILENT) -> dict[str, Any]
     usual = paid_scheme(under, cheat, by_name)
     progress.stage(f"paying by {asked.mechanism}", "coalitions")
     ours = paid_scheme(under, cheat, chosen)
-    checks, expected, why = Checks(asked.checks, asked.power), None, ""
+    checks, expected, checked = Checks(asked.checks, asked.power), None, None
     if checks.per_payee:
         progress.stage("paying every outcome of the checks", "outcomes")
         expected, why = expected_of(under, cheat, chosen, checks)
-        ours["checked"] = checked_scheme(under, cheat, chosen, checks, expected, why)
+        checked = checked_scheme(under, cheat, chosen, checks, expected, why)
     progress.stage("asking the theorems")
     changed = asked.changed()
     title = f"{asked.mechanism}, changed: {', '.join(changed)}" if changed else asked.mechanism
@@ -62,7 +62,7 @@ def answer(asked: MarketAsked, *, progress: Progress = SILENT) -> dict[str, Any]
                 "title": title,
                 "preset": asked.mechanism,
                 "changed": changed,
-                "checked": None,
+                "checked": checked,
                 **ours,
             },
         ],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -150,7 +151,12 @@ class MarketAsked(Document):
 
 def preset(name: str, evidence: str | None = None) -> Mechanism:
     """A registered mechanism; one that leaves its evidence open is given some."""
-    lookup("mechanism", name)
+    return _made(lookup("mechanism", name), name, evidence)
+
+
+@lru_cache(maxsize=64)
+def _made(registered: Any, name: str, evidence: str | None) -> Mechanism:
+    """The same, once for as long as nothing else is registered under the name."""
     try:
         return mechanism(name)
     except ParameterError:

@@ -126,17 +126,32 @@ def _listed(values: tuple[Value, ...]) -> str:
 def checked(kind: str, spec: Spec) -> str:
     """The written form of a component, all of whose parameters a page may ask for and are within their range."""
     name, given = parsed(kind, spec)
+    return _checked(lookup(kind, name), kind, name, _Given(repr(given), given))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Parameters, told apart by how they are written: 1, 1.0 and true are not the same."""
+
+    text: str
+    values: dict[str, Any] = dataclasses.field(compare=False)
+
+
+@lru_cache(maxsize=512)
+def _checked(component: Any, kind: str, name: str, said: _Given) -> str:
+    """The same, once for as long as nothing else is registered under the name."""
+    given = said.values
     known = {parameter.name: parameter for parameter in parameters_of(kind, name)}
     what = f"{kind} {name}"
     if FIRST in given:
-        first = _first(lookup(kind, name))
+        first = _first(component)
         if first not in known:
             raise ParameterError(what, given[FIRST], "write its parameters by their names")
         given = {first: given[FIRST]}
     for each in given:
         if each not in known:
             raise UnknownNameError(f"parameter of {what}", each, known)
-    required = {p.name: p.default for p in known.values() if _required(lookup(kind, name), p.name)}
+    required = {p.name: p.default for p in known.values() if _required(component, p.name)}
     values = {each: known[each].checked(what, value) for each, value in (required | given).items()}
     return written(create(kind, {"name": name, **values}))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
@@ -18,8 +19,9 @@ from datamarket_gym.web.market.numbers import finite
 from datamarket_gym.web.workers import StoppedWork
 
 
+@lru_cache(maxsize=16)
 def paid_scheme(under: Under, cheat: Cheat, mechanism: Mechanism) -> dict[str, Any]:
-    """What the mechanism pays everybody before and after the cheat."""
+    """What the mechanism pays everybody before and after the cheat; not to be written to."""
     profile = attacked_by(under.draw, cheat)
     attacker = str(profile.attacker)
     before, after = (paid_by(under, each, mechanism) for each in (None, cheat))
@@ -172,9 +174,8 @@ def checked_scheme(
     if found is None:
         return {**told, "pay": None, "gain": None, "share": None, "passes": []}
     honest = paid_by(under, None, mechanism).paid.payments
-    profile = attacked_by(under.draw, cheat)
-    attacker = str(profile.attacker)
-    gain = _gain(honest, paid_by(under, cheat, mechanism).paid.payments, profile, attacker)
+    attacker = str(attacked_by(under.draw, cheat).attacker)
+    gain = paid_scheme(under, cheat, mechanism)["gain"]
     pay = gain["honest"]
     passes = checked_attack(under, cheat, mechanism, checks).passes(checks)
     return {
