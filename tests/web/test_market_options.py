@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra web is not installed")
 
+import re
 from dataclasses import dataclass
 
 from datamarket_gym import mechanism, register
@@ -11,7 +12,9 @@ from datamarket_gym.core import registry
 from datamarket_gym.core.errors import DataMarketError, require_choice, require_in
 from datamarket_gym.core.registry import components, create
 from datamarket_gym.web.market.asked import PARTS, MarketAsked
+from datamarket_gym.web.market.component_words import CALLED, called
 from datamarket_gym.web.market.options import KINDS, options
+from datamarket_gym.web.market.parameter_words import OF_ONE, PARAMETERS
 from datamarket_gym.web.market.parameters import checked, parameters_of
 from datamarket_gym.world.attacks import Attack, Block
 from datamarket_gym.world.data.files import looking_in
@@ -171,3 +174,23 @@ def test_options_over_http(client):
     while found.status_code == 202:
         found = explorer.get(f"/api/jobs/{found.json()['job']}")
     assert found.json() == options()
+
+
+def test_all_that_ships_is_called_by_words_and_not_by_names_in_python():
+    found = options()
+    for group in KINDS:
+        for choice in found[group]:
+            if choice["name"] in ("watermark_image", "watermark_text"):
+                continue  # they need a secret of the operator's
+            said = [
+                choice["label"],
+                choice["title"],
+                *(p[key] for p in choice["parameters"] for key in ("label", "help")),
+            ]
+            assert not [words for words in said if re.search(r"_|``|=|\bv\(", words)], choice["name"]
+            assert called(KINDS[group], choice["name"]), choice["name"]
+            for parameter in choice["parameters"]:
+                assert parameter["name"] in PARAMETERS or (choice["name"], parameter["name"]) in OF_ONE
+    assert {name for kind in CALLED for name in CALLED[kind]} <= {
+        name for kind in (*KINDS.values(), "mechanism") for name in registry.components(kind)
+    }

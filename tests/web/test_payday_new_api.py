@@ -179,6 +179,8 @@ class TestNewPaydaySettings:
         assert all(flag in said for flag in OFF.values())
         fields = {field["name"] for group in form() for field in group["fields"]}
         besides = {"validation", "out", "reference", "overrides", "prior", "reuse", "book", "intake"}
+        helps = [field["help"] for group in form() for field in group["fields"]]
+        assert not [words for words in helps if "--" in words or "see:" in words.lower()]
         assert fields | besides | set(SETTINGS) | {"columns.image", "files.images"} == set(FLAGS)
 
     def test_faults_by_name(self, client):

@@ -10,6 +10,7 @@ from datamarket_gym.core.registry import summary
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
 from datamarket_gym.web.market.asked import Cheat, MarketAsked, Under
+from datamarket_gym.web.market.component_words import called
 from datamarket_gym.web.market.graph import graph_of
 from datamarket_gym.web.market.kept import attacked_by, market_of, paid_by
 from datamarket_gym.web.market.parameters import plain
@@ -39,7 +40,8 @@ def answer(asked: MarketAsked, *, progress: Progress = SILENT) -> dict[str, Any]
         checked = checked_scheme(under, cheat, chosen, checks, expected, why)
     progress.stage("asking the theorems")
     changed = asked.changed()
-    title = f"{asked.mechanism}, changed: {', '.join(changed)}" if changed else asked.mechanism
+    label = (called("mechanism", asked.mechanism) or (asked.mechanism,))[0]
+    title = f"{label}, changed: {', '.join(changed)}" if changed else label
     return {
         "asked": asked.model_dump(),
         "market": {
@@ -52,7 +54,7 @@ def answer(asked: MarketAsked, *, progress: Progress = SILENT) -> dict[str, Any]
             {
                 "key": "shapley",
                 "title": BY_NAME,
-                "preset": "shapley",
+                "preset": BY_NAME,
                 "changed": [],
                 "checked": None,
                 **usual,
@@ -60,7 +62,7 @@ def answer(asked: MarketAsked, *, progress: Progress = SILENT) -> dict[str, Any]
             {
                 "key": "chosen",
                 "title": title,
-                "preset": asked.mechanism,
+                "preset": label,
                 "changed": changed,
                 "checked": checked,
                 **ours,

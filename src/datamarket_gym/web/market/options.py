@@ -21,6 +21,7 @@ from datamarket_gym.web.market.asked import (
     MarketAsked,
     preset,
 )
+from datamarket_gym.web.market.component_words import called
 from datamarket_gym.web.market.parameters import hidden, parameters_of, plain
 from datamarket_gym.world.tasks.base import TASKS
 from datamarket_gym.world.tasks.domains import DomainTask, embeddings_path
@@ -72,6 +73,12 @@ _WORDS = {
         "chance": "Accuracy is counted from chance, so that labelled noise earns nothing",
     },
 }
+_SHORT = {
+    "given": "told by a clock", "equal": "all the same", "none": "none",
+    "unit": "units", "batch": "batches", "identity": "names",
+    "off": "pay them", "drop": "set them aside", "error": "refuse them",
+    "chance": "counted from chance",
+}  # fmt: skip
 _SAID = {
     "providers": ("int", 2, PROVIDERS, 1, "Providers in the market"),
     "units": ("int", 5, UNITS, 1, "Units that each provider owns"),
@@ -115,6 +122,7 @@ def _words(control: str) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
+            "label": _SHORT.get(name, name),
             "title": words,
             "help": words,
             "available": True,
@@ -130,9 +138,7 @@ def _choice(kind: str, name: str, tasks: dict[str, dict[str, str]]) -> dict[str,
     component = components(kind)[name]
     why = _unavailable(kind, name, component)
     found = {
-        "name": name,
-        "title": plain(summary(component)),
-        "help": plain(component.__doc__ or ""),
+        **_named(kind, name, component),
         "available": not why,
         "why": why,
         "parameters": [each.as_json() for each in parameters_of(kind, name)],
@@ -146,6 +152,12 @@ def _choice(kind: str, name: str, tasks: dict[str, dict[str, str]]) -> dict[str,
         counted = ["none", "chance"] if component.paid_from == "chance" else ["none"]
         found |= {"empty": counted, "paid_from": component.paid_from}
     return found
+
+
+def _named(kind: str, name: str, component: Any) -> dict[str, str]:
+    """What a component is called, what it does in a sentence, and all that it says of itself."""
+    label, title = called(kind, name) or (name.replace("_", " "), plain(summary(component)))
+    return {"name": name, "label": label, "title": title, "help": plain(component.__doc__ or "")}
 
 
 def _unavailable(kind: str, name: str, component: Any) -> str:
@@ -216,8 +228,8 @@ def _suited(labels: str) -> str:
 def _presets() -> Iterator[dict[str, Any]]:
     for name, component in components("mechanism").items():
         found = {
-            "name": name, "title": plain(summary(component)), "help": plain(component.__doc__ or ""), "available": True,
-            "why": "", "parameters": [], "not_for": {}, "parts": {},
+            **_named("mechanism", name, component), "available": True, "why": "", "parameters": [], "not_for": {},
+            "parts": {},
         }  # fmt: skip
         try:
             made = preset(name)

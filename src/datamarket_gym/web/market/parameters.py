@@ -17,6 +17,7 @@ from typing import Any, cast
 from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
 from datamarket_gym.core.forms import FIRST, Spec, parsed
 from datamarket_gym.core.registry import HOMES, components, create, lookup, written
+from datamarket_gym.web.market.parameter_words import parameter_called
 
 Value = bool | int | float | str
 
@@ -51,6 +52,7 @@ class Parameter:
     name: str
     kind: str
     default: Value
+    label: str
     help: str
     low: float | None = None
     high: float | None = None
@@ -73,6 +75,7 @@ class Parameter:
             "name": self.name,
             "kind": self.kind,
             "default": self.default,
+            "label": self.label,
             "help": self.help,
         }
         if self.low is not None:
@@ -195,7 +198,11 @@ def _described(kind: str, name: str, component: Any) -> Iterator[Parameter]:
         def refusal(value: Value, field: Any = field) -> str | None:
             return _refusal(component, {**base, field.name: value})
 
-        yield _parameter(name, field, sentences(component.__doc__ or "", field.name), refusal)
+        label, words = parameter_called(kind, name, field.name) or (
+            field.name.replace("_", " "),
+            sentences(component.__doc__ or "", field.name),
+        )
+        yield _parameter(name, field, label[:1].upper() + label[1:], words, refusal)
 
 
 def _default(name: str, field: dataclasses.Field[Any]) -> Value:
@@ -215,28 +222,34 @@ def _refusal(component: Callable[..., Any], values: Mapping[str, Any]) -> str | 
 
 
 def _parameter(
-    name: str, field: dataclasses.Field[Any], words: str, refusal: Callable[[Value], str | None]
+    name: str,
+    field: dataclasses.Field[Any],
+    label: str,
+    words: str,
+    refusal: Callable[[Value], str | None],
 ) -> Parameter:
     default: Value = _default(name, field)
     annotation = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     if annotation == "bool":
-        return Parameter(field.name, "bool", default, words)
+        return Parameter(field.name, "bool", default, label, words)
     if "int" in annotation or "float" in annotation:
         kind = "float" if "float" in annotation else "int"
         low, high = _range(kind, default, refusal)
         said = refusal(_NONSENSE) if "str" in annotation else None
         instead = tuple(w for w in re.findall(r"[a-z]+", said or "") if refusal(w) is None)
-        return Parameter(field.name, kind, default, words, low, high, words=instead)
+        return Parameter(field.name, kind, default, label, words, low, high, words=instead)
     if annotation != "str":
-        return Parameter(field.name, "text", default, words)
+        return Parameter(field.name, "text", default, label, words)
     of = {"of": "task"}.get(field.name, field.name if field.name in HOMES else "")
     if of:
         choices = tuple(dict.fromkeys([default, *_makeable(of, refusal)]))
-        return Parameter(field.name, "choice", default, words, choices=choices, of=of)
+        return Parameter(field.name, "choice", default, label, words, choices=choices, of=of)
     found = _ONE_OF.search(refusal(_NONSENSE) or "")
     if found:
-        return Parameter(field.name, "choice", default, words, choices=tuple(found[1].split(", ")))
-    return Parameter(field.name, "text", default, words)
+        return Parameter(
+            field.name, "choice", default, label, words, choices=tuple(found[1].split(", "))
+        )
+    return Parameter(field.name, "text", default, label, words)
 
 
 def _makeable(kind: str, refusal: Callable[[Value], str | None]) -> list[str]:

@@ -1,5 +1,5 @@
 """The settings of a payday as a form: in which order, in which groups, what can be chosen; the words are those of the
-command line's help."""
+command line's help, where that does not speak of its options."""
 
 from __future__ import annotations
 
@@ -14,8 +14,23 @@ from datamarket_gym.payout.worth import worth_of
 Field = dict[str, Any]
 
 
+_ON_A_PAGE = {
+    "learner": "What is paid for: coverage of the validation rows, which needs no labels (coverage@0.9: only what is "
+    "much more alike than strangers counts; coverage(similarity=standardised): for tables); or the accuracy over "
+    "chance of knn, ridge, logistic, ...; or scores, of another tool: its table is one of the files above.",
+    "checks": "How many units of each payee are to be checked before the run can be approved; 0 for none.",
+    "linkage.keys": "Columns whose shared values are listed as claims of who is who: payout, device+licence, "
+    "device+time:3600. A claim alone ties nobody: columns of confirmations and tables of edges do.",
+    "linkage.between": "What a table of edges, one of the files above, ties: identities or units.",
+    "columns.text": "Column with texts, which the encoder embeds.",
+    "encoder": "What embeds texts.",
+}
+"""The help of settings of which the command line speaks by its options."""
+
+
 def _field(name: str, label: str, kind: str = "text", **more: Any) -> Field:
-    return {"name": name, "label": label, "kind": kind, "help": HELP[name], "flag": FLAGS[name], **more}
+    said = _ON_A_PAGE.get(name, HELP[name])
+    return {"name": name, "label": label, "kind": kind, "help": said, "flag": FLAGS[name], **more}
 
 
 def form() -> list[dict[str, Any]]:

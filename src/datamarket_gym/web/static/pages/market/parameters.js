@@ -25,7 +25,7 @@ export function component({ name, label, choices, text, task, set }) {
 /** A choice as an option: what cannot be had with this task, or at all, says why. */
 export function offered(choice, task) {
   const why = choice.available === false ? choice.why : (choice.not_for?.[task] ?? "");
-  return { value: choice.name, label: why ? `${words(choice.name)} (not here)` : words(choice.name), help: why || choice.title, disabled: Boolean(why), why };
+  return { value: choice.name, label: why ? `${choice.label} (not here)` : choice.label, help: why || choice.title, disabled: Boolean(why), why };
 }
 
 function inner(name, choice, parameters, set) {
@@ -46,8 +46,7 @@ const tidy = ({ name, help }) => help.replace(new RegExp(`^${name}: `), "").repl
 
 /** The control of one parameter. */
 function one(name, parameter, value, tell) {
-  const { kind, help } = parameter;
-  const label = words(parameter.name);
+  const { kind, help, label } = parameter;
   if (kind === "bool") return checkbox({ name, label, checked: value, onchange: (next) => tell(next, true) });
   if (kind === "choice") {
     const pick = (text) => tell(parameter.choices.find((each) => String(each.value) === text).value, true);

@@ -29,8 +29,10 @@ export function panels(answer) {
 }
 
 /** Which bar is which. */
-export const barLegend = () =>
-  el("p", { class: "soft bar-legend" }, el("span", { class: "swatch honest" }), " when all are honest ", el("span", { class: "swatch attacked" }), " when one cheats; in brackets, how much of its share of the pot a provider loses");
+export const barLegend = () => [
+  el("p", { class: "soft" }, "In units of the utility: what all data are worth together is divided among the providers."),
+  el("p", { class: "soft bar-legend" }, el("span", { class: "swatch honest" }), " when all are honest ", el("span", { class: "swatch attacked" }), " when one cheats; in brackets, how much of its share of the pot a provider loses"),
+];
 
 function line(row, scale, cheats) {
   const attacker = cheats && row.attacker;
