@@ -70,6 +70,13 @@ class TestCodeInSettings:
         body = {"asked": {"settings": {"amount": "1", "learner": learner}}}
         assert client().post("/api/payday/new/settings", json=body).json()["faults"] == {}
 
+    @pytest.mark.parametrize(
+        "name", ["seed", "linkage.probability", "files.images", "linkage.edges", "columns"]
+    )
+    def test_nor_is_anything_that_the_page_does_not_show(self, client, name):
+        body = {"asked": {"settings": {"amount": "1", name: "7"}}}
+        assert client().post("/api/payday/new/settings", json=body).status_code == 422
+
     @pytest.mark.parametrize("name", ["subprocess.getoutput(cmd='true')", "os.getcwd", "pathlib.Path"])
     def test_a_model_is_a_class_that_can_be_fitted(self, name):
         with pytest.raises(ParameterError, match="fit"):
