@@ -190,7 +190,7 @@ def test_pages_write_names_as_the_library_does(served, page):
     assert cells == [csv_safe(name) for name in NAMES]
 
 
-def test_a_report_that_somebody_made_sends_nothing(served, page, june):
+def test_a_report_that_somebody_made_fetches_nothing(served, page, june):
     """It may show what it likes under the explorer's address, a field for the token too."""
     at = served(june.parent)
     tried = """async (at) => {
