@@ -7,6 +7,7 @@ folder that was named on the command line, or was not uploaded, cannot be read.
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.specs import Document
 from datamarket_gym.payout.request import PayRequest
 from datamarket_gym.payout.spec import PayoutSpec, checked_spec, faults_of, nested
+from datamarket_gym.web.payday.intake_settings import form
 
 TABLES = ("submissions", "validation", "reference")
 ASIDE = ("overrides",)
@@ -111,12 +113,23 @@ class PaydayOrder(Document):
 
 def require_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a page without those that are empty; refused where one names a file."""
+    offered = _offered()
     for name in settings:
         if name.startswith("files.") or name == "linkage.edges":
             raise ParameterError(name, settings[name], "choose a file for it, instead of naming one")
+        if name not in offered:  # a link could hold what nobody sees on the page
+            raise ParameterError(
+                name, settings[name], "it is no setting of this page; use the command line"
+            )
     _require_no_module(str(settings.get("learner", "")))
     kept = {name: value for name, value in settings.items() if value not in ("", [])}
     return kept | ({"columns.label": ""} if settings.get("columns.label") == "" else {})
+
+
+@cache
+def _offered() -> frozenset[str]:
+    """The settings that the page shows."""
+    return frozenset(field["name"] for group in form() for field in group["fields"])
 
 
 def _require_no_module(learner: str) -> None:

@@ -1,8 +1,7 @@
 """Files of a run for the browser: only those that runs write, as the run left them, and pages without any rights here.
 
 A report is a page with scripts of its own. It is opened in a sandbox: it may run these, and has no origin, so that it
-can neither read the explorer's answers nor send it anything as one of its pages; nor can one that somebody else made
-ask for the token and send it anywhere.
+can neither read the explorer's answers nor send it anything as one of its pages; and they fetch nothing from elsewhere.
 """
 
 from __future__ import annotations
