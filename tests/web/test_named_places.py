@@ -46,7 +46,7 @@ def ids(found):
 def test_a_folder_shows_what_is_in_it(market, tmp_path):
     found = places(tmp_path, market)
     assert ids(found.runs()) == ["market/july", "market/june"]
-    assert ids(found.results()) == ["market/compact", "market/s1"]
+    assert ids(found.results()) == ["market", "market/compact", "market/s1"]
     assert ids(found.books()) == ["market/book.sqlite"]
     assert found.run("market/june") == market / "june"
     assert found.result("market/s1") == market / "s1"

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from datamarket_gym.payout.bank.asked import Payer, export_from
+from datamarket_gym.payout.bank.asked import AskedPayer, export_from
 from datamarket_gym.payout.bank.export import BankExport
 from datamarket_gym.payout.names import visible
 
@@ -28,7 +28,7 @@ def export_and_show(
     by: str | None,
 ) -> None:
     """Order, write, and print what was done."""
-    found = export_from(where, accounts, Payer(*payer), out, run, currency, on, form, by)
+    found = export_from(where, accounts, AskedPayer(*payer), out, run, currency, on, form, by)
     confirm = f"datamarket book sent {found.place} --batch {found.done.batch.id}"
     if found.paid_as is not None:
         confirm = f"datamarket ledger paid {found.paid_as}"

@@ -14,7 +14,7 @@ from datamarket_gym.payout.book.receipts import is_address
 from datamarket_gym.payout.manifest import read_manifest
 
 
-class Payer(NamedTuple):
+class AskedPayer(NamedTuple):
     """The account that pays, as it is typed."""
 
     name: str | None = None
@@ -35,7 +35,7 @@ class ExportDone(NamedTuple):
 def export_from(
     where: str,
     accounts: Path | None,
-    payer: Payer,
+    payer: AskedPayer,
     out: Path,
     run: str | None = None,
     currency: str | None = None,

@@ -11,7 +11,7 @@ from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.core.specs import Document
 from datamarket_gym.payout.approval import approve_recomputed
-from datamarket_gym.payout.bank.asked import Payer, export_from
+from datamarket_gym.payout.bank.asked import AskedPayer, export_from
 from datamarket_gym.payout.bank.export import FORMATS, MESSAGE
 from datamarket_gym.payout.book.runs import mark_paid
 from datamarket_gym.payout.manifest import read_manifest
@@ -64,7 +64,7 @@ def export(
 ) -> dict[str, Any]:
     """Order what a run, or a whole book, owes, and give the file for the bank."""
     progress.stage("ordering, and writing the file for the bank")
-    payer = Payer(
+    payer = AskedPayer(
         *(
             text.strip() or None
             for text in (asked.name, asked.account, asked.bic, asked.country, asked.town)

@@ -43,7 +43,7 @@ class Preview(Document):
     asked: check_plan.AskedPlan
 
 
-class Plan(OfRun):
+class PlanAsked(OfRun):
     """A plan to be entered."""
 
     asked: check_plan.AskedPlan
@@ -90,7 +90,7 @@ class Approve(OfShownRun):
     token: str
 
 
-class Paid(OfShownRun):
+class PaidAsked(OfShownRun):
     """The payment of a run."""
 
     reference: str
@@ -128,7 +128,7 @@ def router(site: Site) -> APIRouter:
         return await ask(check_plan.plan_preview, places.run(body.run), body.asked, who=who, keep=False)
 
     @routes.post("/plan")
-    async def plan(body: Plan) -> Response:
+    async def plan(body: PlanAsked) -> Response:
         require_somebody(body.by)
         return await ask(check_plan.plan_checks, places.run(body.run), body.asked, body.by, keep=False)
 
@@ -165,7 +165,7 @@ def router(site: Site) -> APIRouter:
         return await site.desk.start(check_payment.approve, folder, body.shown, body.by, body.despite)
 
     @routes.post("/paid")
-    async def paid(body: Paid) -> Response:
+    async def paid(body: PaidAsked) -> Response:
         await site.token.require(body.token)
         require_somebody(body.by)
         folder = places.run(body.run)
