@@ -191,6 +191,31 @@ def test_two_browsers_lose_no_answer(june, client):
     assert set(answers_of(june)) == {draw.number for draw in read_checks(june).draws}
 
 
+def test_a_table_of_answers_is_recorded_whole_or_not_at_all(june, client):
+    asked = client(june.parent)
+    checks = planned(asked)["checks"]
+
+    def recorded(outcome, correct=False, most=None):
+        rows = [f"{c['number']},{outcome},{looker(c['look'], c['before'])}" for c in checks[:most]]
+        sent = asked.post(
+            "/api/uploads",
+            params={"name": "from the field.csv"},
+            content="\n".join(["number,outcome,by", *rows]).encode(),
+            headers={"content-type": "application/octet-stream"},
+        )
+        body = {"run": "market/june", "by": "recorder", "upload": sent.json()["id"], "correct": correct}
+        return done(asked, asked.post(f"{API}/record-table", json=body))
+
+    refused = recorded("perhaps")
+    assert (refused.status_code, answers_of(june)) == (422, {})
+    assert "from the field.csv" in refused.json()["error"]
+    assert recorded("genuine").json()["words"].startswith(f"{len(checks)} new answers")
+    assert set(answers_of(june)) == {check["number"] for check in checks}
+    assert recorded("false", most=1).status_code == 422
+    assert recorded("false", correct=True, most=1).status_code == 200
+    assert answers_of(june)[checks[0]["number"]].outcome == "false"
+
+
 def test_an_answer_that_was_not_seen_is_not_written_over(june, client):
     asked = client(june.parent)
     single = next(check for check in planned(asked)["checks"] if check["looks"] == 1)
