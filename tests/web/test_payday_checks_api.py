@@ -279,10 +279,19 @@ def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
     }  # fmt: skip
     assert "2 people approve" in told(asked, asked.post("/api/payday/book/act", json=rules))["words"][0]
     assert asked.post("/api/payday/book/act", json=rules).status_code == 422  # pressed twice
+    dispute = {
+        "run": "market/june", "by": "boss", "once": "once-more-upon-a-time",
+        "asked": {"payee": run_of(run).lines[0].identity, "about": "one unit is missing"},
+    }  # fmt: skip
+    told(asked, asked.post("/api/payday/book/dispute/open", json=dispute))
     despite = [warning["name"] for warning in state(asked)["approval"]["warnings"]]
+    assert "disputes" in despite
 
     shown = run_of(run).run
     body = {"run": "market/june", "shown": shown, "by": "Ann", "despite": despite, "token": token}
+    unread = body | {"despite": [each for each in despite if each != "disputes"]}
+    refused = done(asked, asked.post(f"{API}/approve", json=unread))
+    assert (refused.status_code, "disputes" in refused.json()["error"]) == (422, True)
     words = told(asked, asked.post(f"{API}/approve", json=body))["words"]
     assert "somebody else must approve it, too" in words
     assert "somebody else must" in approve(run, shown, " ann", tuple(despite), progress=SILENT)["words"]
