@@ -204,7 +204,7 @@ def test_a_table_of_answers_is_recorded_whole_or_not_at_all(june, client):
             headers={"content-type": "application/octet-stream"},
         )
         body = {"run": "market/june", "by": "recorder", "upload": sent.json()["id"], "correct": correct}
-        return done(asked, asked.post(f"{API}/record-table", json=body))
+        return followed(asked, asked.post(f"{API}/record-table", json=body))
 
     refused = recorded("perhaps")
     assert (refused.status_code, answers_of(june)) == (422, {})
@@ -290,7 +290,7 @@ def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
     shown = run_of(run).run
     body = {"run": "market/june", "shown": shown, "by": "Ann", "despite": despite, "token": token}
     unread = body | {"despite": [each for each in despite if each != "disputes"]}
-    refused = done(asked, asked.post(f"{API}/approve", json=unread))
+    refused = followed(asked, asked.post(f"{API}/approve", json=unread))
     assert (refused.status_code, "disputes" in refused.json()["error"]) == (422, True)
     words = told(asked, asked.post(f"{API}/approve", json=body))["words"]
     assert "somebody else must approve it, too" in words
