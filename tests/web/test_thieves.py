@@ -8,6 +8,7 @@ import socket
 from dataclasses import replace
 
 import pytest
+from following import followed
 
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.files import read_json
@@ -18,7 +19,7 @@ from datamarket_gym.payout.names import csv_safe, visible
 from datamarket_gym.web.payday.run_inputs import inputs_on_show, require_log_on_show
 from datamarket_gym.web.places import Outside
 from payout.payout_files import units
-from web.payday_story import done, market
+from web.payday_story import market
 
 CALLS = "sklearn@subprocess.getoutput(cmd='touch {}')"
 CHECKS = "/api/payday/checks"
@@ -81,7 +82,7 @@ class TestCodeInSettings:
         rewritten(june / "manifest.json", spec={**said, "learner": CALLS.format(tmp_path / "stolen")})
         asked = client(june.parent)
         for path in ("run?run=market/june", "checks/state?run=market/june"):
-            assert done(asked, asked.get(f"/api/payday/{path}")).status_code == 422
+            assert followed(asked, asked.get(f"/api/payday/{path}")).status_code == 422
         assert not (tmp_path / "stolen").exists()
 
 
@@ -90,7 +91,7 @@ class TestServersThatAFolderNames:
         rewritten(june / "book.json", book=address(server))
         asked = client(june.parent)
         for path in ("runs", "run?run=market/june", "new/earlier", "checks/state?run=market/june"):
-            done(asked, asked.get(f"/api/payday/{path}"))
+            followed(asked, asked.get(f"/api/payday/{path}"))
         with pytest.raises(TimeoutError):
             server.accept()
 
@@ -131,7 +132,7 @@ class TestFilesElsewhere:
         """Named without its tables, a run can be looked at; what opens the tables says what to name."""
         asked = client(june)
         token, run = asked.site.token.text, run_of(june).run
-        assert done(asked, asked.get(f"{CHECKS}/state?run=june")).status_code == 200
+        assert followed(asked, asked.get(f"{CHECKS}/state?run=june")).status_code == 200
         for path, more in (
             ("draw", {"beacon": "1"}),
             ("settle", {}),
@@ -153,7 +154,7 @@ class TestFilesElsewhere:
 
 def test_another_run_than_the_one_that_was_shown_is_not_approved(june, client):
     asked = client(june.parent)
-    state = done(asked, asked.get(f"{CHECKS}/state?run=market/june")).json()
+    state = followed(asked, asked.get(f"{CHECKS}/state?run=market/june")).json()
     body = {
         "run": "market/june", "shown": state["run"], "by": "boss", "token": asked.site.token.text,
         "despite": [each["name"] for each in state["approval"]["warnings"]],
@@ -161,12 +162,14 @@ def test_another_run_than_the_one_that_was_shown_is_not_approved(june, client):
     away = june.with_name("away")
     june.rename(away)
     market(june.parent, checks=0, submitted=units(48, 3, seed=9))
-    refused = done(asked, asked.post(f"{CHECKS}/approve", json=body))
+    refused = followed(asked, asked.post(f"{CHECKS}/approve", json=body))
     assert refused.status_code == 422
     assert "another run" in refused.json()["error"]
     for path, more in (("paid", {"reference": "7"}), ("export", {"asked": {}})):
         sent = {key: value for key, value in body.items() if key != "despite"} | more
-        assert "another run" in done(asked, asked.post(f"{CHECKS}/{path}", json=sent)).json()["error"]
+        assert (
+            "another run" in followed(asked, asked.post(f"{CHECKS}/{path}", json=sent)).json()["error"]
+        )
 
 
 def test_pages_write_names_as_the_library_does(served, page):
