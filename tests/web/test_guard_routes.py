@@ -119,12 +119,26 @@ def test_bodies_that_fit_no_question_are_refused_in_words(found, monkeypatch):
                 assert json.loads(said.body)["error"]
 
 
-def test_money_needs_the_token(found):
-    """The body of every route that moves money has a token, and no link moves any."""
+BODY = {
+    "run": "x", "book": "x", "by": "me", "token": "wrong", "once": "once upon a time", "reference": "r", "number": 1,
+    "why": "w", "shown": "x", "asked": {},
+}  # fmt: skip
+ASKED = {"resolve": {"number": 1, "outcome": "upheld", "why": "w"}, "act": {"action": "fee", "by": "me"}}
+
+
+def test_money_needs_the_token(found, monkeypatch):
+    """Every route that moves money refuses another token before it looks at anything else, and no link moves any."""
+    monkeypatch.setattr("datamarket_gym.web.token._WAIT", 0.0)
+    refused = []
     for path, endpoint in routes(found, "POST"):
-        if path.rsplit("/", 1)[-1] in MONEY:
+        name = path.rsplit("/", 1)[-1]
+        if name in MONEY:
             kinds = get_type_hints(endpoint).values()
-            bodies = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
-            assert any("token" in kind.model_fields for kind in bodies), path
+            (kind,) = (k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel))
+            full = BODY | {"asked": ASKED.get(name, {})}
+            said = found.change(path, {key: full[key] for key in kind.model_fields if key in full})
+            assert (said.status, b"not the token" in said.body) == (403, True), (path, said.body)
+            refused.append(name)
+    assert set(refused) == set(MONEY)
     for path, _ in routes(found, "GET"):
         assert path.rsplit("/", 1)[-1] not in MONEY

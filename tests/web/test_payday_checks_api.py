@@ -191,6 +191,31 @@ def test_two_browsers_lose_no_answer(june, client):
     assert set(answers_of(june)) == {draw.number for draw in read_checks(june).draws}
 
 
+def test_a_table_of_answers_is_recorded_whole_or_not_at_all(june, client):
+    asked = client(june.parent)
+    checks = planned(asked)["checks"]
+
+    def recorded(outcome, correct=False, most=None):
+        rows = [f"{c['number']},{outcome},{looker(c['look'], c['before'])}" for c in checks[:most]]
+        sent = asked.post(
+            "/api/uploads",
+            params={"name": "from the field.csv"},
+            content="\n".join(["number,outcome,by", *rows]).encode(),
+            headers={"content-type": "application/octet-stream"},
+        )
+        body = {"run": "market/june", "by": "recorder", "upload": sent.json()["id"], "correct": correct}
+        return followed(asked, asked.post(f"{API}/record-table", json=body))
+
+    refused = recorded("perhaps")
+    assert (refused.status_code, answers_of(june)) == (422, {})
+    assert "from the field.csv" in refused.json()["error"]
+    assert recorded("genuine").json()["words"].startswith(f"{len(checks)} new answers")
+    assert set(answers_of(june)) == {check["number"] for check in checks}
+    assert recorded("false", most=1).status_code == 422
+    assert recorded("false", correct=True, most=1).status_code == 200
+    assert answers_of(june)[checks[0]["number"]].outcome == "false"
+
+
 def test_an_answer_that_was_not_seen_is_not_written_over(june, client):
     asked = client(june.parent)
     single = next(check for check in planned(asked)["checks"] if check["looks"] == 1)
@@ -254,10 +279,19 @@ def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
     }  # fmt: skip
     assert "2 people approve" in told(asked, asked.post("/api/payday/book/act", json=rules))["words"][0]
     assert asked.post("/api/payday/book/act", json=rules).status_code == 422  # pressed twice
+    dispute = {
+        "run": "market/june", "by": "boss", "once": "once-more-upon-a-time",
+        "asked": {"payee": run_of(run).lines[0].identity, "about": "one unit is missing"},
+    }  # fmt: skip
+    told(asked, asked.post("/api/payday/book/dispute/open", json=dispute))
     despite = [warning["name"] for warning in state(asked)["approval"]["warnings"]]
+    assert "disputes" in despite
 
     shown = run_of(run).run
     body = {"run": "market/june", "shown": shown, "by": "Ann", "despite": despite, "token": token}
+    unread = body | {"despite": [each for each in despite if each != "disputes"]}
+    refused = followed(asked, asked.post(f"{API}/approve", json=unread))
+    assert (refused.status_code, "disputes" in refused.json()["error"]) == (422, True)
     words = told(asked, asked.post(f"{API}/approve", json=body))["words"]
     assert "somebody else must approve it, too" in words
     assert "somebody else must" in approve(run, shown, " ann", tuple(despite), progress=SILENT)["words"]

@@ -120,9 +120,9 @@ def router(site: Site) -> APIRouter:
 
     @routes.post("/act")
     async def act(body: Act) -> Response:
-        where = site.places.book(body.book)
         if body.asked.action not in book_actions.FREE:
             await site.token.require(body.token)
+        where = site.places.book(body.book)
         once.require_new(body.once)
         return await ask(book_actions.act, where, body.asked, keep=False)
 

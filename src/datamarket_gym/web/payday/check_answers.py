@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.files import TakenError, waiting_for
 from datamarket_gym.core.progress import Progress
+from datamarket_gym.core.screen import counted
 from datamarket_gym.core.specs import Document
-from datamarket_gym.payout.checks.answers import record_given
+from datamarket_gym.payout.checks.answers import record_answers, record_given
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.record import NOT_MADE, CheckAnswer, answers_of, given_answer
 from datamarket_gym.payout.names import visible
@@ -72,6 +73,21 @@ def record(
         "new": new,
         "refused": {str(number): why for number, why in refused.items()},
         "answers": shown_answers(drawn, answers_of(run), by),
+    }
+
+
+def record_table(
+    run: Path, table: Path, name: str, correct: int, by: str, *, progress: Progress
+) -> dict[str, Any]:
+    """Record the answers of a table, all of them or none, as ``datamarket check record`` does."""
+    progress.stage("reading and recording the answers")
+    try:
+        with waiting_for(run / _LOCK, _WAIT, "answers"):
+            found = patiently(lambda: record_answers(run, table, bool(correct), by))
+    except DataMarketError as error:
+        raise DataMarketError(str(error).replace(str(table), name)) from error
+    return {
+        "words": f"{counted(len(found.new), 'new answer')} of {counted(len(found.drawn.draws), 'check')}."
     }
 
 

@@ -20,7 +20,7 @@ from datamarket_gym.payout.statements.files import Manner
 from datamarket_gym.web.desk import WhoAsks
 from datamarket_gym.web.payday import check_payment, check_plan, check_settle, check_units
 from datamarket_gym.web.payday.books_routes import attached
-from datamarket_gym.web.payday.check_answers import GivenAnswer, record
+from datamarket_gym.web.payday.check_answers import GivenAnswer, record, record_table
 from datamarket_gym.web.payday.check_state import book_id, known_runs, run_state
 from datamarket_gym.web.payday.check_statements import one_page, zipped
 from datamarket_gym.web.payday.run_inputs import inputs_on_show
@@ -60,6 +60,13 @@ class Answers(OfRun):
 
     answers: tuple[GivenAnswer, ...] = Field(max_length=_MOST_ANSWERS)
     one_look: bool = False
+
+
+class AnswerTable(OfRun):
+    """A table of answers that was uploaded; ``correct``: where they differ from earlier ones they take their place."""
+
+    upload: str
+    correct: bool = False
 
 
 class Settling(Document):
@@ -142,6 +149,13 @@ def router(site: Site) -> APIRouter:
         require_somebody(body.by)
         folder = places.run(body.run)
         return await ask(record, folder, body.answers, body.by, body.one_look, keep=False)
+
+    @routes.post("/record-table")
+    async def answers(body: AnswerTable) -> Response:
+        require_somebody(body.by)
+        folder, table = places.run(body.run), places.uploads.path(body.upload)
+        name = next(each.name for each in places.uploads.all() if each.path == table)
+        return await ask(record_table, folder, table, name, int(body.correct), body.by, keep=False)
 
     @routes.post("/settling")
     async def settling(body: Settling, who: WhoAsks) -> Response:

@@ -5,6 +5,7 @@ import { el, fill, name } from "../../lib/dom.js";
 import { keys } from "../../lib/keys.js";
 import { content } from "./checks_parts.js";
 import { waitingAnswers } from "./checks_pending.js";
+import { answerTable } from "./checks_table.js";
 
 const WORDS = { genuine: "genuine", false: "not genuine", unanswered: "to ask", "not made": "not made", answered: "answered" };
 const MARKS = { genuine: "\u2713", false: "\u2717", unanswered: "?", "not made": "\u2013", answered: "\u2022" };
@@ -207,7 +208,8 @@ export const showLooks = (place, page) => {
       closed ? null : [press("g", "Genuine", "genuine", () => answer("genuine")), press("n", "Not genuine", "false", () => answer("false")), press("a", "Ask", "unanswered", () => answer("unanswered")), button({ name: "undo", label: "Undo", key: "u", kind: "quiet", onclick: undo })],
       button({ name: "previous", label: "Previous", key: "k", kind: "quiet", onclick: () => go(at - 1) }), button({ name: "next", label: "Next", key: "j", kind: "quiet", onclick: () => go(at + 1) }), button({ name: "open-next", label: "Next without an answer", key: "x", kind: "quiet", onclick: next }), letter),
     closed ? null : el("details", {}, el("summary", {}, "Nobody else can look"), el("p", {}, "A unit that was drawn twice is looked at by two people. Where nobody else can look, the second look is noted as not made: the certificate says so, and leaves more to gain."),
-      checkbox({ name: "one-look", label: "One look at each unit is all there is", onchange: (yes) => (oneLook = yes) })));
+      checkbox({ name: "one-look", label: "One look at each unit is all there is", onchange: (yes) => (oneLook = yes) })),
+    closed ? null : answerTable(page));
   open();
   waiting.flush();
   const leaving = () => {
