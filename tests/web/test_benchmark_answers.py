@@ -3,17 +3,20 @@
 import json
 import math
 import shutil
+import time
 
 import pytest
 from following import followed
 from kept_results import DOCS, kept_results
 
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs, run_experiment
 from datamarket_gym.lab.folders import held
 from datamarket_gym.lab.promises import kept
 from datamarket_gym.lab.spec import Layout
 from datamarket_gym.lab.summary import RATIO, labels_of
 from datamarket_gym.lab.tables import grids
+from datamarket_gym.web.benchmark import heat as heat_maps
 
 
 @pytest.fixture
@@ -197,6 +200,42 @@ def test_what_is_broken_or_foreign_says_so_and_hides_nothing(tmp_path, asks):
     for name in ("aaa", "cut", "list"):
         assert f"'{name}.json'" in asked("experiment", name, status=422)["error"]
     assert asked("experiment", "s4")["rows"] == len(kept_results()["s4"].rows)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"same": {"metric": 5}},
+        {"same": {"attack": {"a": [1]}}},
+        {"same": {"left_out": 5}},
+        {"versions": None},
+    ],
+)
+def test_rows_that_are_no_plain_values_are_told(tmp_path, asks, wrong):
+    kept = json.loads((DOCS / "s4.json").read_text())
+    same = kept["same"] | wrong.get("same", {})
+    columns = [name for name in kept["columns"] if name not in same]
+    at = [kept["columns"].index(name) for name in columns]
+    rows = [[row[i] for i in at] for row in kept["rows"]]
+    kept |= {**wrong, "same": same, "columns": columns, "rows": rows}
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "s4.json").write_text(json.dumps(kept))
+    for question in ("experiment", "rows"):
+        assert "'s4.json'" in asks(tmp_path / "odd")(question, "s4", status=422)["error"]
+
+
+def test_a_label_of_very_many_values_takes_no_minutes():
+    rows = [
+        {"metric": "gain", "value": 1.0, "attack": "a", "mechanism": "m", "theta": i, "n": i % 2}
+        for i in range(6000)
+    ]
+    began = time.process_time()
+    chosen, places, _ = heat_maps._chosen(rows, ["theta", "n"], "mechanism", {})
+    assert time.process_time() - began < 3.0
+    assert places == {"n": "0", "theta": "0"}
+    assert chosen == rows[:1]
+    with pytest.raises(DataMarketError, match="choose one value"):
+        heat_maps.table([{**row, "n": row["theta"] % 5} for row in rows], ["theta"], ["n"], {})
 
 
 def test_an_unfinished_run_is_listed_and_says_how_to_go_on(runs, tmp_path, asks):

@@ -1,5 +1,7 @@
 """The desk: answers are remembered, equal questions computed once, and what nobody waits for is dropped."""
 
+import errno
+import multiprocessing
 import os
 import time
 from pathlib import Path
@@ -9,7 +11,9 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.progress import SILENT
 from datamarket_gym.web.desk import Desk, WhoAsks, told
+from datamarket_gym.web.workers import FaultOfOurs, Setup, Worker
 
 
 def noted(folder, text, seconds, progress):
@@ -21,6 +25,19 @@ def noted(folder, text, seconds, progress):
     with (Path(folder) / text).open("a") as file:
         file.write("x")
     return {"text": text, "process": os.getpid()}
+
+
+def deaf(folder, progress):
+    """Says nothing for a while when it is asked first, so that it cannot be stopped; then it answers at once."""
+    if not (Path(folder) / "deaf").exists():
+        (Path(folder) / "deaf").touch()
+        time.sleep(1.2)
+    progress.stage("listening")
+    return {"heard": True}
+
+
+def full(progress):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def refused(progress):
@@ -52,10 +69,16 @@ def desk(request):
     async def long(folder: str, text: str, seconds: float):
         return await made.start(noted, folder, text, seconds)
 
+    @app.get("/deaf")
+    async def asked_deaf(folder: str, who: WhoAsks):
+        return await made.ask(deaf, folder, who=who)
+
     @app.get("/fails/{which}")
     async def fails(which: str):
         return await made.ask(
-            {"refused": refused, "broken": broken, "nothing": unwritable, "ended": ended}[which]
+            {"refused": refused, "broken": broken, "nothing": unwritable, "ended": ended, "full": full}[
+                which
+            ]
         )
 
     @app.get("/jobs/{name}")
@@ -132,6 +155,23 @@ def test_what_another_waits_for_is_not_dropped(desk, tmp_path):
     assert after(desk, mine).json()["text"] == "shared"
 
 
+def test_who_comes_back_to_a_question_that_is_being_stopped_gets_its_answer(desk, tmp_path):
+    if desk.workers == 0:
+        pytest.skip("nothing is stopped here")
+    at = {"folder": str(tmp_path), "topic": "slider"}
+    first = desk.get("/deaf", params=at, headers={"x-client": "back"})
+    ask(desk, tmp_path, "away", client="back", topic="slider")
+    again = desk.get("/deaf", params=at, headers={"x-client": "back"})
+    assert after(desk, again).json() == {"heard": True}
+    assert after(desk, first).status_code == 409
+
+
+def test_a_full_disk_is_no_fault(desk):
+    said = after(desk, desk.get("/fails/full"))
+    assert said.status_code == 422
+    assert "no room left on the disk" in said.json()["error"]
+
+
 def test_failures_are_words(desk):
     said = after(desk, desk.get("/fails/refused"))
     assert said.status_code == 422
@@ -164,3 +204,29 @@ def test_work_apart_can_be_cancelled(desk, tmp_path):
     done = after(desk, desk.get("/long", params={"folder": str(tmp_path), "text": "b", "seconds": 0}))
     assert done.json()["text"] == "b"
     assert done.json()["process"] != os.getpid()
+
+
+def test_a_worker_that_cannot_begin_says_so_and_begins_later(desk):
+    if desk.workers == 0:
+        pytest.skip("there are no workers")
+
+    class Refusing:
+        refuses = True
+
+        def Pipe(self):
+            return spawn.Pipe()
+
+        def Process(self, **options):
+            if self.refuses:
+                raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            return spawn.Process(**options)
+
+    spawn = multiprocessing.get_context("spawn")
+    worker = Worker(Setup(), _context=Refusing())
+    with pytest.raises(FaultOfOurs, match="no process could be started"):
+        worker.compute(refused, (), SILENT)
+    worker.end(for_good=False)
+    Refusing.refuses = False
+    with pytest.raises(DataMarketError, match="use y"):
+        worker.compute(refused, (), SILENT)
+    worker.end()

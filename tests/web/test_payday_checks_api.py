@@ -139,6 +139,15 @@ def test_looking_changes_nothing(june, client):
     assert bytes_of(june.parent) == before
 
 
+@pytest.mark.parametrize("which", ["payee", "statement"])
+def test_a_day_that_is_none_is_told(june, client, which):
+    asked = client(june.parent)
+    payee = run_of(june).lines[0].identity
+    at = {"book": "market/book.sqlite", "payee": payee, "until": "June"}
+    said = asked.get(f"/api/payday/book/{which}", params=at)
+    assert (said.status_code, "2026-06-30" in said.json()["error"]) == (422, True)
+
+
 def test_approving_needs_the_token_typed_by_its_own_page(june, client, monkeypatch):
     monkeypatch.setattr(token_module, "_WAIT", 0.2)
     asked = client(june.parent)

@@ -90,6 +90,14 @@ def test_numbered_columns_are_one_unless_the_stem_is_a_column(tmp_path):
     assert grouped(["f", "f_0", "f_1"]) == [["f"], ["f_0"], ["f_1"]]
 
 
+def test_of_numbered_columns_one_is_looked_at(tmp_path):
+    wide = "id," + ",".join(f"f_{i}" for i in range(3000)) + "\n" + "a" + ",1" * 3000 + "\n"
+    began = time.process_time()
+    found = previewed(tmp_path / "a.csv", wide)
+    assert time.process_time() - began < 2.5
+    assert told(found, "f")["kind"] == "3,000 columns of numbers"
+
+
 def test_arrays_say_their_shape(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((5, 3)))
     assert preview(tmp_path / "a.npy", SILENT)["notes"] == ["A matrix of 5 rows of 3 numbers."]
@@ -165,6 +173,13 @@ class TestCheckedTables:
         assert warned["future_times"]["count"] == 66
         strict = check(files.order(*paths, columns__features="f", strict=True), SILENT)
         assert strict["refused"].startswith("stopped, as --strict asks.")
+
+    def test_labels_that_could_never_agree_are_refused_before_anything_is_scored(self, tmp_path):
+        held = files.spread(payout_files.validation())
+        held["label"] = [f"class {each}" for each in held["label"]]
+        paths = files.written(tmp_path, None, held)
+        found = check(files.order(*paths, columns__features="f"), SILENT)
+        assert found["refused"].endswith("write both as numbers or both as text")
 
     def test_faulty_settings_do_not_hide_what_the_tables_are(self, tmp_path):
         asked = files.order(*files.written(tmp_path), columns__features="f", theta="high", power=3)

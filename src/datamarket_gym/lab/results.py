@@ -141,7 +141,21 @@ def _read(kept: dict[str, Any], built_in: Mapping[str, ExperimentSpec]) -> Compa
         )
         for row in rows
     ]
-    return Compact(spec, rows, first, last, kept["timings"], kept["versions"])
+    for row in rows:
+        _require_plain(row)
+    return Compact(spec, rows, first, last, dict(kept["timings"]), dict(kept["versions"]))
+
+
+_LISTS = ("left_out", "redrawn")  # seeds
+
+
+def _require_plain(row: Row) -> None:
+    """Refuse a row whose metric is no name, or whose labels are no texts, numbers or truth values."""
+    if not isinstance(row["metric"], str):
+        raise ValueError(f"a metric is {row['metric']!r}")
+    for name, value in row.items():
+        if not isinstance(value, list if name in _LISTS else str | int | float | None):
+            raise ValueError(f"{name!r} of a row is {str(value)[:40]!r}")
 
 
 INTRO = """\

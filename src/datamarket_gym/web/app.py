@@ -24,6 +24,7 @@ from starlette.staticfiles import StaticFiles
 import datamarket_gym.web
 from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import FULL
 from datamarket_gym.core.specs import Document
 from datamarket_gym.web.desk import Busy, NoSuchJob, told
 from datamarket_gym.web.guard import ENTER, UPLOADS, Doors, Guard
@@ -31,6 +32,7 @@ from datamarket_gym.web.places import NotThere, Outside
 from datamarket_gym.web.site import Site
 from datamarket_gym.web.token import WrongToken
 from datamarket_gym.web.uploads import TooLarge
+from datamarket_gym.web.workers import NO_ROOM
 
 PAGES = (
     "market", "threshold", "benchmark", "payday", "payday/new", "payday/run", "payday/compare", "payday/checks",
@@ -187,6 +189,8 @@ async def _no_page(request: Request, error: Exception) -> Response:
 
 async def _of_file(request: Request, error: Exception) -> Response:
     assert isinstance(error, OSError)
+    if error.errno in FULL:
+        return _words(NO_ROOM, 507)
     if error.filename is None:
         traceback.print_exception(error)
         return await _fault(request, error)

@@ -205,7 +205,7 @@ class Desk:
                 if job.worker in self._apart:
                     job.worker.end()
                 else:
-                    job.worker.stop()
+                    self._stop(job)
         return job
 
     def _new(self, function: Function, arguments: tuple[Any, ...], key: str | None) -> DeskJob:
@@ -230,8 +230,8 @@ class Desk:
             if not before.waiting and before.over is None:
                 if before.state == "waiting":
                     self._drop(before)
-                elif before.worker is not None:
-                    before.worker.stop()
+                else:
+                    self._stop(before)
         for other in [asker for asker, each in self._latest.items() if each.over is not None]:
             if self._latest[other] is not job:
                 del self._latest[other]
@@ -240,9 +240,19 @@ class Desk:
         """Of a job that waits: it is not begun."""
         if job in self._waiting:  # work apart waits elsewhere
             self._waiting.remove(job)
-        if job.key is not None:
-            self._asked.pop(job.key, None)
+        self._forget(job)
         job.end("cancelled", error="it was not needed any more")
+
+    def _stop(self, job: DeskJob) -> None:
+        """Of a job that was begun: it is asked to stop, and whoever asks the same from now on begins anew."""
+        if job.worker is not None:
+            self._forget(job)
+            job.worker.stop()
+
+    def _forget(self, job: DeskJob) -> None:
+        """Equal questions do not wait for this job any more."""
+        if job.key is not None and self._asked.get(job.key) is job:
+            del self._asked[job.key]
 
     def _serve(self, worker: Worker | None) -> None:
         if worker is not None:
@@ -294,13 +304,12 @@ class Desk:
 
     def _over(self, job: DeskJob, state: str, answer: bytes = b"", error: str = "") -> None:
         with self._lock:
-            if job.key is not None:
-                self._asked.pop(job.key, None)
-                if state == "done" and len(answer) <= _REMEMBERED // 8:
-                    self._answers[job.key] = answer
-                    self._size += len(answer)
-                    while self._size > _REMEMBERED:
-                        self._size -= len(self._answers.popitem(last=False)[1])
+            self._forget(job)
+            if job.key is not None and state == "done" and len(answer) <= _REMEMBERED // 8:
+                self._size += len(answer) - len(self._answers.pop(job.key, b""))
+                self._answers[job.key] = answer
+                while self._size > _REMEMBERED:
+                    self._size -= len(self._answers.popitem(last=False)[1])
             job.end(state, answer, error)
             job.arguments = ()
 

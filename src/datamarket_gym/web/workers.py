@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import FULL
 from datamarket_gym.core.progress import Progress
 
 Function = Callable[..., Any]
 """``f(*arguments, progress=...)``, at the top of a module; what it returns can be written as JSON."""
 
+NO_ROOM = "there is no room left on the disk; make room, and do the same again"
 _EVERY = 0.1  # seconds between two counts that are told
 
 
@@ -82,6 +84,8 @@ def answered(function: Function, arguments: tuple[Any, ...], progress: Progress)
     except DataMarketError as error:
         return "refused", str(error)
     except OSError as error:
+        if error.errno in FULL:
+            return "refused", NO_ROOM
         if error.filename is None:
             return _told_of(error)
         return "refused", f"{os.fsdecode(error.filename)!r}: {error.strerror or error}"
@@ -138,11 +142,16 @@ class Worker:
         with self._lock:
             if self._ended or (self._process is not None and self._process.is_alive()):
                 return
-            self._pipe, theirs = self._context.Pipe()
-            self._process = self._context.Process(target=_work, args=(theirs, self.setup))
-            self._process.start()
+            try:
+                self._pipe, theirs = self._context.Pipe()
+                process = self._context.Process(target=_work, args=(theirs, self.setup))
+                process.start()
+            except OSError as error:  # the machine has no more processes, files or memory
+                raise FaultOfOurs(
+                    f"no process could be started to compute this ({error.strerror}); try again in a moment"
+                ) from error
             theirs.close()
-            self._ready = False
+            self._process, self._ready = process, False
 
     def await_ready(self) -> None:
         """Until it has loaded all it needs; one that is ended before that was stopped, and is no fault."""

@@ -7,9 +7,11 @@ that the tables do not have.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.judge.metrics import CLEAR
 from datamarket_gym.lab.cells import Row
@@ -33,6 +35,7 @@ _USUAL = {"down": "attack", "across": "mechanism"}
 _BESIDE = ("granularity", "representative", "theta", "prior")
 _STANDING = ("empty", "granularity", "representative", "learner")
 _WIDE = 14  # columns beyond which labels beside the mechanism are chosen one value at a time
+_MOST_CELLS = 20_000
 _CLEARLY = f"A gain is the mean over the seeds whose honest payment exceeds {CLEAR:g} of an equal share of v(all)."
 _FROM_ONE = ("gain", "net_gain", "expected_net_gain", "share_gain", "expected_share_gain")
 
@@ -116,12 +119,7 @@ def _chosen(
         offered = _offered(rows, key, owners[key])
         place = picked.get(key, "")
         if place not in (DOWN, ACROSS) and place not in offered:
-            place = _default(
-                rows,
-                key,
-                across,
-                {value: sum(_passes(row, key, value, owners[key]) for row in rows) for value in offered},
-            )
+            place = _default(rows, key, across, _counted(rows, key, offered, owners[key]))
         places[key] = place
         if place not in (DOWN, ACROSS):
             rows = [row for row in rows if _passes(row, key, place, owners[key])]
@@ -151,6 +149,18 @@ def _passes(row: Row, key: str, value: str, owners: set[tuple[Any, Any]]) -> boo
     return written(own) == value
 
 
+def _counted(
+    rows: Sequence[Row], key: str, offered: Mapping[str, str], owners: set[tuple[Any, Any]]
+) -> dict[str, int]:
+    """How many rows each value leaves; rows that are beside any value count for none, as they would for all."""
+    found = Counter(
+        written(row.get(key))
+        for row in rows
+        if row.get(key) is not None or (row.get("mechanism"), row.get("attack")) in owners
+    )
+    return {value: found[value] for value in offered}
+
+
 def _default(rows: Sequence[Row], key: str, across: str, offered: Mapping[str, int]) -> str:
     """Beside one another where there is room, else the value that most rows have."""
     if key in _BESIDE:
@@ -171,13 +181,19 @@ def table(
     """The heads down and across, in words, and the cells."""
     down = list(dict.fromkeys(_place(row, lines) for row in rows))
     across = list(dict.fromkeys(_place(row, columns) for row in rows))
+    if len(down) * len(across) > _MOST_CELLS:
+        raise DataMarketError(
+            f"a table of {len(down):,} lines and {len(across):,} columns is too large for a page; choose one value of "
+            "a label, or look at the rows"
+        )
     cells: list[list[dict[str, Any] | None]] = [[None] * len(across) for _ in down]
+    line, column = ({place: i for i, place in enumerate(places)} for places in (down, across))
     heads: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for row in rows:
         at = _place(row, lines), _place(row, columns)
         for head, place, keys in zip(heads, at, (lines, columns), strict=True):
             head[place] = variant(row, [key for key in keys if row.get(key) is not None]) or "all"
-        cells[down.index(at[0])][across.index(at[1])] = cell(row, ratios)
+        cells[line[at[0]]][column[at[1]]] = cell(row, ratios)
     return {
         "heads": [heads[0][place] for place in down],
         "columns": [heads[1][place] for place in across],

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout.book.accounts import Accounts
 from datamarket_gym.payout.book.anchor import anchor_of
@@ -125,8 +126,14 @@ def _text(entry: BookEntry) -> str:
 
 
 def _statement(accounts: Accounts, payee: str, since: str, until: str) -> AccountStatement:
-    days = [datetime.date.fromisoformat(day) if day else None for day in (since, until)]
-    return account_statement(accounts, payee, days[0], days[1])
+    return account_statement(accounts, payee, _day("from", since), _day("to", until))
+
+
+def _day(name: str, text: str) -> datetime.date | None:
+    try:
+        return datetime.date.fromisoformat(text) if text else None
+    except ValueError:
+        raise ParameterError(name, text[:40], "write a day as 2026-06-30") from None
 
 
 def _of(accounts: Accounts, payee: str) -> set[str]:

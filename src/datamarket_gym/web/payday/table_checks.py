@@ -13,8 +13,9 @@ import numpy as np
 from datamarket_gym.core.compute import compute, computing
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import Progress
+from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
-from datamarket_gym.payout.inputs import Inputs
+from datamarket_gym.payout.inputs import Inputs, utility_oracle
 from datamarket_gym.payout.prior.runs import accepted
 from datamarket_gym.payout.quarantine import BadRow
 from datamarket_gym.payout.spec import PayoutSpec
@@ -91,6 +92,7 @@ def _read(order: PaydayOrder, spec: PayoutSpec) -> tuple[Inputs | None, str | No
         inputs = Payday.read(
             places, spec if order.prior else _quick(spec)
         ).inputs  # compared with earlier ones
+        require_learnable(inputs.submission.label, utility_oracle(inputs, spec))
         if spec.strict:
             future = later_than(inputs, spec, time.time())
             require_sound([*time_warnings(inputs, spec), *([future] if future else [])])

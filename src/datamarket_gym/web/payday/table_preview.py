@@ -39,11 +39,12 @@ def preview(path: Path, progress: Progress) -> dict[str, Any]:
     table = Table.open(path)
     progress.stage("counting rows", "rows")
     rows, groups = _count(table, progress), grouped(table.names)
-    first, note = _first_rows(table)
+    shown = groups[:_MOST_COLUMNS]
+    first, note = _first_rows(table, [names[0] for names in shown])
     return {
         "rows": rows,
         "looked": min(_LOOKED, rows),
-        "columns": [_column(first, names) for names in groups[:_MOST_COLUMNS]],
+        "columns": [_column(first, names) for names in shown],
         "more_columns": max(0, len(groups) - _MOST_COLUMNS),
         "notes": [note] if note else [],
     }
@@ -98,11 +99,12 @@ def _require_few(table: Table, rows: int) -> None:
         )
 
 
-def _first_rows(table: Table) -> tuple[dict[str, Column | None], str]:
-    """The first rows of each column, None where it is there twice or cannot be read; and what there is to say of it."""
-    once = [name for name, times in Counter(table.names).items() if times == 1]
-    twice = sorted(set(table.names) - set(once))
-    found: dict[str, Column | None] = dict.fromkeys(table.names)
+def _first_rows(table: Table, wanted: Sequence[str]) -> tuple[dict[str, Column | None], str]:
+    """The first rows of some columns, None where one is there twice or cannot be read; and what there is to say."""
+    times = Counter(table.names)
+    once = [name for name in wanted if times[name] == 1]
+    twice = sorted(name for name, many in times.items() if many > 1)
+    found: dict[str, Column | None] = dict.fromkeys(wanted)
     try:
         found |= _read(table, once)
         note = ""
