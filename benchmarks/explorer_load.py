@@ -7,8 +7,8 @@ newer ones and followed as the page does it (static/lib/ask.js and pages/market/
 them are pages in a real browser.
 
 Told are the seconds from a question to its answer, of all that were answered and of those that a drag settled on, the
-first page (its document, styles, every script it imports and what it asks first), and the memory of the server and
-its processes, shared pages counted once: medians of the middle and of the last third of the time.
+first page (its document, styles, every script it imports, what it asks first and the first answer), and the memory of
+the server and its processes, shared pages counted once: medians of the middle and of the last third of the time.
 
 Usage: python benchmarks/explorer_load.py [--people 20] [--seconds 60] [--browsers 0]
            [--save docs/benchmarks/explorer.json]
@@ -48,6 +48,18 @@ CONTROLS = {
     "theta": 0.35, "parameter": 0.2, "knowledge": 0.1, "checks": 0.1, "providers": 0.1, "attack": 0.05,
     "mechanism": 0.05, "seed": 0.05,
 }  # fmt: skip
+OPEN = {
+    "empty",
+    "evidence",
+    "granularity",
+    "representative",
+    "semivalue",
+    "estimator",
+    "samples",
+    "allocation",
+    "normalize",
+    "leak_check",
+}  # what the page leaves to the preset
 MECHANISMS = ("recommended", "quotient_shapley", "banzhaf", "shapley")
 ASKED, SETTLED = "question to answer", "last move to its answer"
 Row = dict[str, Any]
@@ -83,7 +95,7 @@ def explorer(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 async def first_page(url: str, page: str) -> tuple[float, int]:
-    """Seconds until a page and all that it loads are there, and their bytes; what it names is got at once."""
+    """Seconds until the market page, all that it loads and its first answer are there, and their bytes."""
     began, got, size = time.perf_counter(), set[str](), 0
     async with httpx.AsyncClient(base_url=url) as client:
         wanted = {f"/{page}", f"/static/pages/{page}.js", f"/static/pages/{page}.css", "/api/site"}
@@ -98,7 +110,26 @@ async def first_page(url: str, page: str) -> tuple[float, int]:
                 size += len(answer.content)
                 named |= named_in(answer)
             wanted = named - got
-    return time.perf_counter() - began, size
+        offered = await asked(client, "GET", "/api/market/options")
+        blank = {key: value for key, value in offered.json()["defaults"].items() if key not in OPEN}
+        answer = await asked(client, "POST", "/api/market/answer?topic=market", blank)
+    return time.perf_counter() - began, size + len(offered.content) + len(answer.content)
+
+
+async def asked(
+    client: httpx.AsyncClient, method: str, path: str, body: Row | None = None
+) -> httpx.Response:
+    """An answer, after as many looks as it takes."""
+    headers = {
+        "x-client": "first",
+        "x-datamarket": "explorer",
+        "origin": str(client.base_url).rstrip("/"),
+    }
+    answer = await client.request(method, path, json=body, headers=headers)
+    while answer.status_code == 202:
+        await asyncio.sleep(POLL)
+        answer = await client.get(f"/api/jobs/{answer.json()['job']}", headers=headers)
+    return answer.raise_for_status()
 
 
 def named_in(answer: httpx.Response) -> set[str]:

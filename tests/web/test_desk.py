@@ -230,3 +230,25 @@ def test_a_worker_that_cannot_begin_says_so_and_begins_later(desk):
     with pytest.raises(DataMarketError, match="use y"):
         worker.compute(refused, (), SILENT)
     worker.end()
+
+
+def test_a_question_takes_the_place_of_the_one_it_drops(desk, tmp_path):
+    busy = ask(desk, tmp_path, "busy", seconds=2.0)
+    for who, text in (("one", "old"), ("two", "other"), ("one", "new")):
+        last = ask(desk, tmp_path, text, client=who, topic="slider")
+        assert last.status_code == 202
+    assert after(desk, busy).status_code == after(desk, last).status_code == 200
+    assert after(desk, ask(desk, tmp_path, "other")).status_code == 200
+    assert not (tmp_path / "old").exists()
+    new, other = ((tmp_path / text).stat().st_mtime_ns for text in ("new", "other"))
+    assert new < other
+
+
+def test_work_is_asked_to_stop_once(desk, tmp_path):
+    begun = ask(desk, tmp_path, "stopped", seconds=5.0).json()["job"]
+    for _ in range(3):
+        desk.delete(f"/jobs/{begun}")
+    assert after(desk, ask(desk, tmp_path, "next")).json()["text"] == "next"
+    if desk.workers:
+        assert desk.get(f"/jobs/{begun}").json()["state"] == "cancelled"
+        assert not (tmp_path / "stopped").exists()

@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Response
@@ -137,6 +137,8 @@ class Desk:
         self._more = threading.Condition(self._lock)
         self._long = threading.Semaphore(_LONG)
         self._apart: set[Worker] = set()
+        self.ready = threading.Event()
+        """Set once there is somebody to answer, or nobody who can."""
 
     def begin(self) -> None:
         """Start the workers, and the threads that hand questions to them."""
@@ -173,7 +175,7 @@ class Desk:
                 job = self._new(function, arguments, key)
                 if key is not None:
                     self._asked[key] = job
-                self._waiting.append(job)
+                self._enqueue(who, job)
                 self._more.notify()
             self._supersede(who, job)
         await job.soon()
@@ -218,6 +220,14 @@ class Desk:
             del self._jobs[oldest]
         return job
 
+    def _enqueue(self, who: Asker, job: DeskJob) -> None:
+        """To the end, or to the place of the one that it supersedes: else who moves a slider would always be last."""
+        before = self._latest.get(who)
+        if before is not None and before in self._waiting and before.waiting <= {who.client}:
+            self._waiting.insert(self._waiting.index(before), job)
+        else:
+            self._waiting.append(job)
+
     def _supersede(self, who: Asker, job: DeskJob) -> None:
         if not who.client:
             job.waiting.add(job.id)  # somebody waits, and does not say who
@@ -258,6 +268,7 @@ class Desk:
         if worker is not None:
             with suppress(FaultOfOurs, StoppedWork):
                 worker.await_ready()
+        self.ready.set()
         while (job := self._next(worker)) is not None:
             self._run(job, worker)
 
@@ -273,7 +284,7 @@ class Desk:
 
     def _apart_from_all(self, job: DeskJob) -> None:
         with self._long:
-            worker = Worker(self._setup) if self._workers else None
+            worker = Worker(replace(self._setup, ahead=())) if self._workers else None
             with self._lock:
                 if job.state != "waiting":
                     return

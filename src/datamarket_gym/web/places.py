@@ -88,9 +88,10 @@ class NamedPlaces:
         }
         known = {place.address for place in found.values()}
         for place in self._found():
-            for path in (place.folder / BOOK, place.folder.parent / BOOK):
-                if (path == place.folder / BOOK or _is_payout(place.folder)) and path.is_file():
-                    where = str(path.resolve())
+            for folder in (place.folder, place.folder.parent):
+                if _has(folder, BOOK) and (folder is place.folder or _is_payout(place.folder)):
+                    path = folder / BOOK
+                    where = os.path.realpath(path)
                     if where not in known and self._holds(path):
                         known.add(where)
                         name = _free(
@@ -202,8 +203,8 @@ class NamedPlaces:
         found = []
         for name, root in (*self._roots.items(), (UPLOADED, self.uploads.runs)):
             for path in _below(root, _DEEP):
-                way = path.relative_to(root).as_posix()
-                found.append(Place(name if way == "." else f"{name}/{way}", path, str(path)))
+                way = str(path)[len(str(root)) :].replace(os.sep, "/").lstrip("/")
+                found.append(Place(f"{name}/{way}" if way else name, path, str(path)))
                 if len(found) >= _MOST:
                     return found
         return found
@@ -241,7 +242,12 @@ def _is_text(name: str) -> bool:
 
 
 def _is_payout(folder: Path) -> bool:
-    return (folder / "manifest.json").is_file() and (folder / "payments.parquet").is_file()
+    return _has(folder, "manifest.json") and _has(folder, "payments.parquet")
+
+
+def _has(folder: Path, name: str) -> bool:
+    """Whether there is such a file; thousands of folders are looked at for each list, and paths are slow to make."""
+    return os.path.isfile(f"{folder}{os.sep}{name}")
 
 
 def _is_results(folder: Path) -> bool:
@@ -249,11 +255,13 @@ def _is_results(folder: Path) -> bool:
     if _is_experiment(folder):
         return True
     # One that is broken, or something else, does not hide the others.
-    return not _is_payout(folder) and any(map(_is_compact, sorted(folder.glob("*.json"))[:_LOOKED]))
+    if _is_payout(folder):
+        return False
+    return any(map(_is_compact, sorted(folder.glob("*.json"))[:_LOOKED]))
 
 
 def _is_experiment(folder: Path) -> bool:
-    return (folder / "results.parquet").is_file()
+    return _has(folder, "results.parquet")
 
 
 def _is_compact(path: Path) -> bool:

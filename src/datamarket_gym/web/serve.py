@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
 PORT = 8765
+_PATIENCE = 60.0  # seconds
 _TRIED = 20  # ports after the first, where nobody asked for one
 _LOCAL = ("127.0.0.1", "localhost")
 
@@ -87,19 +88,19 @@ def serving(asked: Asked) -> Iterator[Serving]:
 def explore(asked: Asked, browser: bool, say: Callable[[str], None]) -> None:
     """Serve until interrupted."""
     with serving(asked) as found:
-        say(f"The explorer is at {found.url}")
-        say(
-            f"Token: {found.site.token.text}"
-            + (
-                " (asked for on every page)"
-                if found.site.closed
-                else " (typed into the page to approve a payment)"
-            )
-        )
-        say("Stop it with Ctrl-C.")
-        if browser:
-            threading.Timer(0.5, webbrowser.open, (found.url,)).start()
+        threading.Thread(target=_announce, args=(found, browser, say), daemon=True).start()
         found.run()
+
+
+def _announce(found: Serving, browser: bool, say: Callable[[str], None]) -> None:
+    """Where it is, once the first page would be answered at once; should that take long, all the same."""
+    found.site.desk.ready.wait(_PATIENCE)
+    say(f"The explorer is at {found.url}")
+    use = "asked for on every page" if found.site.closed else "typed into the page to approve a payment"
+    say(f"Token: {found.site.token.text} ({use})")
+    say("Stop it with Ctrl-C.")
+    if browser:
+        webbrowser.open(found.url)
 
 
 def _any(host: str) -> bool:

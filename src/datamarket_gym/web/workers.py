@@ -30,15 +30,18 @@ Function = Callable[..., Any]
 
 NO_ROOM = "there is no room left on the disk; make room, and do the same again"
 _EVERY = 0.1  # seconds between two counts that are told
+_NICE = 5  # pages are served before anything is computed
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker begins with: files with plug points, where data lie, and modules to load before anybody asks."""
+    """What a worker begins with: files with plug points, where data lie, modules to load before anybody asks, and
+    functions ``module.name`` to call then."""
 
     load: tuple[Path, ...] = ()
     data: Path | None = None
     modules: tuple[str, ...] = ()
+    ahead: tuple[str, ...] = ()
 
 
 class StoppedWork(DataMarketError):
@@ -112,10 +115,15 @@ def _work(questions: Connection, setup: Setup) -> None:
 
     if hasattr(os, "setsid"):
         os.setsid()  # an interrupt at the terminal is for the server, which ends its workers
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
     scripts.load(setup.load)
     with looking_in(setup.data), suppress(EOFError, BrokenPipeError, ConnectionResetError):
         for name in setup.modules:
             import_module(name)
+        for name in setup.ahead:
+            module, _, function = name.rpartition(".")
+            getattr(import_module(module), function)()
         questions.send(("ready",))
         while True:
             asked = questions.recv()
@@ -135,6 +143,8 @@ class Worker:
     _pipe: Connection | None = None
     _ready: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _sending: threading.Lock = field(default_factory=threading.Lock)
+    _stopping: bool = False
     _ended: bool = False
 
     def begin(self) -> None:
@@ -173,7 +183,9 @@ class Worker:
         if self._pipe is None:
             raise StoppedWork("it was stopped before it began")
         try:
-            self._pipe.send((function, arguments))
+            with self._sending:
+                self._stopping = False
+                self._pipe.send((function, arguments))
             while True:
                 match self._pipe.recv():
                     case ("stage", what, unit):
@@ -193,9 +205,10 @@ class Worker:
             raise StoppedWork("it was stopped: the process that computed it has ended") from None
 
     def stop(self) -> None:
-        """Ask the present work to stop where it next says how far it is."""
-        if self._pipe is not None:
-            with suppress(OSError):
+        """Ask the present work, once, to stop where it next says how far it is."""
+        with self._sending, suppress(OSError):
+            if self._pipe is not None and not self._stopping:
+                self._stopping = True
                 self._pipe.send(None)
 
     def end(self, *, for_good: bool = True) -> None:

@@ -84,7 +84,7 @@ def command(
             Asked(
                 named=tuple(named or ()), host=host, port=port, names=tuple(name or ()), token=token,
                 workers=workers or available_cores(), upload_limit=upload_limit, uploads=uploads,
-                setup=Setup(files, data, ("datamarket_gym.web.warm",)),
+                setup=Setup(files, data, ("datamarket_gym.web.warm",), ("datamarket_gym.web.warm.first_market",)),
             ),
             browser,
             lambda words: typer.echo(words, err=True),

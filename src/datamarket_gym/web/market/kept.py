@@ -20,10 +20,13 @@ from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.web.market.asked import Cheat, DrawnMarket, Under
+from datamarket_gym.web.market.bounded import bounded
 from datamarket_gym.web.market.counted import CountedOracle, Outcomes
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.attacks.knowledge import apply_knowing
 from datamarket_gym.world.market import ProviderMarket
+
+_PAID = 64 << 20  # bytes of payments
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +75,16 @@ def profile_of(draw: DrawnMarket, cheat: Cheat | None) -> SubmittedProfile:
     return market_of(draw).honest if cheat is None else attacked_by(draw, cheat)
 
 
-@lru_cache(maxsize=48)
+def _bytes(found: PaidMarket) -> int:
+    """About what a payment takes: its units, its ties, and a megabyte for all that is small."""
+    payments = found.paid.payments
+    ties, features = payments.clusters.edges, found.paid.profile.submission.features
+    return (1 << 20) + sum(
+        each.nbytes for each in (ties.left, ties.right, ties.score, ties.reason, features)
+    )
+
+
+@bounded(_PAID, _bytes)
 def paid_by(under: Under, cheat: Cheat | None, mechanism: Mechanism) -> PaidMarket:
     """What the mechanism pays, honest or attacked."""
     profile = profile_of(under.draw, cheat)
