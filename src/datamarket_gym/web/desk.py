@@ -31,6 +31,7 @@ from datamarket_gym.web.workers import (
     Worker,
     answered,
     fault_words,
+    given,
 )
 
 SOON = 0.4
@@ -301,7 +302,10 @@ class Desk:
 
     def _run(self, job: DeskJob, worker: Worker | None) -> None:
         try:
-            answer = _here(job) if worker is None else worker.compute(job.function, job.arguments, job)
+            if worker is None:
+                answer = given(answered(job.function, job.arguments, job))
+            else:
+                answer = worker.compute(job.function, job.arguments, job)
         except StoppedWork as stopped:
             self._over(job, "cancelled", error=str(stopped))
         except DataMarketError as error:
@@ -323,20 +327,6 @@ class Desk:
                     self._size -= len(self._answers.popitem(last=False)[1])
             job.end(state, answer, error)
             job.arguments = ()
-
-
-def _here(job: DeskJob) -> bytes:
-    """The answer, computed in this process."""
-    match answered(job.function, job.arguments, job):
-        case ("done", answer):
-            return bytes(answer)
-        case ("refused", words):
-            raise DataMarketError(words)
-        case ("stopped",):
-            raise StoppedWork("it was stopped")
-        case (_, words):
-            raise FaultOfOurs(words)
-    raise AssertionError("every question is answered in one of these ways")
 
 
 _STATUS = {"done": 200, "cancelled": 409, "failed": 422, "fault": 500}

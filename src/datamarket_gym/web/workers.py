@@ -96,6 +96,20 @@ def answered(function: Function, arguments: tuple[Any, ...], progress: Progress)
         return _told_of(error)
 
 
+def given(became: tuple[Any, ...]) -> bytes:
+    """The answer of `answered`; where there is none, the error that says why."""
+    match became:
+        case ("done", answer):
+            return bytes(answer)
+        case ("refused", words):
+            raise DataMarketError(words)
+        case ("stopped",):
+            raise StoppedWork("it was stopped")
+        case (_, words):
+            raise FaultOfOurs(words)
+    raise AssertionError("every question is answered in one of these ways")
+
+
 def _told_of(error: Exception) -> tuple[str, str]:
     return "fault", fault_words(error)
 
@@ -192,14 +206,8 @@ class Worker:
                         progress.stage(what, unit)
                     case ("count", done, total):
                         progress.count(done, total)
-                    case ("done", answer):
-                        return bytes(answer)
-                    case ("refused", words):
-                        raise DataMarketError(words)
-                    case ("stopped",):
-                        raise StoppedWork("it was stopped")
-                    case (_, words):
-                        raise FaultOfOurs(words)
+                    case became:
+                        return given(became)
         except (EOFError, OSError):
             self.end(for_good=False)
             raise StoppedWork("it was stopped: the process that computed it has ended") from None

@@ -22,8 +22,8 @@ from datamarket_gym.web.payday import check_payment, check_plan, check_settle, c
 from datamarket_gym.web.payday.books_routes import attached
 from datamarket_gym.web.payday.check_answers import GivenAnswer, record, record_table
 from datamarket_gym.web.payday.check_state import book_id, known_runs, run_state
-from datamarket_gym.web.payday.check_statements import one_page, zipped
 from datamarket_gym.web.payday.run_inputs import inputs_on_show
+from datamarket_gym.web.payday.run_statements import one_page, zipped
 from datamarket_gym.web.site import Site
 
 _MOST_ANSWERS = 500  # in one request

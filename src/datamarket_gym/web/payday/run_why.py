@@ -26,10 +26,11 @@ from datamarket_gym.payout.explained_words import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.need_words import need_words
-from datamarket_gym.payout.statements.files import Manner, file_name, statement_text
+from datamarket_gym.payout.statements.files import Manner
 from datamarket_gym.payout.statements.record import Explanation, explained
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 from datamarket_gym.web.payday.run_inputs import MovedInputs, inputs_on_show
+from datamarket_gym.web.payday.run_statements import one_page
 from datamarket_gym.web.payday.run_tables import reason_words, tables_of
 from datamarket_gym.web.places import NamedPlaces
 
@@ -122,5 +123,5 @@ def least_covered(
 def statement(folder: Path, payee: str, pseudonyms: bool, progress: Progress) -> dict[str, Any]:
     """The statement of one payee, as a page to be saved and sent."""
     progress.stage("writing the statement")
-    page = statement_text(folder, payee, Manner(pseudonyms), tables_of(folder))
-    return {"file": file_name(payee), "page": page}
+    name, page = one_page(folder, payee, Manner(pseudonyms), tables_of(folder))
+    return {"file": name, "page": page}

@@ -9,7 +9,7 @@ import { disputesPanel } from "./book_disputes.js";
 import { entriesPanel, payeesPanel } from "./book_lists.js";
 import { showPayee } from "./book_payee.js";
 import { exportForm } from "./checks_pay.js";
-import { whoAmI } from "./checks_who.js";
+import { hasName, whoAmI } from "./checks_who.js";
 
 export const title = "Book";
 
@@ -45,13 +45,7 @@ export const show = async (main, site) => {
     },
     get: (what, params = {}, options = {}) => ask(link(`/api/payday/book/${what}`, { book: page.book, ...params }), options),
     post: (what, body, options = {}) => ask(`/api/payday/book/${what}`, { body, ...options }),
-    named() {
-      if (who.name) return true;
-      by.focus();
-      by.setCustomValidity("Say who you are first: it is written down with what you do.");
-      by.reportValidity();
-      return false;
-    },
+    named: () => hasName(who, by),
     async refresh() {
       page.found = await page.get("overview", {}, { progress: page.found ? null : place });
       draw();

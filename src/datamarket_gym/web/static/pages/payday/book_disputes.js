@@ -27,8 +27,7 @@ const decide = (page, dispute) => {
     name: `decide-${n}`, label: "Decide it, once", ready: () => token.value !== "" && why.value.trim() !== "",
     work: async (under) => {
       if (!page.named()) return null;
-      const typed = token.value;
-      token.clear();
+      const typed = token.taken();
       const upheld = outcome.value === "upheld";
       const more = upheld ? { correction: correction.value.trim(), taken_from: from.value, ...Object.fromEntries(Object.entries(names).map(([key, [, box]]) => [key, listed(box.value)])) } : {};
       return entered(page, await page.post("dispute/resolve", { book: page.book, once: fresh(), token: typed, by: page.who.name, asked: { number: n, outcome: outcome.value, why: why.value.trim(), ...more } }, { progress: under }));
@@ -45,8 +44,7 @@ const revoke = (page, dispute) => {
     name: `revoke-${dispute.number}`, label: "End what it changes in later runs", kind: "", ready: () => token.value !== "" && why.value.trim() !== "",
     work: async (under) => {
       if (!page.named()) return null;
-      const typed = token.value;
-      token.clear();
+      const typed = token.taken();
       return entered(page, await page.post("dispute/revoke", { book: page.book, once: fresh(), token: typed, by: page.who.name, number: dispute.number, why: why.value.trim() }, { progress: under }));
     },
   });

@@ -37,8 +37,7 @@ export const actionForm = (page, payee = "") => {
       if (uses.includes("amount")) asked.amount = amount.value.trim();
       if (uses.includes("of") && of.value) asked.of = Number(of.value);
       if (uses.includes("currency")) asked.currency = currency.value;
-      const typed = token.value;
-      token.clear();
+      const typed = token.taken();
       const done = await page.post("act", { book: page.book, once: fresh(), token: typed, asked }, { progress: under });
       const told = good(done.words);
       await page.refresh();
@@ -71,8 +70,7 @@ export const batchForms = (page) => {
     const token = tokenField(`batch-token-${batch.batch}`);
     const send = (action, more) => async (under) => {
       if (!page.named()) return null;
-      const typed = token.value;
-      token.clear();
+      const typed = token.taken();
       const done = await page.post("act", { book: page.book, once: fresh(), token: typed, asked: { action, by: page.who.name, batch: batch.batch, ...more() } }, { progress: under });
       await page.refresh();
       dialog("Entered", good(done.words));
@@ -98,8 +96,7 @@ export const rulesForm = (page) => {
     name: "rules", label: "Set the rules", ready: () => token.value !== "",
     work: async (under) => {
       if (!page.named()) return null;
-      const typed = token.value;
-      token.clear();
+      const typed = token.taken();
       const wanted = Number(approvals.value);
       const asked = { action: "rules", by: page.who.name, approvals: wanted !== page.found.approvals || !least.value.trim() ? wanted : null, least: least.value.trim(), currency: least.value.trim() ? currency.value : "" };
       const done = await page.post("act", { book: page.book, once: fresh(), token: typed, asked }, { progress: under });

@@ -8,7 +8,7 @@ import { showLooks } from "./checks_look.js";
 import { showPay } from "./checks_pay.js";
 import { showPlan } from "./checks_plan.js";
 import { showSettle } from "./checks_settle.js";
-import { whoAmI } from "./checks_who.js";
+import { hasName, whoAmI } from "./checks_who.js";
 
 export const title = "Checks and payment";
 
@@ -73,13 +73,7 @@ export const show = async (main, site) => {
       draw();
     },
     /** Whether somebody has said who they are; else they are asked to. */
-    named() {
-      if (who.name) return true;
-      by.focus();
-      by.setCustomValidity("Say who you are first: it is written down with what you do.");
-      by.reportValidity();
-      return false;
-    },
+    named: () => hasName(who, by),
     post: (action, body, options = {}) => ask(`/api/payday/checks/${action}`, { body: { run: page.run, ...body }, ...options }),
     /** The same of money: for the run that stands here, and for no other that may lie in its folder by now. */
     pay: (action, body, options = {}) => page.post(action, { shown: page.found.run, by: who.name, ...body }, options),

@@ -35,8 +35,7 @@ export const showApprove = (place, page) => {
     name: "approve", label: "Work it out again and approve", ready,
     work: async (under) => {
       if (!page.named()) return null;
-      const typed = token.value;
-      token.clear();
+      const typed = token.taken();
       const done = await page.pay("approve", { despite: [...ticked], token: typed }, { progress: under });
       if (done.wrong.length) return el("div", { class: "note bad" }, el("p", {}, "Not approved: what was worked out again does not agree with what lies there."), el("ul", {}, done.wrong.map((each) => el("li", {}, el("strong", {}, each.what), `: ${each.detail}`))));
       await page.refresh({ step: "" });

@@ -1,6 +1,6 @@
 // One check after another: the unit large, its nearest others beside it, and a key for each answer.
 import { ask, latest, problem, send } from "../../lib/ask.js";
-import { button, checkbox, copyButton, dialog, field, textbox } from "../../lib/controls.js";
+import { button, checkbox, copyButton, dialog, field } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
 import { keys } from "../../lib/keys.js";
 import { content } from "./checks_parts.js";

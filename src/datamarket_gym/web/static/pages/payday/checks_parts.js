@@ -21,8 +21,12 @@ export const tokenField = (name) => {
   const node = field({ label: "Token", control: input, help: "Type the word that the terminal shows in which the explorer was started." });
   return { node, input, get value() {
     return input.value.trim();
-  }, clear() {
+  },
+  /** What was typed; the field is empty then. */
+  taken() {
+    const typed = input.value.trim();
     input.value = "";
+    return typed;
   } };
 };
 

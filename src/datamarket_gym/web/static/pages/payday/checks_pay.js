@@ -21,8 +21,7 @@ export const exportForm = ({ send, after }) => {
   const act = doing({
     name: "export", label: "Order, and save the file", ready: () => token.value !== "",
     work: async (under) => {
-      const typed = token.value;
-      token.clear();
+      const typed = token.taken();
       const accounts = file.files.length ? (await upload(file.files[0])).id : "";
       const said = form.value === "csv" ? {} : Object.fromEntries(Object.entries(text).map(([key, input]) => [key, input.value.trim()]));
       const done = await send({ form: form.value, accounts, ...said, on: on.value || null }, typed, under);
@@ -84,8 +83,7 @@ export const showPay = (place, page) => {
       name: "paid", label: "Mark as paid", ready: () => reference.value.trim() !== "" && token.value !== "",
       work: async (under) => {
         if (!page.named()) return null;
-        const typed = token.value;
-        token.clear();
+        const typed = token.taken();
         const done = await page.pay("paid", { reference: reference.value.trim(), token: typed }, { progress: under });
         await page.refresh({ step: "" });
         return good(done.words);

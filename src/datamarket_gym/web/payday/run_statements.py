@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from datamarket_gym.payout.statements.files import Manner, file_name, statement_pages, statement_text
+from datamarket_gym.payout.statements.tables import RunTables
 
 
 class _Sent:
@@ -41,6 +42,6 @@ def zipped(run: Path, manner: Manner) -> Iterator[bytes]:
     yield sent.taken()
 
 
-def one_page(run: Path, payee: str, manner: Manner) -> tuple[str, str]:
-    """The name and the text of a payee's page."""
-    return file_name(payee), statement_text(run, payee, manner)
+def one_page(run: Path, payee: str, manner: Manner, tables: RunTables | None = None) -> tuple[str, str]:
+    """The name and the text of a payee's page; ``tables`` are the run's, where they are read already."""
+    return file_name(payee), statement_text(run, payee, manner, tables)
