@@ -73,6 +73,7 @@ class Told:
     settled: list[float] = field(default_factory=list)
     given_up: int = 0
     errors: list[str] = field(default_factory=list)
+    refused: int = 0
 
 
 @contextlib.contextmanager
@@ -268,6 +269,11 @@ class Person:
                 )
         except httpx.HTTPError as error:
             return f"{type(error).__name__}: {error}"
+        if answer.status_code == 422 and "nobody to attack" in answer.text:
+            self._told.refused += (
+                1  # an attack on others by somebody who knows none of them: words are the answer
+            )
+            return ""
         return (
             ""
             if answer.status_code == 200
@@ -357,7 +363,7 @@ async def play(process: int, url: str, people: int, browsers: int, seconds: floa
     for error in told.errors[:5]:
         print("error:", error)
     weight = f"{size / 2**20:.1f} MiB"
-    given_up = f"{told.given_up} were given up for newer ones"
+    given_up = f"{told.given_up} were given up for newer ones, {told.refused} refused in words"
     rows: list[Row] = [
         {"workload": "first page, just started", "people": 1, "seconds": round(cold, 3), "note": weight},
         {"workload": "first page, again", "people": 1, "seconds": round(warm, 3), "note": weight},

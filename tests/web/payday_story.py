@@ -5,7 +5,7 @@ import csv
 from following import followed
 
 from datamarket_gym.payout.approval import approve_recomputed
-from datamarket_gym.payout.bank.asked import Payer, export_from
+from datamarket_gym.payout.bank.asked import AskedPayer, export_from
 from datamarket_gym.payout.book.place import book_of, run_of
 from datamarket_gym.payout.book.runs import mark_paid, warnings_now
 from datamarket_gym.payout.checks.answers import record_answers
@@ -59,7 +59,7 @@ def by_library(folder, false, accounts, people=PEOPLE, looker=looker):
     despite = [warning.name for warning in warnings_now(now, run_of(run, now))]
     assert approve_recomputed(run, boss, despite).words == "approved"
     file = folder.parent / "out.xml"
-    export_from(str(run), accounts, Payer("Market", DEBTOR), file, by=banker)
+    export_from(str(run), accounts, AskedPayer("Market", DEBTOR), file, by=banker)
     mark_paid(run, "transfer 7", banker)
     return run, file.read_text()
 

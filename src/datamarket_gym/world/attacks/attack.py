@@ -72,7 +72,9 @@ class Own:
         providers = self.state.providers
         me, others = providers.index(self.name), len(providers) - 1
         if not others:
-            raise DataMarketError(f"{self.name} is alone in this market; there is nobody to attack")
+            raise DataMarketError(
+                f"{self.name} is alone in this market, or knows no unit of the others; there is nobody to attack"
+            )
         if victim == ALL:
             return [name for name in providers if name != self.name]
         if not 1 <= int(victim) <= others:

@@ -112,9 +112,8 @@ class Copycat(Attack):
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and later copies of the victim's."""
-        providers = own.state.providers
         if self.victim == -1:
-            victim = providers[(providers.index(own.name) + 1) % len(providers)]
+            (victim,) = own.victims(1)
         else:
             victim = own.state.provider(self.victim)
         if victim == own.name:

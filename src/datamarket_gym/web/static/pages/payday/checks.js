@@ -66,9 +66,11 @@ export const show = async (main, site) => {
     get run() {
       return state.value.run;
     },
-    /** Ask for the run as it is now, and show where it stands. */
+    /** The run as it is now, as far as whoever is here is told. */
+    asNow: () => ask(`/api/payday/checks/state?run=${encodeURIComponent(page.run)}&by=${encodeURIComponent(who.name)}`, { progress: page.found ? null : place }),
+    /** Ask for it, and show where it stands. */
     async refresh({ step } = {}) {
-      page.found = await ask(`/api/payday/checks/state?run=${encodeURIComponent(page.run)}&by=${encodeURIComponent(who.name)}`, { progress: page.found ? null : place });
+      page.found = await page.asNow();
       if (step !== undefined) state.set({ step }, { quiet: true });
       draw();
     },
@@ -101,7 +103,8 @@ export const show = async (main, site) => {
     by.setCustomValidity("");
     who.name = by.value.trim();
   });
-  by.addEventListener("change", () => on === "look" && page.refresh().catch((error) => fill(place, problem(error)))); // what one is told of second looks
+  // What one is told of second looks depends on who one is; whatever is being written meanwhile stays as it is.
+  by.addEventListener("change", () => page.onfound && page.asNow().then((found) => page.onfound?.(found)).catch((error) => fill(place, problem(error))));
   fill(main, head,
     el("div", { class: "tools" }, field({ label: "You are", control: by, help: "Written into the book with all you do here; kept in this browser." })),
     steps, place);

@@ -135,6 +135,11 @@ export const showLooks = (place, page) => {
     }
   };
 
+  page.onfound = (now) => {
+    found.answers = now.answers;
+    draw();
+  };
+
   const give = (number, outcome, words) => {
     refused.delete(number);
     const recorded = found.answers[number] || null;
@@ -220,7 +225,7 @@ export const showLooks = (place, page) => {
   return () => {
     remove();
     removeEventListener("pagehide", leaving);
-    page.onnumber = null;
+    page.onnumber = page.onfound = null;
     waiting.flush();
   };
 };
