@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -20,11 +21,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import demo_market
 
 ROOT = Path(__file__).parents[1]
-WIDE, PHONE = (1280, 900), (400, 860)
+WIDE, PHONE, LONG = (1280, 900), (400, 860), (1280, 2250)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -52,16 +54,21 @@ class Shot:
     dark: bool = False
 
 
+TABLES = {"submissions": "market/tables/june.csv", "validation": "market/tables/wanted.csv"}
+COLUMNS = {
+    "columns.identity": "writer", "columns.label": "topic", "columns.time": "received", "columns.text": "note",
+    "columns.encoder": "ngrams", "amount": "1500.00", "currency": "EUR", "period": "June 2026",
+}  # fmt: skip
 SHOTS = (
-    Shot("market", "/market?seed=3"),
-    Shot("market-dark", "/market?seed=3&attack=copycat(sigma%3D0.5)", dark=True),
+    Shot("market", "/market?seed=3", size=LONG),
+    Shot("market-dark", "/market?seed=3&attack=copycat(sigma%3D0.5)", size=LONG, dark=True),
     Shot("market-phone", "/market?seed=3", size=PHONE),
     Shot("threshold", "/threshold"),
     Shot("threshold-phone", "/threshold", size=PHONE, dark=True),
     Shot("benchmark", "/benchmark?result=results&name=s2"),
     Shot("benchmark-dark", "/benchmark?result=copies", dark=True),
     Shot("payday", "/payday"),
-    Shot("new", "/payday/new"),
+    Shot("new", f"/payday/new?files={quote(json.dumps(TABLES))}&set={quote(json.dumps(COLUMNS))}", size=LONG),
     Shot("run", "/payday/run?run=market%2Fjune"),
     Shot("payee", "/payday/run?run=market%2Fjune&payee=quick+copy"),
     Shot("run-phone", "/payday/run?run=market%2Fjune", size=PHONE, dark=True),

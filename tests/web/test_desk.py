@@ -52,6 +52,10 @@ def unwritable(progress):
     return {"value": float("nan")}
 
 
+def unfolded(progress):
+    return {"bytes": len(bytes(5 * 2**30))}
+
+
 def ended(progress):
     os._exit(3)
 
@@ -76,9 +80,14 @@ def desk(request):
     @app.get("/fails/{which}")
     async def fails(which: str):
         return await made.ask(
-            {"refused": refused, "broken": broken, "nothing": unwritable, "ended": ended, "full": full}[
-                which
-            ]
+            {
+                "refused": refused,
+                "broken": broken,
+                "nothing": unwritable,
+                "ended": ended,
+                "full": full,
+                "unfolded": unfolded,
+            }[which]
         )
 
     @app.get("/jobs/{name}")
@@ -180,6 +189,15 @@ def test_failures_are_words(desk):
         fault = after(desk, desk.get(f"/fails/{which}"))
         assert fault.status_code == 500
         assert "fault of the explorer" in fault.json()["error"]
+
+
+def test_a_question_may_not_take_all_memory(desk, tmp_path):
+    if desk.workers == 0:
+        pytest.skip("this process has no bound")
+    said = after(desk, desk.get("/fails/unfolded"))
+    assert said.status_code == 422
+    assert "more memory than a question of a page may" in said.json()["error"]
+    assert after(desk, ask(desk, tmp_path, "then")).json()["text"] == "then"
 
 
 def test_a_worker_that_died_is_replaced(desk, tmp_path):

@@ -38,6 +38,7 @@ SOON = 0.4
 """Seconds within which an answer is waited for before a job is told of."""
 _REMEMBERED = 64 * 2**20  # bytes of answers
 _JOBS = 128  # that are known at a time, those at work aside
+_MEMORY = 4 * 2**30  # bytes that a question may take; work apart may take what there is
 _LONG = 2  # long works at a time
 _QUEUE = 200  # questions that wait
 
@@ -125,7 +126,8 @@ class Desk:
 
     def __init__(self, workers: int, setup: Setup | None = None) -> None:
         self._setup = setup or Setup()
-        self._workers = [Worker(self._setup) for _ in range(workers)]
+        bounded = replace(self._setup, memory=_MEMORY)
+        self._workers = [Worker(bounded) for _ in range(workers)]
         self._waiting: deque[DeskJob] = deque()
         self._ended = False
         self._threads: list[threading.Thread] = []

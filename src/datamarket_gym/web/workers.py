@@ -29,6 +29,7 @@ Function = Callable[..., Any]
 """``f(*arguments, progress=...)``, at the top of a module; what it returns can be written as JSON."""
 
 NO_ROOM = "there is no room left on the disk; make room, and do the same again"
+TOO_MUCH = "this takes more memory than a question of a page may; make the table smaller, or use the command line"
 _EVERY = 0.1  # seconds between two counts that are told
 _NICE = 5  # pages are served before anything is computed
 
@@ -36,12 +37,13 @@ _NICE = 5  # pages are served before anything is computed
 @dataclass(frozen=True)
 class Setup:
     """What a worker begins with: files with plug points, where data lie, modules to load before anybody asks, and
-    functions ``module.name`` to call then."""
+    functions ``module.name`` to call then; ``memory`` bytes are all that it may take, where any are named."""
 
     load: tuple[Path, ...] = ()
     data: Path | None = None
     modules: tuple[str, ...] = ()
     ahead: tuple[str, ...] = ()
+    memory: int = 0
 
 
 class StoppedWork(DataMarketError):
@@ -92,6 +94,8 @@ def answered(function: Function, arguments: tuple[Any, ...], progress: Progress)
         if error.filename is None:
             return _told_of(error)
         return "refused", f"{os.fsdecode(error.filename)!r}: {error.strerror or error}"
+    except MemoryError:
+        return "refused", TOO_MUCH
     except Exception as error:
         return _told_of(error)
 
@@ -131,6 +135,8 @@ def _work(questions: Connection, setup: Setup) -> None:
         os.setsid()  # an interrupt at the terminal is for the server, which ends its workers
     if hasattr(os, "nice"):
         os.nice(_NICE)
+    if setup.memory:
+        _bound(setup.memory)
     scripts.load(setup.load)
     with looking_in(setup.data), suppress(EOFError, BrokenPipeError, ConnectionResetError):
         for name in setup.modules:
@@ -145,6 +151,15 @@ def _work(questions: Connection, setup: Setup) -> None:
                 continue
             function, arguments = asked
             questions.send(answered(function, arguments, Told(questions)))
+
+
+def _bound(memory: int) -> None:
+    """Take no more bytes than these, on systems that can be asked for that: a small file can unfold to a very large
+    table."""
+    with suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
 
 @dataclass(eq=False)
