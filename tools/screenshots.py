@@ -68,7 +68,11 @@ SHOTS = (
     Shot("benchmark", "/benchmark?result=results&name=s2"),
     Shot("benchmark-dark", "/benchmark?result=copies", dark=True),
     Shot("payday", "/payday"),
-    Shot("new", f"/payday/new?files={quote(json.dumps(TABLES))}&set={quote(json.dumps(COLUMNS))}", size=LONG),
+    Shot(
+        "new",
+        f"/payday/new?files={quote(json.dumps(TABLES))}&set={quote(json.dumps(COLUMNS))}",
+        size=LONG,
+    ),
     Shot("run", "/payday/run?run=market%2Fjune"),
     Shot("payee", "/payday/run?run=market%2Fjune&payee=quick+copy"),
     Shot("run-phone", "/payday/run?run=market%2Fjune", size=PHONE, dark=True),

@@ -440,11 +440,11 @@ def test_what_is_remembered_is_bounded(monkeypatch):
         kept.market_of,
         kept._oracle,
         kept.attacked_by,
-        kept.paid_by,
         kept.certificate_of,
     ):
         info = remembered.cache_info()
         assert 0 < info.currsize <= info.maxsize < 55
+    assert 0 < kept.paid_by.size <= kept.paid_by.most
     for seed in range(15):
         under = MarketAsked(seed=seed, units=3, learner="ridge").filled().under()
         assert len(kept.oracle_of(under).memo) <= 100

@@ -239,7 +239,7 @@ class TestMarketLinks:
         assert asked(page) == {"units": "20", "mechanism": "banzhaf"}
         assert control(page, "semivalue").input_value() == "banzhaf"
         assert control(page, "evidence").input_value() == "none"
-        assert page.inner_text("[data-scheme=chosen] h3") == "banzhaf"
+        assert page.inner_text("[data-scheme=chosen] h3") == "Banzhaf"
 
     def test_a_name_is_never_markup(self, page, served):
         odd = "<img src=x onerror=alert(1)>\u202e</svg><b>"

@@ -4,35 +4,44 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from functools import update_wrapper
+from typing import Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def bounded(most: int, weigh: Callable[[T], int]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Remember what a function of positional arguments said, the newest up to so many bytes; one is always kept."""
+class Remembered(Generic[P, T]):
+    """What a function said, the newest answers up to ``most`` bytes; one is always kept."""
 
-    def remembering(function: Callable[P, T]) -> Callable[P, T]:
-        kept: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
-        size = 0
+    def __init__(self, function: Callable[P, T], most: int, weigh: Callable[[T], int]) -> None:
+        update_wrapper(self, function)
+        self.function, self.most, self.weigh = function, most, weigh
+        self.cache_clear()
 
-        @wraps(function)
-        def remembered(*args: P.args, **kwargs: P.kwargs) -> T:
-            nonlocal size
-            key = (args, *sorted(kwargs.items()))
-            if key in kept:
-                kept.move_to_end(key)
-                return kept[key][0]
-            found = function(*args, **kwargs)
-            weight = weigh(found)
-            kept[key] = found, weight
-            size += weight
-            while size > most and len(kept) > 1:
-                size -= kept.popitem(last=False)[1][1]
-            return found
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what was said before, or ask."""
+        key = (args, *sorted(kwargs.items()))
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+        found = self.function(*args, **kwargs)
+        weight = self.weigh(found)
+        self._kept[key] = found, weight
+        self.size += weight
+        while self.size > self.most and len(self._kept) > 1:
+            self.size -= self._kept.popitem(last=False)[1][1]
+        return found
 
-        return remembered
+    def __len__(self) -> int:
+        return len(self._kept)
 
-    return remembering
+    def cache_clear(self) -> None:
+        """Forget everything, as ``functools.lru_cache`` has it."""
+        self._kept: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self.size = 0
+
+
+def bounded(most: int, weigh: Callable[[T], int]) -> Callable[[Callable[P, T]], Remembered[P, T]]:
+    """Remember what a function of hashable arguments said, in so many bytes."""
+    return lambda function: Remembered(function, most, weigh)
