@@ -153,6 +153,7 @@ class Person:
         self._client, self._told = client, told
         self._headers = {"x-client": f"person-{number}", "x-datamarket": "explorer"}
         self._headers["origin"] = str(client.base_url).rstrip("/")
+        self._turn = 0
         self._theta = 0.95
         self._move_attack()
         self._state: Row = {"seed": number, "providers": int(self._rng.integers(3, 7))}
@@ -258,9 +259,11 @@ class Person:
 
     async def _answer(self, body: Row) -> str:
         """Follow a question to its answer; what went wrong, if anything."""
+        self._turn += 1
+        turn = {"x-turn": str(self._turn)}
         try:
             answer = await self._client.post(
-                "/api/market/answer?topic=market", json=body, headers=self._headers
+                "/api/market/answer?topic=market", json=body, headers={**self._headers, **turn}
             )
             while answer.status_code == 202:
                 await asyncio.sleep(POLL)

@@ -119,7 +119,7 @@ def take(browser: Any, url: str, shot: Shot, out: Path) -> Path:
     page.goto(url + shot.path)
     page.wait_for_selector("main[data-ready]")
     page.wait_for_load_state("networkidle")
-    page.wait_for_function("!document.querySelector('main .progress')")
+    page.wait_for_selector("main .progress", state="detached")
     page.wait_for_timeout(500)
     path = out / f"explorer-{shot.name}.png"
     page.evaluate(STILL)

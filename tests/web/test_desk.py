@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import SILENT
-from datamarket_gym.web.desk import Desk, WhoAsks, told
+from datamarket_gym.web.desk import Desk, Overtaken, WhoAsks, told
 from datamarket_gym.web.workers import FaultOfOurs, Setup, Worker
 
 
@@ -114,7 +114,7 @@ def after(client, response):
 
 
 def ask(desk, folder, text, seconds=0.0, **more):
-    headers = {"x-client": more.pop("client")} if "client" in more else {}
+    headers = {f"x-{name}": str(more.pop(name)) for name in ("client", "turn") if name in more}
     return desk.get(
         "/noted",
         params={"folder": str(folder), "text": text, "seconds": seconds, **more},
@@ -154,6 +154,15 @@ def test_a_newer_question_drops_the_older(desk, tmp_path):
     assert dropped.json()["state"] == "cancelled"
     assert not (tmp_path / "waiting").exists()
     assert after(desk, begun).status_code == 200
+
+
+def test_a_question_that_arrives_late_drops_nothing(desk, tmp_path):
+    ask(desk, tmp_path, "before", seconds=1.0)
+    newer = ask(desk, tmp_path, "newer", client="late", topic="slider", turn=2)
+    with pytest.raises(Overtaken):
+        ask(desk, tmp_path, "older", client="late", topic="slider", turn=1)
+    assert after(desk, newer).json()["text"] == "newer"
+    assert not (tmp_path / "older").exists()
 
 
 def test_what_another_waits_for_is_not_dropped(desk, tmp_path):

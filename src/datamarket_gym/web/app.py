@@ -26,7 +26,7 @@ from datamarket_gym import __version__
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import FULL
 from datamarket_gym.core.specs import Document
-from datamarket_gym.web.desk import Busy, NoSuchJob, told
+from datamarket_gym.web.desk import Busy, NoSuchJob, Overtaken, told
 from datamarket_gym.web.guard import ENTER, UPLOADS, Doors, Guard
 from datamarket_gym.web.places import NotThere, Outside
 from datamarket_gym.web.site import Site
@@ -39,7 +39,7 @@ PAGES = (
     "payday/book",
 )  # fmt: skip
 _STATUS: dict[type[DataMarketError], int] = {
-    NotThere: 404, NoSuchJob: 404, Outside: 403, WrongToken: 403, TooLarge: 413, Busy: 503,
+    NotThere: 404, NoSuchJob: 404, Outside: 403, WrongToken: 403, TooLarge: 413, Busy: 503, Overtaken: 409,
 }  # fmt: skip
 
 

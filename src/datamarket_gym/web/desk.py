@@ -47,23 +47,35 @@ class NoSuchJob(DataMarketError):
     """A job that is not known, or not any more."""
 
 
+class Overtaken(DataMarketError):
+    """A question that arrived after a newer one of the same page: nobody waits for it."""
+
+
 class Busy(DataMarketError):
     """More questions wait than will be answered soon."""
 
 
 @dataclass(frozen=True)
 class Asker:
-    """Which page asks, by a number of its own, and about what: its newer questions about that drop its older ones."""
+    """Which page asks, by a number of its own, and about what: its newer questions about that drop its older ones.
+
+    ``turn`` counts a page's questions, because they need not arrive in order.
+    """
 
     client: str = ""
     topic: str = ""
+    turn: int = field(default=0, compare=False)
 
 
 NOBODY = Asker()
 
 
-def _asker(x_client: Annotated[str, Header(max_length=64)] = "", topic: str = "") -> Asker:
-    return Asker(x_client, topic[:64])
+def _asker(
+    x_client: Annotated[str, Header(max_length=64)] = "",
+    x_turn: Annotated[int, Header(ge=0)] = 0,
+    topic: str = "",
+) -> Asker:
+    return Asker(x_client, topic[:64], x_turn)
 
 
 WhoAsks = Annotated[Asker, Depends(_asker)]
@@ -135,7 +147,7 @@ class Desk:
         self._size = 0
         self._asked: dict[str, DeskJob] = {}  # by key, while it is computed
         self._jobs: OrderedDict[str, DeskJob] = OrderedDict()
-        self._latest: dict[Asker, DeskJob] = {}
+        self._latest: dict[Asker, tuple[int, DeskJob]] = {}  # with the turn of its question
         self._lock = threading.RLock()
         self._more = threading.Condition(self._lock)
         self._long = threading.Semaphore(_LONG)
@@ -171,6 +183,8 @@ class Desk:
             if key is not None and key in self._answers:
                 self._answers.move_to_end(key)
                 return _json(self._answers[key])
+            if who in self._latest and who.turn < self._latest[who][0]:
+                raise Overtaken("a newer question of this page came before this one")
             job = self._asked.get(key) if key is not None else None
             if job is None:
                 if len(self._waiting) >= _QUEUE:
@@ -225,7 +239,7 @@ class Desk:
 
     def _enqueue(self, who: Asker, job: DeskJob) -> None:
         """To the end, or to the place of the one that it supersedes: else who moves a slider would always be last."""
-        before = self._latest.get(who)
+        _, before = self._latest.get(who, (0, None))
         if before is not None and before in self._waiting and before.waiting <= {who.client}:
             self._waiting.insert(self._waiting.index(before), job)
         else:
@@ -235,8 +249,8 @@ class Desk:
         if not who.client:
             job.waiting.add(job.id)  # somebody waits, and does not say who
             return
-        before = self._latest.get(who)
-        self._latest[who] = job
+        _, before = self._latest.get(who, (0, None))
+        self._latest[who] = who.turn, job
         job.waiting.add(who.client)
         if before is not None and before is not job:
             before.waiting.discard(who.client)
@@ -245,8 +259,8 @@ class Desk:
                     self._drop(before)
                 else:
                     self._stop(before)
-        for other in [asker for asker, each in self._latest.items() if each.over is not None]:
-            if self._latest[other] is not job:
+        for other in [asker for asker, (_, each) in self._latest.items() if each.over is not None]:
+            if self._latest[other][1] is not job:
                 del self._latest[other]
 
     def _drop(self, job: DeskJob) -> None:

@@ -11,11 +11,12 @@ export class Told extends Error {
 }
 
 const CLIENT = [...crypto.getRandomValues(new Uint8Array(9))].map((byte) => byte.toString(36)).join("");
+let turn = 0; // of this page's questions: they need not arrive in order
 const LATE = 300; // milliseconds after which the reader is told that it takes a while
 
 /** Send something; the headers are those by which the explorer knows its own pages. */
 export const send = async (path, { method = "GET", body, signal, type = "application/json", keepalive = false } = {}) => {
-  const headers = { "x-datamarket": "explorer", "x-client": CLIENT };
+  const headers = { "x-datamarket": "explorer", "x-client": CLIENT, "x-turn": String(++turn) };
   if (body !== undefined) headers["content-type"] = type;
   try {
     return await fetch(path, { method, headers, body, signal, keepalive });
