@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from datamarket_gym.lab.kinds.checks import ASSUMING
-from datamarket_gym.lab.results import read_all
 from datamarket_gym.units import write_submission
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
-from repository import ROOT, tool_named
+from repository import ROOT, published, tool_named
 
 tool = tool_named("readme")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -92,7 +91,7 @@ def test_an_attack_is_stopped_deterred_or_neither_by_its_worst_variant_domain_an
 
 
 def test_the_attack_found_is_the_one_that_s10_plays():
-    kept = {one.spec.name: one for one in read_all(ROOT / "docs" / "results")}
+    kept = published()
     (found,) = {
         row["best_attack"]
         for row in kept["best-response"].rows

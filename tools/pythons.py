@@ -26,15 +26,17 @@ PART = ("core", "units", "games", "semivalues", "pipeline", "judge/guarantees", 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 WORDS = """# Pythons
 
-CI runs all tests on Python 3.11. On the others this part of them was run last, by `python tools/pythons.py` with each, which writes this page: {part}.
+CI runs all tests on Python 3.11. This part of them was run last with each version below, by `python tools/pythons.py`,
+which writes this page: {part}.
 
 | Python | system | day | passed | failed | skipped | {libraries} |
 |---|---|---|---|---|---|{lines}|
 {rows}
-The workflow in `.github/workflows/ci.yml` runs all tests on 3.11 to 3.14. `requirements.lock` is for all of them: where two versions need different pins it has both, and pip takes the right one.
+The workflow in `.github/workflows/ci.yml` runs all tests on 3.11 to 3.14. `requirements.lock` is for all of them: where
+versions need different pins it has both, and pip takes the one that fits.
 
 ```
-make test PYTHON=python3.13 VENV=.venv313    # an environment of its own beside .venv
+make test PYTHON=python3.13 VENV=.venv-3.13    # an environment of its own beside .venv
 ```
 """
 

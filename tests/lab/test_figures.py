@@ -15,11 +15,12 @@ from datamarket_gym.lab.figures import draw, drawers, losses
 from datamarket_gym.lab.figures.dots import dots
 from datamarket_gym.lab.figures.drawing import panels, plotting
 from datamarket_gym.lab.figures.words import attack_words, mechanism_words, words
-from datamarket_gym.lab.results import read_all, results_page
+from datamarket_gym.lab.results import results_page
+from repository import published
 
 pytest.importorskip("matplotlib")
 DOCS = Path(__file__).parents[2] / "docs"
-KEPT = {one.spec.name: one for one in read_all(DOCS / "results")}
+KEPT = published()
 ROWS = {name: one.rows for name, one in KEPT.items()}
 COMPARE = [name for name in KEPT if name not in ("best-response", "predict-theta", "s1", "s3", "s11")]
 """Experiments whose figure names several attacks (of S11 it is the second: tests/lab/test_checks_figures.py)."""

@@ -11,6 +11,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import parse_spec, run_experiment
 from datamarket_gym.lab.results import collect, read_all, results_page
+from repository import published
 
 DOCS = Path(__file__).parents[2] / "docs"
 TINY = """
@@ -41,7 +42,7 @@ def test_the_page_shows_every_experiment_of_the_suite():
     from datamarket_gym.cli.run import members
 
     text = (DOCS / "results.md").read_text(encoding="utf-8")
-    kept = {one.spec.name for one in read_all(DOCS / "results")}
+    kept = set(published())
     for spec in members("synthetic", "cpu"):
         assert spec.name in kept
         assert f"## {spec.name}: {spec.title}" in text
@@ -116,7 +117,7 @@ def test_the_commands_write_the_page_and_refuse_empty_folders(runs, tmp_path):
 @pytest.mark.parametrize("name", ["s10", "agnews", "imdb", "cifar10", "stl10"])
 def test_splits_and_exact_copies_gain_exactly_nothing_on_five_domains(name):
     """Where there are times `recommended` pays 1 in every market that is published, hence no error beside it."""
-    (kept,) = [one for one in read_all(DOCS / "results") if one.spec.name == name]
+    kept = published()[name]
     found = {
         (row["attack"], row["value"], row["se"])
         for row in kept.rows
