@@ -21,7 +21,6 @@ from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.files import write_text
 from datamarket_gym.core.progress import shown_on_stderr
 
-
 _WIDE = 130
 """Columns of a terminal from which on standard errors are shown."""
 
