@@ -9,6 +9,7 @@ where that is more, so that it means something under every mechanism that pays a
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.pipeline.mechanism import mechanism
 from datamarket_gym.pipeline.own import OwnPayments
-from datamarket_gym.pipeline.payments import PaidTotals, Payments
+from datamarket_gym.pipeline.payments import PaidTotals
 from datamarket_gym.units.truth import SubmittedProfile
 
 ORACLE = mechanism(
@@ -135,8 +136,8 @@ class BlindTarget(Target):
                 f"{self._payer.name} did not pay the market of attack {profile.attack!r}: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        evaluations = paid.scores.evaluations if isinstance(paid, Payments) else None
-        return Outcome(pay, due, profile, paid.seconds, evaluations)
+        told = paid.evaluations
+        return Outcome(pay, due, profile, paid.seconds, None if math.isnan(told) else int(told))
 
     def _due(self, paid: PaidTotals, profile: SubmittedProfile) -> OwnPayments:
         """What names collect: nothing below zero."""
