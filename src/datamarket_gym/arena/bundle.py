@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -72,6 +73,13 @@ class AttackRow(_ResultRow):
         return self.opponent
 
 
+class _Results(Document):
+    """Rows as they lie in the file."""
+
+    columns: Annotated[list[Short], Field(max_length=30)]
+    rows: list[list[str | int | float | None]]
+
+
 Rows = list[MechanismRow] | list[AttackRow]
 _ROWS: dict[str, TypeAdapter[Any]] = {
     "mechanism": TypeAdapter(list[MechanismRow]),
@@ -116,9 +124,14 @@ class Bundle:
 
 
 def results_text(rows: list[dict[str, Any]]) -> str:
-    """Rows as JSON, one a line."""
-    lines = [json.dumps(row, allow_nan=False) for row in rows]
-    return "[\n" + ",\n".join(lines) + "\n]\n"
+    """Rows as JSON, one a line, under the names of their columns; numbers to ten digits."""
+    columns = list(rows[0])
+    lines = [json.dumps([_short(row[name]) for name in columns], allow_nan=False) for row in rows]
+    return f'{{"columns": {json.dumps(columns)}, "rows": [\n' + ",\n".join(lines) + "\n]}\n"
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def manifest_text(manifest: BundleManifest) -> str:
@@ -146,7 +159,11 @@ def read_bundle(folder: Path) -> Bundle:
     if data[SUMS] != sums_text(data[RESULTS], data[MANIFEST]).encode():
         raise BundleError(f"files are not those of {SUMS}")
     manifest = _parsed(TypeAdapter(BundleManifest), data[MANIFEST], MANIFEST)
-    rows = _parsed(_ROWS[manifest.entry.track], data[RESULTS], RESULTS)
+    found = _parsed(TypeAdapter(_Results), data[RESULTS], RESULTS)
+    if wrong := next((row for row in found.rows if len(row) != len(found.columns)), None):
+        raise BundleError(f"{RESULTS}: a row of {len(wrong)} values has {len(found.columns)} columns")
+    named = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    rows = _valid(_ROWS[manifest.entry.track].validate_python, named, RESULTS)
     return Bundle(folder.name, hashlib.sha256(data[SUMS]).hexdigest(), manifest, rows)
 
 
@@ -170,8 +187,12 @@ T = TypeVar("T")
 
 
 def _parsed(kind: TypeAdapter[T], data: bytes, name: str) -> T:
+    return _valid(kind.validate_json, data, name)
+
+
+def _valid(validate: Callable[[Any], T], data: Any, name: str) -> T:
     try:
-        return kind.validate_json(data)
+        return validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part)[:40] for part in first["loc"])

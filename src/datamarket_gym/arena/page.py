@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MARKUP = frozenset("\\`*_{}[]#!|<>&~$@")
 MECHANISM_HEADS = (
-    "loss", "best response", "worst case", "mean gain", "unfair", "efficiency", "seconds", "values"
+    "loss", "best response", "worst case", "mean gain", "unfair", "efficiency", "checks", "seconds", "values"
 )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def _line(board: Board, place: int, ranked: Ranked) -> Line:
         told = "-" if scores.evaluations is None else f"{scores.evaluations:,.0f}"
         shown = (scores.loss, scores.best_response, scores.worst_case, scores.mean_gain,
                  scores.fairness_loss, scores.efficiency)  # fmt: skip
-        cells = (*map(_score, shown), f"{scores.seconds:.2g}", told)
+        cells = (*map(_score, shown), str(entry.checks), f"{scores.seconds:.2g}", told)
     else:
         cells = (_score(scores.gain), *map(_score, scores.against.values()))
     version = manifest.versions.get("datamarket-gym", "unknown")

@@ -25,7 +25,7 @@ from datamarket_gym.arena.cells import BEST, HONEST
 from datamarket_gym.arena.suite import Suite, suite
 from datamarket_gym.arena.target import measured_gain
 
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-8  # amounts are written to ten digits
 
 
 @dataclass(frozen=True)

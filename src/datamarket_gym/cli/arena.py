@@ -22,7 +22,8 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.core.progress import shown_on_stderr
 
 _WIDE = 130
-"""Columns of a terminal from which on standard errors are shown."""
+"""Columns of a terminal from which on standard errors and costs are shown."""
+_COSTS = 2  # the last columns of a table of mechanisms
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,13 @@ def show_board(board: Board) -> None:
         table = Table(box=None, pad_edge=False)
         table.add_column("", justify="right")
         table.add_column("submission", overflow="fold", min_width=12)
-        for head in section.heads:
-            table.add_column(head, justify="right")
+        wide = console.width >= _WIDE
+        shown = len(section.heads) - (0 if wide or section.track == "attack" else _COSTS)
+        for head in section.heads[:shown]:
+            table.add_column(head, justify="right", overflow="fold")
         for line in section.lines:
-            cells = (
-                line.cells if console.width >= _WIDE else [each.split(" ± ")[0] for each in line.cells]
-            )
-            table.add_row(str(line.place), Text(line.name), *cells)
+            cells = line.cells if wide else [each.split(" ± ")[0] for each in line.cells]
+            table.add_row(str(line.place), Text(line.name), *cells[:shown])
         console.print(table, "")
         told = dict.fromkeys(line.checked for line in section.lines)
         for text in told:
