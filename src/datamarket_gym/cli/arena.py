@@ -103,7 +103,7 @@ def show_board(board: Board) -> None:
         console.print(
             f"{board.suite.name}: {section.title}", style="bold", markup=False, highlight=False
         )
-        table = Table(box=None, pad_edge=False)
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("", justify="right")
         table.add_column("submission", overflow="fold", min_width=12)
         wide = console.width >= _WIDE
