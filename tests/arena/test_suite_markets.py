@@ -96,6 +96,8 @@ def test_nothing_but_content_tells_who_cheats(drawn, attack):
     mine = np.isin(shown.identity, blind.identities_of(drawn.attacker))
     assert mine.sum() == len(attacked.submission) - (honest.truth.owner != drawn.attacker).sum()
     assert not mine[-mine.sum() :].all()  # nor do they come last
+    assert shown.times.min() == 0.0  # when they came is a place in an order
+    assert np.ptp(np.diff(np.unique(shown.times))) < 1e-12
     payer = mechanism("quotient_shapley/cosine@0.99")
     before = provider_totals(payer.pay(attacked.submission, drawn.utility), attacked)
     assert provider_totals(payer.pay(shown, drawn.utility), blind) == before
@@ -202,11 +204,11 @@ def test_attacks_neither_forge_clocks_nor_foresee(drawn):
     late = blind_profile(
         ATTACKS.create("copycat").apply(drawn.attacker, drawn.state), drawn.state.honest, 7
     )
-    require_after_originals(late, drawn.state.honest)
+    require_after_originals(late)
     Foresight.label = "foresight"
     early = blind_profile(Foresight().apply(drawn.attacker, drawn.state), drawn.state.honest, 7)
     with pytest.raises(DataMarketError, match="before that came"):
-        require_after_originals(early, drawn.state.honest)
+        require_after_originals(early)
     # The clock is the operator's: what an attack writes is not believed.
     forged = ATTACKS.create("backdate(victim=all)").apply(drawn.attacker, drawn.state)
-    require_after_originals(blind_profile(forged, drawn.state.honest, 7), drawn.state.honest)
+    require_after_originals(blind_profile(forged, drawn.state.honest, 7))

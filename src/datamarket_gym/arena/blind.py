@@ -3,6 +3,7 @@
 Providers of a market are numbered, pseudonyms are written after the name they belong to and copies after the unit they
 copy, and attackers' units come last. A mechanism that looked for that would need no evidence. So identities and units
 are renamed by a keyed hash, rows are shuffled, and what a real market would not know (sources, accounts) is left out.
+Times are places in the order of arrival: honest units come within a second, and copies a second later.
 Nor do numbers tell: in tasks every provider has as many units as the next, and there are always as many providers, so
 that whoever has another number would be a cheat. Here both differ from draw to draw.
 """
@@ -15,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.units.submission import Text
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
@@ -68,6 +70,7 @@ def _renamed(profile: SubmittedProfile, key: int, known: SubmittedProfile | None
         identity=of_names(submission.identity[rows]),
         source=None,
         batch=None,
+        time=_places(submission.time, rows),
         metadata={},
     )
     controller = {
@@ -77,6 +80,14 @@ def _renamed(profile: SubmittedProfile, key: int, known: SubmittedProfile | None
     held = GroundTruth(shown.id, of_names(truth.owner[rows]), of_units(truth.source[rows]), controller)
     attacker = None if profile.attacker is None else str(of_names(np.array([profile.attacker]))[0])
     return SubmittedProfile(shown, held, attacker, profile.attack)
+
+
+def _places(time: Values | None, rows: NDArray[np.int64]) -> Values | None:
+    """The order in which units came, from 0 to 1; what came at once has one place."""
+    if time is None:
+        return None
+    distinct, place = np.unique(time[rows], return_inverse=True)
+    return place / len(distinct)
 
 
 def _column(values: NDArray[np.str_], kept: set[str], key: str) -> Text:

@@ -95,7 +95,7 @@ def _attack_rows(asked: Asked, drawn: DrawnMarket, task: str, draw: int) -> Iter
         seeded = payer.seeded(asked.draws.seed(task, draw, "mechanism"))
         target = _target(asked, drawn, seeded, opponent.checks, task, draw)
         found = target.outcome(text)
-        require_after_originals(found.profile, drawn.state.honest)
+        require_after_originals(found.profile)
         yield _row(drawn, target, {"opponent": opponent.label}, found)
 
 

@@ -81,9 +81,9 @@ def _line(board: Board, place: int, ranked: Ranked) -> Line:
     if isinstance(scores, MechanismScores):
         worst = scores.worst_attack
         told = "-" if scores.evaluations is None else f"{scores.evaluations:,.0f}"
-        shown = (scores.loss, scores.best_response, scores.worst_case, scores.mean_gain,
-                 scores.fairness_loss, scores.efficiency)  # fmt: skip
-        cells = (*map(_score, shown), str(entry.checks), f"{scores.seconds:.2g}", told)
+        gains = (scores.loss, scores.best_response, scores.worst_case, scores.mean_gain)
+        parts = (_score(scores.fairness_loss, 3), _score(scores.efficiency, 3))
+        cells = (*map(_score, gains), *parts, str(entry.checks), f"{scores.seconds:.2g}", told)
     else:
         cells = (_score(scores.gain), *map(_score, scores.against.values()))
     version = manifest.versions.get("datamarket-gym", "unknown")
@@ -105,8 +105,9 @@ def _detail(bundle: Bundle) -> GainTable:
     return GainTable(heads, rows)
 
 
-def _score(score: Score) -> str:
-    return f"{score.value:.2f}" if score.error is None else f"{score.value:.2f} ± {score.error:.2f}"
+def _score(score: Score, digits: int = 2) -> str:
+    error = "" if score.error is None else f" ± {score.error:.{digits}f}"
+    return f"{score.value:.{digits}f}{error}"
 
 
 def html_page(board: Board) -> str:
@@ -124,8 +125,8 @@ def markdown_page(board: Board, folder: str) -> str:
         f"Written by `datamarket leaderboard {folder} --out {folder}.md`; do not edit. "
         "What the columns mean, and how to enter: [enter.md](enter.md).",
         "",
-        f"Suite {board.suite.name}, hash `{board.suite.hash[:16]}`. Rows are recomputed from bundles, "
-        "never read from a manifest.",
+        f"Suite {board.suite.name}, hash `{board.suite.hash[:16]}`. Scores are worked out from the rows of bundles; "
+        "no bundle says what it scored.",
     ]
     for section in sections(board):
         lines += ["", f"## {section.title}", ""]

@@ -175,18 +175,17 @@ class RefusedError(DataMarketError):
     """A mechanism did not pay a market; whoever is to be ranked pays all of them."""
 
 
-def require_after_originals(profile: SubmittedProfile, honest: SubmittedProfile) -> None:
+def require_after_originals(profile: SubmittedProfile) -> None:
     """Refuse an attack whose copies of others' units came before them: a forged clock, or foresight."""
-    mine = np.isin(profile.submission.identity, profile.identities_of(str(profile.attacker)))
-    truth = profile.truth.aligned(profile.submission)
-    originals = honest.submission
-    row = {str(unit): i for i, unit in enumerate(originals.id)}
-    same = {features.tobytes(): i for i, features in enumerate(originals.features)}
-    owner = honest.truth.aligned(originals).owner
+    submission, truth = profile.submission, profile.truth.aligned(profile.submission)
+    mine = np.isin(submission.identity, profile.identities_of(str(profile.attacker)))
+    theirs = np.flatnonzero(~mine).tolist()
+    named = {str(submission.id[row]): row for row in theirs}
+    alike = {submission.features[row].tobytes(): row for row in theirs}
     for at in np.flatnonzero(mine).tolist():
-        said = row.get(str(truth.source[at]), -1)
-        for of in {said, same.get(profile.submission.features[at].tobytes(), -1)} - {-1}:
-            if owner[of] != profile.attacker and profile.submission.times[at] <= originals.times[of]:
+        said, found = named.get(str(truth.source[at])), alike.get(submission.features[at].tobytes())
+        for original in (said, found):
+            if original is not None and submission.times[at] <= submission.times[original]:
                 raise DataMarketError(
                     f"attack {profile.attack!r} hands in a copy of another's unit before that came; the track has "
                     "neither forged clocks nor foresight: let copies come later"
