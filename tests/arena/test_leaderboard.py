@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -306,12 +307,12 @@ def test_private_markets_are_ranked_apart_and_their_key_is_told_to_nobody(bundle
     assert all(key.key not in path.read_text() for path in out.iterdir())
     seeds = {key.seed("synthetic", 0, purpose) for purpose in ("market", "names", "mechanism")}
     assert all(str(seed) not in path.read_text() for path in out.iterdir() for seed in seeds)
-    board = leaderboard(bundle.parent, markets=1)
-    assert [group.commitment for group in board.groups] == ["", key.commitment]
-    (theirs,) = board.groups[list(board.groups)[1]]
-    assert theirs.checked == "as reported (the private key is not given)"
-    known = leaderboard(bundle.parent, markets=1, draws=[key])
-    assert known.groups[list(known.groups)[1]][0].checked == "1 of 1 markets played again"
+    assert [group.commitment for group in leaderboard(bundle.parent).groups] == ["", key.commitment]
+    shutil.rmtree(bundle)
+    (unknown,) = leaderboard(out.parent, markets=1).groups.values()
+    assert unknown[0].checked == "as reported (the private key is not given)"
+    (known,) = leaderboard(out.parent, markets=1, draws=[key]).groups.values()
+    assert known[0].checked == "1 of 1 markets played again"
 
 
 def test_names_are_text_and_never_markup(bundle):
@@ -366,3 +367,33 @@ def test_trivial_mechanisms_lose_on_the_docs_board():
     assert order.index("shapley") < order.index("per_example")
     part = require_complete(ranked[0].bundle)
     assert len(part.cells) == 12
+
+
+PROGRAM = """
+import collections, csv, pathlib, sys
+given, taken = map(pathlib.Path, sys.argv[1:])
+with open(given / "units.csv", newline="") as file:
+    units = collections.Counter(row["identity"] for row in csv.DictReader(file))
+with open(taken / "payments.csv", "w", newline="") as file:
+    csv.writer(file).writerows([("identity", "amount"), *((n, c / 500) for n, c in units.items())])
+"""
+
+
+def test_a_program_enters_by_the_command_line(tmp_path, monkeypatch, capsys):
+    from datamarket_gym.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "150")
+    (tmp_path / "by_weight.py").write_text(PROGRAM)
+    command = f"{sys.executable} by_weight.py"
+    app(["submit", "--command", command, "--name", "by weight", "--quick"], standalone_mode=False)
+    found = read_bundle(tmp_path / "bundles" / "by-weight-quick")
+    assert found.entry.command == command
+    assert found.manifest.files["by_weight.py"] == hashlib.sha256(PROGRAM.encode()).hexdigest()
+    told = {row.attack: row for row in found.rows}
+    assert told["own copies, exact"].pay > 1.5 * told["honest"].pay
+    app(["leaderboard", "bundles", "--out", "b.html", "--out", "b.md"], standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert shown.count("1 by weight") == 2
+    assert "by_weight.py" in (tmp_path / "b.html").read_text()
+    assert "| 1 | by weight: " in (tmp_path / "b.md").read_text()

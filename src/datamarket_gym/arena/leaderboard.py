@@ -6,7 +6,7 @@ private key, or the quick part, each in a table of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +34,11 @@ class Group:
     track: str
     quick: bool
     commitment: str
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Group:
+        """Where a bundle is ranked."""
+        return cls(bundle.entry.track, bundle.manifest.quick, bundle.manifest.commitment)
 
     @property
     def title(self) -> str:
@@ -95,15 +100,13 @@ def leaderboard(
         progress.count(at, len(places))
         try:
             bundle = read_bundle(place)
-            ranked = _ranked(bundle, known, markets)
+            found = ranked(bundle, known, markets)
             if (first := same.setdefault(repr(bundle.rows), place.name)) != place.name:
                 raise BundleError(f"its rows are those of {first}")
         except DataMarketError as error:
             refused.append(Refused(place.name, str(error)))
             continue
-        manifest = bundle.manifest
-        group = Group(bundle.entry.track, manifest.quick, manifest.commitment)
-        groups.setdefault(group, []).append(ranked)
+        groups.setdefault(Group.of(bundle), []).append(found)
     progress.count(len(places), len(places))
     if not places:
         raise DataMarketError(f"{str(folder)!r} holds no bundles; datamarket submit writes them")
@@ -111,7 +114,13 @@ def leaderboard(
     return Board(suite(), {group: sorted(groups[group], key=_place) for group in order}, refused)
 
 
-def _ranked(bundle: Bundle, known: dict[str, Draws], markets: int) -> Ranked:
+def board_of(bundle: Bundle) -> Board:
+    """The board of one bundle."""
+    return Board(suite(), {Group.of(bundle): [ranked(bundle)]})
+
+
+def ranked(bundle: Bundle, known: Mapping[str, Draws] | None = None, markets: int = 0) -> Ranked:
+    """The scores of a bundle, which is complete; ``markets`` of it played again, by the draws of its commitment."""
     part = require_complete(bundle)
     scores: MechanismScores | AttackScores
     if bundle.entry.track == "mechanism":
@@ -120,7 +129,7 @@ def _ranked(bundle: Bundle, known: dict[str, Draws], markets: int) -> Ranked:
         scores = attack_scores([row for row in bundle.rows if isinstance(row, AttackRow)], part)
     if not markets:
         return Ranked(bundle, scores)
-    draws = known.get(bundle.manifest.commitment)
+    draws = (known or {}).get(bundle.manifest.commitment)
     why = "the private key is not given" if draws is None else why_not(bundle.entry)
     if why or draws is None:
         return Ranked(bundle, scores, f"as reported ({why})")
@@ -128,7 +137,7 @@ def _ranked(bundle: Bundle, known: dict[str, Draws], markets: int) -> Ranked:
     return Ranked(bundle, scores, f"{again} of {len(part.cells)} markets played again")
 
 
-def _place(ranked: Ranked) -> tuple[float, str]:
-    scores = ranked.scores
+def _place(found: Ranked) -> tuple[float, str]:
+    scores = found.scores
     by = scores.loss.value if isinstance(scores, MechanismScores) else -scores.gain.value
-    return by, ranked.bundle.entry.name
+    return by, found.bundle.entry.name

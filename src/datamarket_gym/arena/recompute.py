@@ -33,8 +33,8 @@ def why_not(entry: Entry) -> str:
             ATTACKS.create(entry.spec.replace("{", "").replace("}", ""))
             return ""
         found = MECHANISMS.create(entry.spec)
-    except DataMarketError as error:
-        return f"not known here: {str(error)[:200]}"
+    except DataMarketError:
+        return "it names what is not known here, or not so; give its code with --load"
     if isinstance(found, Mechanism):
         return "" if found.samples <= _MOST_SAMPLES else f"more than {_MOST_SAMPLES:,} samples"
     # A registered object of ours may start programs, with words from a stranger's bundle.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from datamarket_gym.arena.entry import Entry
-from datamarket_gym.arena.leaderboard import Board, Group, Ranked
-from datamarket_gym.arena.page import html_page, markdown_page, sections
-from datamarket_gym.arena.scores import attack_scores, mechanism_scores, require_complete
+from datamarket_gym.arena.leaderboard import Board, board_of, leaderboard
+from datamarket_gym.arena.page import Section, html_page, markdown_page, sections
 from datamarket_gym.arena.submit import submit
 from datamarket_gym.arena.suite import private, public, suite
 from datamarket_gym.core.errors import DataMarketError, ParameterError
@@ -63,13 +61,7 @@ def submit_and_show(asked: Asked, out: Path | None, quick: bool, key: Path | Non
     folder = out or Path("bundles") / _folder(entry, quick)
     with shown_on_stderr() as progress:
         bundle = submit(entry, draws, folder, quick=quick, jobs=jobs, progress=progress)
-    part = require_complete(bundle)
-    rows: Sequence[object] = bundle.rows
-    scores = (
-        mechanism_scores(rows, part) if entry.track == "mechanism" else attack_scores(rows, part)  # type: ignore[arg-type]
-    )
-    group = Group(entry.track, quick, bundle.manifest.commitment)
-    show_board(Board(suite(), {group: [Ranked(bundle, scores)]}))
+    show_board(board_of(bundle))
     Console().print(f"\nthe bundle is in {folder}/", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -81,8 +73,6 @@ def _folder(entry: Entry, quick: bool) -> str:
 
 def rank_and_show(bundles: Path, out: list[Path], markets: int, keys: list[Path]) -> None:
     """Print the leaderboard and write pages."""
-    from datamarket_gym.arena.leaderboard import leaderboard
-
     for path in out:
         if path.suffix not in (".html", ".md"):
             raise ParameterError("--out", str(path), "end it in .html or .md")
@@ -103,24 +93,32 @@ def show_board(board: Board) -> None:
         console.print(
             f"{board.suite.name}: {section.title}", style="bold", markup=False, highlight=False
         )
-        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-        table.add_column("", justify="right")
-        table.add_column("submission", overflow="fold", min_width=12)
-        wide = console.width >= _WIDE
-        shown = len(section.heads) - (0 if wide or section.track == "attack" else _COSTS)
-        for head in section.heads[:shown]:
-            table.add_column(head, justify="right", overflow="fold")
-        for line in section.lines:
-            cells = line.cells if wide else [each.split(" ± ")[0] for each in line.cells]
-            table.add_row(str(line.place), Text(line.name), *cells[:shown])
-        console.print(table, "")
-        told = dict.fromkeys(line.checked for line in section.lines)
-        for text in told:
+        if section.track == "attack" and console.width < _WIDE:
+            for line in section.lines:  # too many mechanisms to stand beside one another
+                gains = zip(section.heads, line.cells, strict=True)
+                told = "; ".join(f"{head} {cell}" for head, cell in gains)
+                console.print(f"{line.place} {line.name}: {told}", markup=False, highlight=False)
+        else:
+            console.print(_table(section, console.width >= _WIDE), "")
+        for text in dict.fromkeys(line.checked for line in section.lines):
             names = ", ".join(line.name for line in section.lines if line.checked == text)
-            console.print(f"{text}: {names}", style="dim", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{text}: {names}", style="dim", markup=False, highlight=False)
     for each in board.refused:
-        console.print(f"not ranked, {each.folder}: {each.why}", style="red", markup=False, highlight=False,
-                      soft_wrap=True)  # fmt: skip
+        told = f"not ranked, {each.folder}: {each.why}"
+        console.print(told, style="red", markup=False, highlight=False)
+
+
+def _table(section: Section, wide: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", justify="right")
+    table.add_column("submission", overflow="fold", min_width=12)
+    shown = len(section.heads) - (0 if wide else _COSTS)
+    for head in section.heads[:shown]:
+        table.add_column(head, justify="right", overflow="fold")
+    for line in section.lines:
+        cells = line.cells if wide else [each.split(" ± ")[0] for each in line.cells]
+        table.add_row(str(line.place), Text(line.name), *cells[:shown])
+    return table
 
 
 def show_suite() -> None:
