@@ -19,7 +19,7 @@ from datamarket_gym.arena.bundle import (
     read_bundle,
     sums_text,
 )
-from datamarket_gym.arena.entry import Entry
+from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.leaderboard import leaderboard
 from datamarket_gym.arena.page import html_page, markdown_page
 from datamarket_gym.arena.scores import mechanism_scores, require_complete
@@ -35,7 +35,7 @@ BOARD = ROOT / "docs" / "leaderboard"
 def made(tmp_path_factory):
     """A bundle of the quick part."""
     out = tmp_path_factory.mktemp("made") / "uniform"
-    submit(Entry.of_spec("uniform", authors="A. Nobody"), public(), out, quick=True)
+    submit(ArenaEntry.of_spec("uniform", authors="A. Nobody"), public(), out, quick=True)
     return out
 
 
@@ -93,20 +93,20 @@ def test_a_submission_goes_on_where_it_stopped(made, tmp_path, monkeypatch):
     out = tmp_path / "again"
     monkeypatch.setattr(module, "results_text", lambda rows: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        submit(Entry.of_spec("uniform"), public(), out, quick=True)
+        submit(ArenaEntry.of_spec("uniform"), public(), out, quick=True)
     monkeypatch.undo()
     assert not (out / MANIFEST).exists()
     with pytest.raises(BundleError, match="is missing; has the submission ended"):
         read_bundle(out)
     monkeypatch.setattr(module, "cell", lambda *_: 1 / 0)  # nothing is played twice
-    submit(Entry.of_spec("uniform", name="other"), public(), out, quick=True)
+    submit(ArenaEntry.of_spec("uniform", name="other"), public(), out, quick=True)
     first, again = (
         [row.model_copy(update={"seconds": 0.0}) for row in read_bundle(folder).rows]
         for folder in (made, out)
     )
     assert first == again
     with pytest.raises(RunError, match="holds another submission"):
-        submit(Entry.of_spec("shapley"), public(), out, quick=True)
+        submit(ArenaEntry.of_spec("shapley"), public(), out, quick=True)
 
 
 def test_scores_are_functions_of_rows():
@@ -303,7 +303,7 @@ def test_one_submission_is_ranked_once(bundle):
 def test_private_markets_are_ranked_apart_and_their_key_is_told_to_nobody(bundle, tmp_path):
     key = make_key(tmp_path / "key")
     out = bundle.parent / "private"
-    submit(Entry.of_spec("uniform"), key, out, quick=True)
+    submit(ArenaEntry.of_spec("uniform"), key, out, quick=True)
     assert all(key.key not in path.read_text() for path in out.iterdir())
     seeds = {key.seed("synthetic", 0, purpose) for purpose in ("market", "names", "mechanism")}
     assert all(str(seed) not in path.read_text() for path in out.iterdir() for seed in seeds)
@@ -332,16 +332,16 @@ def test_names_are_text_and_never_markup(bundle):
 
 def test_what_cannot_be_submitted():
     with pytest.raises(ParameterError, match="choose at most 3"):
-        Entry.of_spec("recommended", checks=4)
+        ArenaEntry.of_spec("recommended", checks=4)
     with pytest.raises(ParameterError, match="does not say what each unit earns"):
-        Entry.of_spec("program(command='true')", checks=3)
+        ArenaEntry.of_spec("program(command='true')", checks=3)
     with pytest.raises(DataMarketError, match="unknown mechanism 'shaply'; did you mean shapley"):
-        Entry.of_spec("shaply")
+        ArenaEntry.of_spec("shaply")
 
 
 def test_an_attack_is_ranked_by_what_it_gains(tmp_path):
     out = tmp_path / "bundles" / "split"
-    submit(Entry.of_attack("sybil_split_k@4"), public(), out, quick=True)
+    submit(ArenaEntry.of_attack("sybil_split_k@4"), public(), out, quick=True)
     (group,) = leaderboard(out.parent, markets=1).groups.values()
     assert group[0].checked == "1 of 1 markets played again"
     against = group[0].scores.against

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from datamarket_gym.arena.blind import blind_profile
-from datamarket_gym.arena.cells import Asked, DrawnMarket, cell
-from datamarket_gym.arena.entry import Entry
+from datamarket_gym.arena.cells import ArenaMarket, AskedCells, cell
+from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.scores import MechanismRow, gain
 from datamarket_gym.arena.suite import make_key, private, public, suite
 from datamarket_gym.arena.target import BlindTarget, RefusedError, require_after_originals
@@ -23,7 +23,7 @@ HASH = "d5567118e769b322a713e077f922334320f2f364d3ab5d163184343e25040120"
 
 @pytest.fixture(scope="module")
 def drawn():
-    return DrawnMarket.of(public(), suite().task("synthetic"), 0)
+    return ArenaMarket.of(public(), suite().task("synthetic"), 0)
 
 
 def target(drawn, payer, **more):
@@ -41,7 +41,7 @@ def test_the_suite_is_what_it_was():
 )
 def test_the_public_markets_are_what_they_were(task, worth, providers):
     """Code decides markets as much as the file does: a change of a task shows here."""
-    found = DrawnMarket.of(public(), suite().task(task), 0)
+    found = ArenaMarket.of(public(), suite().task(task), 0)
     assert found.worth == pytest.approx(worth, rel=1e-6)
     assert len(found.state.providers) == providers
 
@@ -49,7 +49,7 @@ def test_the_public_markets_are_what_they_were(task, worth, providers):
 def test_attacks_do_what_they_did(drawn):
     """The same for attacks: what they earn from Shapley over names in one market."""
     part = suite().part(True).model_copy(update={"trials": 1})
-    rows = cell(Asked(part, public(), Entry.of_spec("shapley")), "synthetic", 0)["rows"]
+    rows = cell(AskedCells(part, public(), ArenaEntry.of_spec("shapley")), "synthetic", 0)["rows"]
     found = {row["attack"]: round(gain(MechanismRow(**row)), 3) for row in rows}
     assert found == {
         "honest": 1.0,
@@ -77,7 +77,7 @@ def test_attacks_do_what_they_did(drawn):
 def test_providers_differ_in_number_and_size(drawn):
     sizes = np.unique(drawn.state.honest.submission.identity, return_counts=True)[1]
     assert len(set(sizes.tolist())) > 3
-    markets = [DrawnMarket.of(public(), suite().task("tumours"), draw) for draw in range(4)]
+    markets = [ArenaMarket.of(public(), suite().task("tumours"), draw) for draw in range(4)]
     assert len({len(each.state.providers) for each in markets}) > 1
     assert len({each.attacker for each in markets}) == 4
 

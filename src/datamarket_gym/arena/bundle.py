@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from datamarket_gym.arena.entry import Entry, Line, Name, Spec
+from datamarket_gym.arena.entry import ArenaEntry, Line, Name, Spec
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import json_text
 from datamarket_gym.core.specs import Document
@@ -97,7 +97,7 @@ class BundleManifest(Document):
     quick: bool
     seeds: Literal["public", "private"]
     commitment: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
-    entry: Entry
+    entry: ArenaEntry
     files: dict[Short, Hash]
     versions: dict[Short, Short]
     plug_points: dict[Short, Hash]
@@ -118,7 +118,7 @@ class Bundle:
     rows: Rows
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> ArenaEntry:
         """What was submitted."""
         return self.manifest.entry
 

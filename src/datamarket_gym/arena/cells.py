@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from datamarket_gym.arena.blind import blind_state, uneven
-from datamarket_gym.arena.entry import Entry
+from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.suite import Draws, Suite, SuiteTask
-from datamarket_gym.arena.target import BlindTarget, Outcome, owned, require_after_originals
+from datamarket_gym.arena.target import BlindTarget, PlayedAttack, owned, require_after_originals
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.collapse import told_at_the_end
@@ -29,16 +29,16 @@ HONEST, BEST = "honest", "best response"
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedCells:
     """What all cells of a submission need; it travels to worker processes."""
 
     suite: Suite
     draws: Draws
-    entry: Entry
+    entry: ArenaEntry
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnMarket:
+class ArenaMarket:
     """A blind market with its attacker, who is clearly worth something, and the worth of all units."""
 
     state: MarketState
@@ -47,7 +47,7 @@ class DrawnMarket:
     worth: float
 
     @classmethod
-    def of(cls, draws: Draws, task: SuiteTask, draw: int) -> DrawnMarket:
+    def of(cls, draws: Draws, task: SuiteTask, draw: int) -> ArenaMarket:
         """The market of a draw; nothing of it depends on what was submitted."""
         market = market_of(task.market, draws.seed(task.name, draw, "market"))
         market = uneven(market, draws.seed(task.name, draw, "providers"))
@@ -61,11 +61,11 @@ class DrawnMarket:
         return cls(state, utility, clear[int(rng.integers(len(clear)))], worth)
 
 
-def cell(asked: Asked, task: str, draw: int) -> Row:
+def cell(asked: AskedCells, task: str, draw: int) -> Row:
     """The rows of one market, and what was warned of on the way."""
     with told_at_the_end() as told:
         try:
-            drawn = DrawnMarket.of(asked.draws, asked.suite.task(task), draw)
+            drawn = ArenaMarket.of(asked.draws, asked.suite.task(task), draw)
             play = _mechanism_rows if asked.entry.track == "mechanism" else _attack_rows
             rows = [{"task": task, "draw": draw, **row} for row in play(asked, drawn, task, draw)]
         except DataMarketError as error:
@@ -73,7 +73,7 @@ def cell(asked: Asked, task: str, draw: int) -> Row:
     return {"rows": rows, "warned": sorted({type(each).__name__ for each in told})}
 
 
-def _mechanism_rows(asked: Asked, drawn: DrawnMarket, task: str, draw: int) -> Iterator[Row]:
+def _mechanism_rows(asked: AskedCells, drawn: ArenaMarket, task: str, draw: int) -> Iterator[Row]:
     suite, entry = asked.suite, asked.entry
     payer = entry.mechanism().seeded(asked.draws.seed(task, draw, "mechanism"))
     target = _target(asked, drawn, payer, entry.checks, task, draw)
@@ -88,10 +88,10 @@ def _mechanism_rows(asked: Asked, drawn: DrawnMarket, task: str, draw: int) -> I
     yield {**_row(drawn, target, {"attack": BEST}, best), "found": found.attack}
 
 
-def _attack_rows(asked: Asked, drawn: DrawnMarket, task: str, draw: int) -> Iterator[Row]:
+def _attack_rows(asked: AskedCells, drawn: ArenaMarket, task: str, draw: int) -> Iterator[Row]:
     text = filled(asked.entry.spec, spread(drawn.state))
     for opponent in asked.suite.opponents:
-        payer = Entry.of_spec(opponent.mechanism).mechanism()
+        payer = ArenaEntry.of_spec(opponent.mechanism).mechanism()
         seeded = payer.seeded(asked.draws.seed(task, draw, "mechanism"))
         target = _target(asked, drawn, seeded, opponent.checks, task, draw)
         found = target.outcome(text)
@@ -100,7 +100,12 @@ def _attack_rows(asked: Asked, drawn: DrawnMarket, task: str, draw: int) -> Iter
 
 
 def _target(
-    asked: Asked, drawn: DrawnMarket, payer: Mechanism | OwnMechanism, checks: int, task: str, draw: int
+    asked: AskedCells,
+    drawn: ArenaMarket,
+    payer: Mechanism | OwnMechanism,
+    checks: int,
+    task: str,
+    draw: int,
 ) -> BlindTarget:
     return BlindTarget(
         drawn.state,
@@ -112,7 +117,7 @@ def _target(
     )
 
 
-def _row(drawn: DrawnMarket, target: BlindTarget, label: Row, found: Outcome) -> Row:
+def _row(drawn: ArenaMarket, target: BlindTarget, label: Row, found: PlayedAttack) -> Row:
     return {
         **label,
         "honest_pay": target.pay,

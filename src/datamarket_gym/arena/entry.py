@@ -28,7 +28,7 @@ Line = Annotated[str, Field(max_length=200), AfterValidator(_readable)]
 Spec = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_readable)]
 
 
-class Entry(Document):
+class ArenaEntry(Document):
     """A submission as it stands in a manifest; of a program the command is kept, for people to read."""
 
     track: Literal["mechanism", "attack"] = "mechanism"
@@ -39,7 +39,7 @@ class Entry(Document):
     checks: int = Field(default=0, ge=0)
 
     @classmethod
-    def of_spec(cls, spec: str, *, checks: int = 0, name: str = "", authors: str = "") -> Entry:
+    def of_spec(cls, spec: str, *, checks: int = 0, name: str = "", authors: str = "") -> ArenaEntry:
         """A mechanism by its written form."""
         found = as_mechanism(MECHANISMS.create(spec))
         if checks and not isinstance(found, Mechanism):
@@ -55,14 +55,14 @@ class Entry(Document):
         )
 
     @classmethod
-    def of_command(cls, command: str, *, name: str = "", authors: str = "") -> Entry:
+    def of_command(cls, command: str, *, name: str = "", authors: str = "") -> ArenaEntry:
         """An external program that speaks the file protocol."""
         made = {"name": "program", "command": command}
         as_mechanism(MECHANISMS.create(made))  # refuses what cannot be called
         return cls(name=name or _short(command), authors=authors, command=command)
 
     @classmethod
-    def of_attack(cls, spec: str, *, name: str = "", authors: str = "") -> Entry:
+    def of_attack(cls, spec: str, *, name: str = "", authors: str = "") -> ArenaEntry:
         """An attack by its written form; its noise may be in spreads, as ``{0.5}``."""
         return cls(track="attack", name=name or _short(spec), authors=authors, spec=spec)
 

@@ -1,6 +1,6 @@
 """The leaderboard: every bundle of a folder, ranked by what its rows say, or refused with the reason.
 
-Ranked beside one another are submissions of one track that played the same markets: the public ones, those of one
+RankedBundle beside one another are submissions of one track that played the same markets: the public ones, those of one
 private key, or the quick part, each in a table of its own.
 """
 
@@ -28,7 +28,7 @@ _MOST = 1000
 
 
 @dataclass(frozen=True)
-class Group:
+class RankGroup:
     """What was played: which track, which part of the suite, and whose markets."""
 
     track: str
@@ -36,7 +36,7 @@ class Group:
     commitment: str
 
     @classmethod
-    def of(cls, bundle: Bundle) -> Group:
+    def of(cls, bundle: Bundle) -> RankGroup:
         """Where a bundle is ranked."""
         return cls(bundle.entry.track, bundle.manifest.quick, bundle.manifest.commitment)
 
@@ -51,7 +51,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedBundle:
     """A bundle in its place, and how much of it was played again."""
 
     bundle: Bundle
@@ -72,7 +72,7 @@ class Board:
     """All that a leaderboard shows."""
 
     suite: Suite
-    groups: dict[Group, list[Ranked]]
+    groups: dict[RankGroup, list[RankedBundle]]
     refused: list[Refused] = field(default_factory=list)
 
 
@@ -92,7 +92,7 @@ def leaderboard(
             f"{str(folder)!r} holds {len(places):,} folders; at most {_MOST:,} are read"
         )
     known = {each.commitment: each for each in (public(), *draws)}
-    groups: dict[Group, list[Ranked]] = {}
+    groups: dict[RankGroup, list[RankedBundle]] = {}
     refused: list[Refused] = []
     same: dict[str, str] = {}
     progress.stage("reading bundles", "bundles")
@@ -106,7 +106,7 @@ def leaderboard(
         except DataMarketError as error:
             refused.append(Refused(place.name, str(error)))
             continue
-        groups.setdefault(Group.of(bundle), []).append(found)
+        groups.setdefault(RankGroup.of(bundle), []).append(found)
     progress.count(len(places), len(places))
     if not places:
         raise DataMarketError(f"{str(folder)!r} holds no bundles; datamarket submit writes them")
@@ -116,10 +116,10 @@ def leaderboard(
 
 def board_of(bundle: Bundle) -> Board:
     """The board of one bundle."""
-    return Board(suite(), {Group.of(bundle): [ranked(bundle)]})
+    return Board(suite(), {RankGroup.of(bundle): [ranked(bundle)]})
 
 
-def ranked(bundle: Bundle, known: Mapping[str, Draws] | None = None, markets: int = 0) -> Ranked:
+def ranked(bundle: Bundle, known: Mapping[str, Draws] | None = None, markets: int = 0) -> RankedBundle:
     """The scores of a bundle, which is complete; ``markets`` of it played again, by the draws of its commitment."""
     part = require_complete(bundle)
     scores: MechanismScores | AttackScores
@@ -128,16 +128,16 @@ def ranked(bundle: Bundle, known: Mapping[str, Draws] | None = None, markets: in
     else:
         scores = attack_scores([row for row in bundle.rows if isinstance(row, AttackRow)], part)
     if not markets:
-        return Ranked(bundle, scores)
+        return RankedBundle(bundle, scores)
     draws = (known or {}).get(bundle.manifest.commitment)
     why = "the private key is not given" if draws is None else why_not(bundle.entry)
     if why or draws is None:
-        return Ranked(bundle, scores, f"as reported ({why})")
+        return RankedBundle(bundle, scores, f"as reported ({why})")
     again = recompute(bundle, part, draws, markets)
-    return Ranked(bundle, scores, f"{again} of {len(part.cells)} markets played again")
+    return RankedBundle(bundle, scores, f"{again} of {len(part.cells)} markets played again")
 
 
-def _place(found: Ranked) -> tuple[float, str]:
+def _place(found: RankedBundle) -> tuple[float, str]:
     scores = found.scores
     by = scores.loss.value if isinstance(scores, MechanismScores) else -scores.gain.value
     return by, found.bundle.entry.name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datamarket_gym.arena.bundle import Bundle
-from datamarket_gym.arena.leaderboard import Board, Group, Ranked
+from datamarket_gym.arena.leaderboard import Board, RankedBundle, RankGroup
 from datamarket_gym.arena.scores import MechanismScores, Score, gain
 from datamarket_gym.payout.report.html import template_text
 
@@ -27,7 +27,7 @@ MECHANISM_HEADS = (
 
 
 @dataclass(frozen=True)
-class Line:
+class BoardLine:
     """One submission: its place, its texts, and its numbers as they are shown."""
 
     place: int
@@ -59,7 +59,7 @@ class Section:
     track: str
     quick: bool
     heads: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[BoardLine, ...]
 
 
 def sections(board: Board) -> list[Section]:
@@ -67,7 +67,7 @@ def sections(board: Board) -> list[Section]:
     return [_section(board, group, ranked) for group, ranked in board.groups.items()]
 
 
-def _section(board: Board, group: Group, ranked: list[Ranked]) -> Section:
+def _section(board: Board, group: RankGroup, ranked: list[RankedBundle]) -> Section:
     heads: tuple[str, ...] = MECHANISM_HEADS
     if group.track == "attack":
         heads = ("mean gain", *(opponent.label for opponent in board.suite.opponents))
@@ -75,7 +75,7 @@ def _section(board: Board, group: Group, ranked: list[Ranked]) -> Section:
     return Section(group.title, group.track, group.quick, heads, lines)
 
 
-def _line(board: Board, place: int, ranked: Ranked) -> Line:
+def _line(board: Board, place: int, ranked: RankedBundle) -> BoardLine:
     scores, entry, manifest = ranked.scores, ranked.bundle.entry, ranked.bundle.manifest
     worst = ""
     if isinstance(scores, MechanismScores):
@@ -88,7 +88,7 @@ def _line(board: Board, place: int, ranked: Ranked) -> Line:
         cells = (_score(scores.gain), *map(_score, scores.against.values()))
     version = manifest.versions.get("datamarket-gym", "unknown")
     made = f"datamarket-gym {version}, {manifest.finished[:10]}, {manifest.machine}"
-    return Line(
+    return BoardLine(
         place, entry.name, entry.authors, entry.what, entry.checks, ranked.checked, worst, cells,
         ranked.bundle.id[:12], made, _detail(ranked.bundle),
     )  # fmt: skip

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from secrets import SystemRandom
 
 from datamarket_gym.arena.bundle import AttackRow, Bundle, BundleError, MechanismRow
-from datamarket_gym.arena.cells import Asked, cell
-from datamarket_gym.arena.entry import Entry
+from datamarket_gym.arena.cells import AskedCells, cell
+from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.suite import Draws, Suite
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.runs import libraries
@@ -24,7 +24,7 @@ _TOLERANCE = 1e-6  # of the larger number: libraries of other versions round oth
 _MOST_SAMPLES = 10_000
 
 
-def why_not(entry: Entry) -> str:
+def why_not(entry: ArenaEntry) -> str:
     """Why a submission cannot be played again here; nothing where it can."""
     if entry.command:
         return "a program: run it with datamarket submit --command"
@@ -45,7 +45,7 @@ def recompute(bundle: Bundle, part: Suite, draws: Draws, markets: int) -> int:
     """Play so many markets, drawn by chance, again; how many, or an error where a row differs."""
     chosen = SystemRandom().sample(part.cells, min(markets, len(part.cells)))
     for task, draw in sorted(chosen):
-        again = cell(Asked(part, draws, bundle.entry), task, draw)["rows"]
+        again = cell(AskedCells(part, draws, bundle.entry), task, draw)["rows"]
         _compare(bundle, again)
     return len(chosen)
 

@@ -23,8 +23,8 @@ from datamarket_gym.arena.bundle import (
     results_text,
     sums_text,
 )
-from datamarket_gym.arena.cells import Asked, cell
-from datamarket_gym.arena.entry import Entry
+from datamarket_gym.arena.cells import AskedCells, cell
+from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.suite import Draws, suite
 from datamarket_gym.conformance.markets import check_attack
 from datamarket_gym.core.executors import executor
@@ -39,7 +39,7 @@ _CELL: Format[dict[str, Any]] = Format(".json", write_json, read_json)
 
 
 def submit(
-    entry: Entry,
+    entry: ArenaEntry,
     draws: Draws,
     out: Path,
     *,
@@ -62,7 +62,7 @@ def submit(
             run.progress.stage(f"{part.name}: {entry.name}", "markets")
             resumed = len(run.missing(tasks, _CELL)) < len(tasks)
             started = perf_counter()
-            found = run.steps(cell, Asked(part, draws, entry), tasks, _CELL)
+            found = run.steps(cell, AskedCells(part, draws, entry), tasks, _CELL)
             made = made_with(__version__)
             manifest = BundleManifest(
                 digest=digest,
@@ -89,7 +89,7 @@ def submit(
     return read_bundle(out)
 
 
-def _digest(entry: Entry, draws: Draws, quick: bool) -> str:
+def _digest(entry: ArenaEntry, draws: Draws, quick: bool) -> str:
     """Hash of all that decides the rows; what a submission is called and by whom does not."""
     decides = entry.model_dump(exclude={"name", "authors"})
     text = json.dumps([suite().hash, decides, draws.commitment, quick], sort_keys=True)

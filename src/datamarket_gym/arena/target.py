@@ -65,7 +65,7 @@ def fairness_loss(paid: PaidTotals, profile: SubmittedProfile, utility: UtilityO
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlayedAttack:
     """What an attack was paid, in expectation where payees are checked, and by what payments."""
 
     pay: float
@@ -83,7 +83,7 @@ class BlindTarget(Target):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._outcomes: dict[tuple[str, float], Outcome] = {}
+        self._outcomes: dict[tuple[str, float], PlayedAttack] = {}
         paid = self._due(self.honest.payments, self.state.honest)
         self.honest_due = paid
         self.pay = paid.total([self.name])
@@ -111,7 +111,7 @@ class BlindTarget(Target):
         """The manipulated profile, blind."""
         return blind_profile(super().profile(attack), self.state.honest, self.key)
 
-    def outcome(self, attack: str) -> Outcome:
+    def outcome(self, attack: str) -> PlayedAttack:
         """What an attack comes to; an error of a mechanism that will not pay goes through."""
         known = (attack, self.knowledge)
         if known not in self._outcomes:
@@ -120,7 +120,7 @@ class BlindTarget(Target):
             self._outcomes[known] = self._played(profile)
         return self._outcomes[known]
 
-    def _played(self, profile: SubmittedProfile) -> Outcome:
+    def _played(self, profile: SubmittedProfile) -> PlayedAttack:
         try:
             with told_once():
                 paid = self._payer.pay(profile.submission, self.utility)
@@ -137,7 +137,7 @@ class BlindTarget(Target):
                 f"{type(error).__name__}: {error}"
             ) from error
         told = paid.evaluations
-        return Outcome(pay, due, profile, paid.seconds, None if math.isnan(told) else int(told))
+        return PlayedAttack(pay, due, profile, paid.seconds, None if math.isnan(told) else int(told))
 
     def _due(self, paid: PaidTotals, profile: SubmittedProfile) -> OwnPayments:
         """What names collect: nothing below zero."""
@@ -166,7 +166,7 @@ class BlindTarget(Target):
         """The attacks whose outcomes are known at this knowledge."""
         return [attack for attack, knowledge in self._outcomes if knowledge == self.knowledge]
 
-    def fairness_loss(self, found: Outcome) -> float:
+    def fairness_loss(self, found: PlayedAttack) -> float:
         """Of an outcome."""
         return fairness_loss(found.paid, found.profile, self.utility)
 

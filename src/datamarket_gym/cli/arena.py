@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from datamarket_gym.arena.entry import Entry
+from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.leaderboard import Board, board_of, leaderboard
 from datamarket_gym.arena.page import Section, html_page, markdown_page, sections
 from datamarket_gym.arena.submit import submit
@@ -25,7 +25,7 @@ _COSTS = 2  # the last columns of a table of mechanisms
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedSubmission:
     """What was typed."""
 
     spec: str
@@ -35,7 +35,7 @@ class Asked:
     name: str
     authors: str
 
-    def entry(self) -> Entry:
+    def entry(self) -> ArenaEntry:
         """The submission; one thing is submitted at a time."""
         given = [text for text in (self.spec, self.command, self.attack) if text]
         if len(given) != 1:
@@ -48,13 +48,15 @@ class Asked:
                 "--checks", self.checks, "only a mechanism of our pipeline can be checked"
             )
         if self.command:
-            return Entry.of_command(self.command, name=self.name, authors=self.authors)
+            return ArenaEntry.of_command(self.command, name=self.name, authors=self.authors)
         if self.attack:
-            return Entry.of_attack(self.attack, name=self.name, authors=self.authors)
-        return Entry.of_spec(self.spec, checks=self.checks, name=self.name, authors=self.authors)
+            return ArenaEntry.of_attack(self.attack, name=self.name, authors=self.authors)
+        return ArenaEntry.of_spec(self.spec, checks=self.checks, name=self.name, authors=self.authors)
 
 
-def submit_and_show(asked: Asked, out: Path | None, quick: bool, key: Path | None, jobs: int) -> None:
+def submit_and_show(
+    asked: AskedSubmission, out: Path | None, quick: bool, key: Path | None, jobs: int
+) -> None:
     """Play the suite, then print the scores and where the bundle is."""
     entry = asked.entry()
     draws = public() if key is None else private(key)
@@ -65,7 +67,7 @@ def submit_and_show(asked: Asked, out: Path | None, quick: bool, key: Path | Non
     Console().print(f"\nthe bundle is in {folder}/", highlight=False, markup=False, soft_wrap=True)
 
 
-def _folder(entry: Entry, quick: bool) -> str:
+def _folder(entry: ArenaEntry, quick: bool) -> str:
     """A folder's name from a submission's."""
     words = re.sub(r"[^\w.@-]+", "-", entry.name).strip("-.") or "submission"
     return f"{words}-quick" if quick else words

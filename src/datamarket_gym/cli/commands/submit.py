@@ -47,8 +47,8 @@ def command(
 
     A run that was stopped goes on where it stopped. See docs/enter.md.
     """
-    from datamarket_gym.cli.arena import Asked, submit_and_show
+    from datamarket_gym.cli.arena import AskedSubmission, submit_and_show
 
     scripts.load(load or [])
-    asked = Asked(spec or "", program, attack, checks, name, authors)
+    asked = AskedSubmission(spec or "", program, attack, checks, name, authors)
     submit_and_show(asked, out, quick, private_key, jobs or available_cores())
