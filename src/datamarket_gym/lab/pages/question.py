@@ -24,7 +24,7 @@ NOTE = (
 class Found:
     """All results by experiment: as they were kept, as rows, what was promised of them, and against the paper.
 
-    ``tables`` is the folder in which they lie and their full tables with them, ``questions`` that of the questions.
+    ``tables`` is the folder in which they lie and their full tables with them.
     """
 
     tables: str
@@ -35,8 +35,12 @@ class Found:
 
     @property
     def questions(self) -> str:
-        """A folder of their own, so that two front pages can lie side by side."""
-        return "questions" if self.tables == "results" else f"{self.tables}-questions"
+        """The folder of the questions' pages."""
+        return self.beside("questions")
+
+    def beside(self, name: str) -> str:
+        """What lies beside the front page, named after it if that is not results.md: two can lie in a folder."""
+        return name if self.tables == "results" else f"{self.tables}-{name}"
 
     def known(self, picks: Mapping[str, Pick], experiments: Sequence[str]) -> dict[str, str]:
         """What fields of a text stand for: numbers, and counts of some experiments and against the paper in all."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.accounts import accounts
 from datamarket_gym.lab.pages.asked import asked
-from datamarket_gym.lab.pages.front import front_page, ten
+from datamarket_gym.lab.pages.front import NUMBERS, front_page, ten
 from datamarket_gym.lab.pages.full import full_page
 from datamarket_gym.lab.pages.picked import LackingError
 from datamarket_gym.lab.pages.question import Found, answer
@@ -43,6 +43,8 @@ def found_in(folder: Path) -> Found:
 def pages(folder: Path) -> dict[str, str]:
     """Every page by its path: ``results.md``, ``questions/SLUG.md``, ``results/EXPERIMENT.md`` beside the folder.
 
+    ``ten-numbers.md`` is a part of other pages: the ten numbers alone.
+
     A question that these results cannot answer has no page; the front page says what is missing.
     """
     found = found_in(folder)
@@ -59,4 +61,7 @@ def pages(folder: Path) -> dict[str, str]:
     made[f"{folder.name}/{TIME}.md"] = time_page(list(found.kept.values()), found.against[TIME])
     linked = (folder.parent / ACCOUNTS).exists()
     told = ten(found, asked().number, {*made, *([ACCOUNTS] if linked else [])})
-    return {f"{folder.name}.md": front_page(found, answers, lacking, told, accounts=linked), **made}
+    front = f"{folder.name}.md"
+    if told:
+        made[found.beside("ten-numbers.md")] = NUMBERS.format(front=front) + told
+    return {front: front_page(found, answers, lacking, told, accounts=linked), **made}
