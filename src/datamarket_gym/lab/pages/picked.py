@@ -20,6 +20,13 @@ Rows = Mapping[str, Sequence[Row]]
 PLAIN = ("experiment", "family", "quantity", "suite", "samples", "checks", "errors", "how")
 """Labels whose values are words already, or numbers that their table explains."""
 
+ALONE = {
+    "copies_alone": "copies of all that others sold before and nothing else",
+    "copies_under_another_name": "copies of all that others sold before, under another name",
+    "just_under_towards_others": "copies turned just below the threshold, towards another old unit",
+}
+"""Words of attacks whose words in tables lean on the line above."""
+
 
 class LackingError(DataMarketError):
     """Results do not hold what a question asks of them; the text says which, and what makes it."""
@@ -90,7 +97,7 @@ def fields(rows: Rows, picks: Mapping[str, Pick]) -> dict[str, str]:
         )
         found[name] = shown(row, pick.digits, percent=pick.percent) + fewer
         found[f"{name}.value"] = shown({**row, "se": None}, pick.digits, percent=pick.percent)
-        found |= {f"{name}.{key}": in_words(key, value) for key, value in row.items() if key != "value"}
+        found |= {f"{name}.{key}": _alone(key, value) for key, value in row.items() if key != "value"}
     return found
 
 
@@ -101,6 +108,11 @@ def _require_true(name: str, pick: Pick, number: float) -> None:
             f"what is written of {{{name}}} is not true of these results: {number:g} is not in {pick.at_least:g} to "
             f"{pick.at_most:g} (lab/questions.toml)"
         )
+
+
+def _alone(key: str, value: Any) -> str:
+    """A label's value in words that need no table around them."""
+    return ALONE.get(str(value)) or in_words(key, value)
 
 
 def in_words(key: str, value: Any) -> str:

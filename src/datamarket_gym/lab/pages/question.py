@@ -82,14 +82,19 @@ def answer(question: Question, found: Found) -> Answer:
     required(found.rows, question.experiments)
     known = found.known(question.numbers, question.experiments)
     text = [f"# {question.asks}", "", filled(question.answer, known, question.slug), ""]
-    text += [f"![{question.asks}](../figures/{figure}.svg)\n" for figure in question.figures]
     text += [short_table(table, found.rows) for table in question.tables]
     links = ", ".join(f"[{name}](../{found.tables}/{name}.md)" for name in question.experiments)
     text += [f"{NOTE}{links}.", ""]
+    text += [_figure(question, figure) for figure in question.figures]
     if question.more:
         text += [f"More: {', '.join(f'[{page}](../{page})' for page in question.more)}.", ""]
     page = "\n".join([*text, *_held(question, found), *_paper(question, found)]).rstrip() + "\n"
     return Answer(question, filled(question.short, known, question.slug), page)
+
+
+def _figure(question: Question, name: str) -> str:
+    """A picture that leads to itself, as some are too fine for the width of a page."""
+    return f"[![{question.asks}](../figures/{name}.svg)](../figures/{name}.svg)\n"
 
 
 def _held(question: Question, found: Found) -> list[str]:
