@@ -29,7 +29,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-## synthetic: S1 to S8, S10 and the ablations, then docs/results.md and docs/accounts.md
+## synthetic: S1 to S8, S10 and the ablations, then the pages of results (docs/results.md, docs/questions, docs/results) and docs/accounts.md
 synthetic: $(READY)
 	$(BIN)/datamarket suite synthetic
 	$(BIN)/datamarket results runs

@@ -44,7 +44,7 @@ def test_contributing_example_runs():
         registry._components["attack"].pop("half_hearted", None)
 
 
-@pytest.mark.parametrize("name", ["demo", "checks"])
+@pytest.mark.parametrize("name", ["demo", "checks", "ten"])
 def test_generated_blocks_are_up_to_date(name):
     assert tool.block(README, name) == tool.BLOCKS[name](), "run: python tools/readme.py"
 
