@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # The real data sets, where they lie beside the project.
 export DATAMARKET_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: demo test slow mutants lint lock clean synthetic figures real-data holdout predict-theta content checks periods utilities
+.PHONY: demo test slow mutants lint lock wheel clean synthetic figures real-data holdout predict-theta content checks periods utilities
 
 ## demo: a small market, honest and attacked, paid two ways
 demo: $(READY)
@@ -58,6 +58,10 @@ NEEDS_utilities := cifar10 stl10 agnews imdb
 real-data holdout predict-theta content checks periods utilities: $(READY)
 	set -e; for domain in $(NEEDS_$@); do $(BIN)/datamarket embed $$domain --if-missing; done
 	$(BIN)/datamarket suite $@
+
+## wheel: sdist and wheel in dist/, built twice to the same bytes
+wheel: $(READY)
+	$(BIN)/python tools/wheel.py
 
 ## lock: rewrite requirements.lock (needs uv)
 lock:
