@@ -1,4 +1,4 @@
-"""What the site is gathered from: every public name, every figure, every page in one section, links that lead somewhere."""
+"""What the site is gathered from: public names, figures, pages in sections, links that lead somewhere."""
 
 import json
 
