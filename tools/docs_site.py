@@ -95,10 +95,16 @@ def gather(folder: Path) -> list[Path]:
     return [folder / name for name in texts]
 
 
+def with_own_programs() -> str:
+    """The path on which programs are looked for, those beside this Python first."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+
 def build(source: Path, out: Path, *options: str) -> int:
     """Have Sphinx build the site; what it answers is not 0 where it warned of anything."""
     from sphinx.cmd.build import main
 
+    os.environ["PATH"] = with_own_programs()  # notebooks type commands
     words = [
         "-W",
         "--keep-going",

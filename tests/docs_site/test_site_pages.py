@@ -1,7 +1,5 @@
 """What the site is gathered from: public names, figures, pages in sections, links that lead somewhere."""
 
-import json
-
 import pytest
 
 from repository import ROOT, tool_named
@@ -89,9 +87,3 @@ def test_what_is_gathered_again_is_left_alone_and_what_is_stale_goes(tmp_path, m
     assert (tmp_path / "x/y.md").stat().st_mtime_ns == before
     assert not (tmp_path / "old.md").exists()
     assert (tmp_path / "figures" / "s2.svg").exists()
-
-
-def test_notebooks_keep_no_outputs():
-    for file in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
-        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
-        assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells), file.name
