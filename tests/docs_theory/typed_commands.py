@@ -14,7 +14,8 @@ from pathlib import Path
 
 SHELL = set("|;<>&$`")
 CODE = "from datamarket_gym.cli import main; main()"
-TYPED = f"""datamarket() {{ {shlex.quote(sys.executable)} -c '{CODE}' "$@"; }}; python() {{ {shlex.quote(sys.executable)} "$@"; }}"""
+PYTHON = shlex.quote(sys.executable)
+TYPED = f"""datamarket() {{ {PYTHON} -c '{CODE}' "$@"; }}; python() {{ {PYTHON} "$@"; }}"""
 
 
 def typed(line):
