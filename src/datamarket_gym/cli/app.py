@@ -31,6 +31,7 @@ HEADINGS = {
         "export", "audit",
     ),
     "Compare mechanisms under attack": ("demo", "list", "run", "suite", "results", "figures", "embed", "bench"),
+    "Enter the benchmark": ("submit", "leaderboard", "arena"),
 }  # fmt: skip
 _HEADING = {name: heading for heading, names in HEADINGS.items() for name in names}
 _MODULES = {m.name.rstrip("_").replace("_", "-"): m.name for m in iter_modules(commands.__path__)}

@@ -49,6 +49,7 @@ class OwnPayments(PaidTotals):
     amount: Values
     utility: UtilityOracle
     seconds: float = 0.0
+    evaluations: float = float("nan")
 
     @property
     def identities(self) -> Text:  # type: ignore[override]
@@ -171,7 +172,9 @@ class OwnMechanism:
                 f"mechanism {self.name} pays {odd!r}, who submitted nothing; pay identities of the submission only"
             )
         # Payments, too, count by their amounts alone: their clusters may be of other units than these.
-        return OwnPayments(submission, np.array([float(amounts[n]) for n in names]), utility, seconds)
+        amount = np.array([float(amounts[n]) for n in names])
+        evaluations = found.evaluations if isinstance(found, PaidTotals) else float("nan")
+        return OwnPayments(submission, amount, utility, seconds, evaluations)
 
 
 def _written(payer: Any) -> str:

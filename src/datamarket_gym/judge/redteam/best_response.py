@@ -99,6 +99,10 @@ class Target:
         self._known: dict[str, _Unchecked] = {}
         self._checked: dict[str, CheckedAttack] = {}
         self.impossible: dict[str, str] = {}
+        self._require_clear()
+
+    def _require_clear(self) -> None:
+        """Refuse a provider whose honest pay is too little to divide by."""
         grand, n = self.honest.payments.grand_value, len(self.state.providers)
         if not clearly_paid(self.pay, grand, n):
             raise UnclearPayError(
@@ -106,6 +110,10 @@ class Target:
                 f"{grand / n:.4g}: gains have no meaning below a share of {CLEAR:g} of that; "
                 "choose another provider or market"
             )
+
+    def over_honest(self, paid: float) -> float:
+        """The gain of whoever is paid so much."""
+        return paid / self.pay
 
     def under(self, checks: Checks | None) -> Target:
         """The same provider facing other checks, or none; what is paid is remembered by both."""
@@ -127,7 +135,7 @@ class Target:
             known = self._known[attack]
             expected = known.gain
             if self.checks is not None:
-                expected = self._checked[attack].expected(self.checks).pay / self.pay
+                expected = self.over_honest(self._checked[attack].expected(self.checks).pay)
         except (
             DataMarketError
         ) as error:  # more names than units, a class that is gone, no labels to change
@@ -143,7 +151,7 @@ class Target:
         profile = self.profile(attack)
         with told_once():
             paid = self._payer.pay(profile.submission, self.utility, profile.truth)
-        gain = paid.total(profile.identities_of(self.name)) / self.pay
+        gain = self.over_honest(paid.total(profile.identities_of(self.name)))
         harm = harm_of(self.honest.payments, paid, profile, self.name)
         self._known[attack] = _Unchecked(gain, Effort.of(profile, self.state), harm)
         if self.checks is not None:
