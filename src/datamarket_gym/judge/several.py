@@ -70,6 +70,7 @@ class Standing:
     lone_honest_pay: float  # where all play as they do, and only it is honest
     share: float
     honest_share: float
+    clear: bool  # whether its honest pay is clearly above zero, so that gains mean something
 
     @property
     def gain(self) -> float:
@@ -118,8 +119,13 @@ class Standings:
 
     @property
     def gain_largest(self) -> float:
-        """The largest gain of one of them."""
-        return max((c.gain for c in self.cheats), default=math.nan)
+        """The largest gain of one of them, among those whose honest pay is clearly above zero."""
+        return max((c.gain for c in self.cheats if c.clear), default=math.nan)
+
+    @property
+    def cheating_adds(self) -> float:
+        """What they are paid together less the sum of what each would be paid if it alone were honest."""
+        return sum(c.pay - c.lone_honest_pay for c in self.cheats)
 
 
 @dataclass(eq=False)
@@ -269,6 +275,7 @@ class Stage:
         return Standing(
             self.members[party], plays[party], now.pay[lead], then.pay[lead], alone.pay[lead],
             now.share[lead], then.share[lead],
+            clearly_paid(then.pay[lead], then.value, len(self.state.providers)),
         )  # fmt: skip
 
 
