@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.judge.redteam.several import HONEST, Plays, Stage
 from datamarket_gym.judge.redteam.space import AttackCosts, Effort
-from datamarket_gym.judge.several import HONEST, Plays, Stage
 from datamarket_gym.world.market import MarketState
 
 

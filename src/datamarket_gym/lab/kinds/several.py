@@ -28,7 +28,7 @@ from datamarket_gym.judge.redteam.dynamics import (
 )
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.judge.redteam.seat import Seat
-from datamarket_gym.judge.several import HONEST, Plays, Stage, Standings
+from datamarket_gym.judge.redteam.several import HONEST, Plays, Stage, Standings
 from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, market_of, oracles_of, selected
 from datamarket_gym.lab.kinds.checks import FAMILIES, CheckEntry, family, in_spreads
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry

@@ -11,7 +11,8 @@ where all cheat the first may be below 1 and the second above. ``worth`` is v of
 each counted once: what the buyer gets. ``value`` is v(all) as the mechanism counts it, made units included.
 
 Where payees are checked (`judge.checked`) all of it is in expectation over who fails: the names of all cheats are
-drawn in one market, so that a cheat may gain by another's being caught.
+drawn in one market, so that a cheat may gain by another's being caught. Names whose total is below zero are paid
+nothing there, as in any market with checks.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
+from datamarket_gym.core.errors import DataMarketError, ParameterError, UnclearPayError, require_in
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.drafts import Drafts
 from datamarket_gym.judge.guarantees.deterrence import Checks
@@ -33,7 +34,7 @@ from datamarket_gym.judge.redteam.own_market import moved_embeddings
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer, worth
-from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.several import Cheat, as_owners, attacked_by, members_of
@@ -159,7 +160,7 @@ class Stage:
         self._worths: dict[bytes, float] = {}
         self.honest = self.outcome((HONEST,) * len(self.members))
         if not self.honest.value > ROUNDING:
-            raise DataMarketError(
+            raise UnclearPayError(
                 f"all data of this market are worth {self.honest.value:.4g} together: there is nothing to divide; "
                 "choose another market or utility"
             )
@@ -201,31 +202,48 @@ class Stage:
             self._known[plays] = self._played(plays)
         return self._known[plays]
 
+    def drawn(self, plays: Plays, rng: np.random.Generator) -> Outcome:
+        """What is paid in one draw of the checks, where there are some: for any number of names."""
+        if self.checks is None:
+            return self.outcome(plays)
+        profile, drafts = self._drafts(plays)
+        return self._expected(profile, [drafts.ending(self.checks, rng)])
+
     def _played(self, plays: Plays) -> Outcome:
+        if self.checks is not None:
+            profile, drafts = self._drafts(plays)
+            return self._expected(profile, drafts.endings(self.checks))
+        profile, paid = self._paid(plays)
+        pay = self._by_party(provider_totals(paid, profile))
+        return Outcome(pay, pot_shares(pay), paid.grand_value, self._worth(profile.submission))
+
+    def _paid(self, plays: Plays) -> tuple[SubmittedProfile, PaidTotals]:
         profile = self.profile(plays)
         with told_once():
-            paid = self._payer.pay(profile.submission, self.utility, profile.truth)
-        if self.checks is None:
-            pay = self._by_party(provider_totals(paid, profile))
-            return Outcome(pay, pot_shares(pay), paid.grand_value, self._worth(profile.submission))
+            return profile, self._payer.pay(profile.submission, self.utility, profile.truth)
+
+    def _drafts(self, plays: Plays) -> tuple[SubmittedProfile, _Checked]:
+        """What is submitted, and the drafts of it in which the names of all cheats may fail."""
+        profile, paid = self._paid(plays)
         assert isinstance(paid, Payments)
         assert isinstance(self._payer, Mechanism)
         cheating = [m for m, attack in zip(self.members, plays, strict=True) if attack != HONEST]
         owners = as_owners(self.state.honest, cheating)
         names = [name for members in cheating for name in profile.identities_of(members[0])]
-        drafts = _Checked(self._payer, profile, owners, self.utility, names, paid)
+        return profile, _Checked(self._payer, profile, owners, self.utility, names, paid)
+
+    def _expected(self, profile: SubmittedProfile, endings: Sequence[_Ending]) -> Outcome:
+        """The expectation over how a market ends."""
         pay, share = defaultdict[str, float](float), defaultdict[str, float](float)
         value = kept = 0.0
-        for chance, totals, worth_, submission in drafts.endings(self.checks):
-            by_party = self._by_party(
-                _totals({name: max(amount, 0.0) for name, amount in totals.items()}, profile)
-            )
+        for end in endings:
+            by_party = self._by_party(_totals(end.amounts, profile))
             shares = pot_shares(by_party)
             for name, amount in by_party.items():
-                pay[name] += chance * amount
-                share[name] += chance * shares[name]
-            value += chance * worth_
-            kept += chance * self._worth(submission)
+                pay[name] += end.chance * amount
+                share[name] += end.chance * shares[name]
+            value += end.chance * end.value
+            kept += end.chance * self._worth(end.left)
         return Outcome(dict(pay), dict(share), value, kept)
 
     def _by_party(self, totals: Mapping[str, float]) -> dict[str, float]:
@@ -279,6 +297,16 @@ class Stage:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class _Ending:
+    """How a market with checks ends, with its chance: what each name is paid, v(all), and what is left in it."""
+
+    chance: float
+    amounts: Mapping[str, float]
+    value: float
+    left: Submission
+
+
 @dataclass(eq=False)
 class _Checked(Drafts):
     """The drafts of a market in which the names of several cheats may fail."""
@@ -289,16 +317,26 @@ class _Checked(Drafts):
     def __post_init__(self) -> None:
         self._begin(self.names, self.paid)
 
-    def endings(self, checks: Checks) -> list[tuple[float, dict[str, float], float, Submission]]:
-        """The drafts that are paid, each with its chance: amounts by name, v(all), and what is left in the market."""
-        found = []
-        for draft in self._reached(checks):
-            if draft.ends:
-                market = self._after(draft.failed)
-                totals = {n: 0.0 if n in draft.failed else a for n, a in market.totals.items()}
-                left = self.profile.submission.take(self._left(draft.failed))
-                found.append((draft.ends, totals, market.value, left))
-        return found
+    def endings(self, checks: Checks) -> list[_Ending]:
+        """All the ways in which it may end."""
+        return [self._ending(d.failed, d.ends) for d in self._reached(checks) if d.ends]
+
+    def ending(self, checks: Checks, rng: np.random.Generator) -> _Ending:
+        """One of them, drawn: names fail, draft by draft, until none does."""
+        failed = frozenset[str]()
+        while True:
+            names = self._after(failed).names
+            left = [name for name in self._names if name not in failed]
+            caught = [n for n in left if rng.random() >= checks.passes(names[n].drawn_false)]
+            if not caught:
+                return self._ending(failed, 1.0)
+            failed = failed.union(caught)
+
+    def _ending(self, failed: frozenset[str], chance: float) -> _Ending:
+        market = self._after(failed)
+        amounts = {n: 0.0 if n in failed else max(a, 0.0) for n, a in market.totals.items()}
+        left = self.profile.submission.take(self._left(failed))
+        return _Ending(chance, amounts, market.value, left)
 
 
 def _totals(amounts: Mapping[str, float], profile: SubmittedProfile) -> dict[str, float]:
