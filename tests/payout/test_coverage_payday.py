@@ -115,14 +115,13 @@ def test_by_accuracy_everybody_is_paid_what_they_were(tmp_path):
     assert "cover" not in page.partition("<script")[0]
 
 
-def test_a_run_without_checks_has_the_id_it_had_before_there_were_any(monkeypatch):
-    monkeypatch.setattr("datamarket_gym.payout.manifest.__version__", "0.1.0")
+def test_a_run_without_checks_has_the_id_it_had_before_there_were_any():
     old = checked_spec({"amount": "1000.00", "learner": "knn", "checks": 0})
     files = {"submissions": {"sha256": "ab", "bytes": 7}}
     known = "6c677a222e7a8cafef522c0de95608f1d369cf10d256d67f8ccd873a3f136408"
-    assert run_id(old, files, [], {}) == known
+    assert run_id(old, files, [], {}, made_by="0.1.0") == known
     for change in ({"checks": 1}, {"learner": "coverage"}):
-        assert run_id(old.model_copy(update=change), files, [], {}) != known
+        assert run_id(old.model_copy(update=change), files, [], {}, made_by="0.1.0") != known
 
 
 def test_a_run_of_before_there_were_checks_is_recomputed_by_its_own_learner(tmp_path):

@@ -64,10 +64,15 @@ class OwnPayments(PaidTotals):
     @cached_property
     def grand_value(self) -> float:
         """v(all): what all submitted units are worth together."""
-        everything = np.zeros(len(self.submission), dtype=np.int64)
-        pool = Clusters(everything, Edges.none(), "identity")
-        canonical = IdentityRepresentative().canonical(self.submission, pool)
-        return QuotientGame(canonical, self.utility).grand_value()
+        return worth(self.submission, self.utility)
+
+
+def worth(submission: Submission, utility: UtilityOracle) -> float:
+    """v(all): what some units are worth together, as they are, whatever evidence would say of them."""
+    everything = np.zeros(len(submission), dtype=np.int64)
+    pool = Clusters(everything, Edges.none(), "identity")
+    canonical = IdentityRepresentative().canonical(submission, pool)
+    return QuotientGame(canonical, utility).grand_value()
 
 
 @dataclass(frozen=True, eq=False)

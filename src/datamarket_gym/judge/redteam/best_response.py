@@ -12,6 +12,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -186,14 +187,55 @@ class Target:
         )
 
 
+class Priced(Protocol):
+    """What an attack is worth to who plays it."""
+
+    @property
+    def attack(self) -> str:
+        """The attack as it is written."""
+        ...
+
+    @property
+    def net_gain(self) -> float:
+        """What is searched for the largest of; honesty is at 1."""
+        ...
+
+
+Found = TypeVar("Found", bound=Priced)
+FoundOut = TypeVar("FoundOut", bound=Priced, covariant=True)
+
+
+class Searchable(Protocol[FoundOut]):
+    """Whose best response can be searched: a `Target`, or one party among several (`seat.Seat`)."""
+
+    @property
+    def state(self) -> MarketState:
+        """The market."""
+        ...
+
+    @property
+    def tried(self) -> list[str]:
+        """The attacks that cost nothing to price again."""
+        ...
+
+    @property
+    def honesty(self) -> FoundOut:
+        """What being honest is worth."""
+        ...
+
+    def respond(self, attack: str, costs: AttackCosts) -> FoundOut | None:
+        """What an attack is worth; None where it cannot be carried out."""
+        ...
+
+
 def best_response(
-    target: Target,
+    target: Searchable[Found],
     costs: AttackCosts | None = None,
     *,
     trials: int = 200,
     seed: int = 0,
     optimiser: str = "auto",
-) -> Response:
+) -> Found:
     """The attack with the largest net gain that was found; honesty (net gain 1) if none does better."""
     require_count("trials", trials)
     require_choice("optimiser", optimiser, ("auto", "optuna", "scipy"))
@@ -215,18 +257,18 @@ def best_response(
 
 
 def _by_optuna(
-    target: Target, costs: AttackCosts, space: Space, trials: int, seed: int
-) -> list[Response | None]:
+    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
+) -> list[Found | None]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    found: list[Response | None] = []
+    found: list[Found | None] = []
 
     def objective(trial: optuna.Trial) -> float:
         family = trial.suggest_categorical("family", FAMILIES)
         dials = {d.name: trial.suggest_float(f"{family}.{d.name}", 0.0, 1.0) for d in SPACE[family]}
         found.append(target.respond(space.attack(family, dials), costs))
-        return IMPOSSIBLE if found[-1] is None else found[-1].net_gain
+        return IMPOSSIBLE if (last := found[-1]) is None else last.net_gain
 
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=len(starts()))
     study = optuna.create_study(direction="maximize", sampler=sampler)
@@ -237,17 +279,17 @@ def _by_optuna(
 
 
 def _by_scipy(
-    target: Target, costs: AttackCosts, space: Space, trials: int, seed: int
-) -> list[Response | None]:
+    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
+) -> list[Found | None]:
     from scipy.optimize import differential_evolution
 
-    found: list[Response | None] = []
+    found: list[Found | None] = []
 
     def loss(point: np.ndarray) -> float:
         if len(found) >= trials:  # the optimiser counts generations; we count attacks
             return 0.0
         found.append(target.respond(space.attack_at(point), costs))
-        return -IMPOSSIBLE if found[-1] is None else -found[-1].net_gain
+        return -IMPOSSIBLE if (last := found[-1]) is None else -last.net_gain
 
     first = np.array([space.point(family, dials) for family, dials in starts()])
     people = len(first) + 15
