@@ -148,7 +148,7 @@ def test_made_up_rows_with_right_hashes_are_found_by_playing_again(bundle):
     (group,) = leaderboard(bundle.parent).groups.values()  # nothing contradicts itself
     assert group[0].scores.best_response.value == 1.0
     why = refusal(bundle, markets=1)
-    assert re.search(r"recomputed, synthetic, draw 0, split in 2: pay is .* and not", why)
+    assert re.search(r"recomputed, synthetic, draw 0, split in 3: pay is .* and not", why)
 
 
 def without_the_last(rows):

@@ -17,7 +17,7 @@ from datamarket_gym.pipeline import mechanism
 from datamarket_gym.world.attacks import Attack, Block
 from datamarket_gym.world.attacks.attack import ATTACKS
 
-HASH = "d5567118e769b322a713e077f922334320f2f364d3ab5d163184343e25040120"
+HASH = "e89ee764e8f2e32d1201679e6b203af1cd0e440147bac80d682270e5f3e1d2a4"
 """Where this changes, results before and after cannot be compared: it is a new suite, DataMarket-v2."""
 
 
@@ -37,7 +37,7 @@ def test_the_suite_is_what_it_was():
 
 @pytest.mark.parametrize(
     ("task", "worth", "providers"),
-    [("synthetic", 0.65325825, 8), ("digits", 0.81581635, 6), ("tumours", 0.42428571, 8)],
+    [("synthetic", 0.64770869, 6), ("digits", 0.8201836, 7), ("tumours", 0.42, 8)],
 )
 def test_the_public_markets_are_what_they_were(task, worth, providers):
     """Code decides markets as much as the file does: a change of a task shows here."""
@@ -53,24 +53,24 @@ def test_attacks_do_what_they_did(drawn):
     found = {row["attack"]: round(gain(MechanismRow(**row)), 3) for row in rows}
     assert found == {
         "honest": 1.0,
-        "split in 2": 1.336,
-        "split in 4": 1.683,
-        "own copies, exact": 1.693,
-        "own copies, 0.1 spreads": 1.709,
-        "own copies, 0.6 spreads": 1.708,
-        "laundering": 1.792,
-        "curation": 0.997,
-        "junk": 1.792,
-        "wrong labels": 0.886,
-        "theft of one, exact": 1.302,
-        "theft of one, 0.6 spreads": 1.296,
-        "theft of all, 0.6 spreads": 1.908,
-        "theft of half, 0.6 spreads": 1.647,
-        "theft of the best, 1 spread": 1.158,
-        "turned copies": 1.621,
-        "bridge": 1.424,
-        "leaked rows": 2.854,
-        "best response": 2.854,
+        "split in 3": 1.447,
+        "split in 12": 1.806,
+        "own copies, exact": 1.659,
+        "own copies, 0.1 spreads": 1.678,
+        "own copies, 0.6 spreads": 1.689,
+        "laundering": 1.659,
+        "curation": 0.96,
+        "junk": 1.583,
+        "wrong labels": 0.808,
+        "theft of one, exact": 1.181,
+        "theft of one, 0.6 spreads": 1.182,
+        "theft of all, 0.6 spreads": 1.484,
+        "theft of half, 0.6 spreads": 1.335,
+        "theft of the best, 1 spread": 1.052,
+        "turned copies": 1.311,
+        "bridge": 1.235,
+        "leaked rows": 2.124,
+        "best response": 2.124,
     }
 
 
