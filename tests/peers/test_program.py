@@ -16,7 +16,7 @@ from datamarket_gym import Submission, Utility, UtilityOracle, create
 from datamarket_gym.core.errors import DataMarketError, ParameterError, ProgramError, SubmissionError
 from datamarket_gym.core.registry import written
 from datamarket_gym.peers import Program, read_payments, write_market
-from datamarket_gym.peers.protocol import read_evaluations
+from datamarket_gym.peers.protocol import read_cost
 from datamarket_gym.pipeline import as_mechanism, mechanism
 from datamarket_gym.units.prior import PriorArt
 
@@ -181,10 +181,10 @@ def test_a_link_a_folder_a_pipe_and_other_codes_are_refused(tmp_path, submission
 
 @pytest.mark.parametrize("text", ["7", "{}", '{"evaluations": -1}', '{"evaluations": true}', "[" * 5000])
 def test_costs_are_whole_numbers(tmp_path, text):
-    assert np.isnan(read_evaluations(tmp_path))
+    assert np.isnan(list(read_cost(tmp_path).values())).all()
     (tmp_path / "cost.json").write_text(text)
     with pytest.raises(ProgramError, match=r"cost\.json (says|is no JSON)"):
-        read_evaluations(tmp_path)
+        read_cost(tmp_path)
 
 
 @pytest.mark.parametrize(

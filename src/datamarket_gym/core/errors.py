@@ -123,6 +123,12 @@ class UndatedMarketWarning(MarketWarning):
     what = "nobody was first"
 
 
+class AbsentPeerWarning(MarketWarning):
+    """A peer's environment is not there, and what it would pay was left out; says which line installs it."""
+
+    what = "a peer was left out"
+
+
 class FutureTimesWarning(MarketWarning):
     """Units are dated later than now: their times are not from a clock that can be believed."""
 

@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 from datamarket_gym import __version__
 from datamarket_gym.core.compute import compute as named
 from datamarket_gym.core.errors import (
+    AbsentPeerError,
+    AbsentPeerWarning,
     CollapsedMarketWarning,
     DataMarketError,
     LeakedRowsWarning,
@@ -37,9 +39,12 @@ from datamarket_gym.core.progress import Progress
 from datamarket_gym.core.runs import MANIFEST, Format, Run, made_with, open_run
 from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.lab.cells import Row, compute, prepare
-from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
+from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry
 from datamarket_gym.lab.summary import require_one_row_a_cell, require_told_apart, summarise
 from datamarket_gym.lab.tables import write_tables
+from datamarket_gym.peers.environments import python_of
+from datamarket_gym.peers.peer import Peer
+from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.units.io import write_table
 from datamarket_gym.world.data.files import looking_in, named_folder
 
@@ -47,7 +52,8 @@ RESULTS = "results.parquet"
 CELLS = "cells"
 _SECONDS, _WARNED = b"seconds", b"warned"
 _KINDS: dict[str, type[MarketWarning]] = {
-    kind.__name__: kind for kind in (CollapsedMarketWarning, LeakedRowsWarning, UndatedMarketWarning)
+    kind.__name__: kind
+    for kind in (AbsentPeerWarning, CollapsedMarketWarning, LeakedRowsWarning, UndatedMarketWarning)
 }
 
 _Told = tuple[str, str, str]
@@ -76,9 +82,11 @@ def run_experiment(
 
     A folder with some of the seeds grows to all of them; one with other seeds is refused. ``memo`` names a file in
     which fits are kept and shared with other runs. ``jobs`` processes compute cells, or the workers of the cluster that
-    `datamarket_gym.core.compute` names. Where evidence collapsed markets, or units had no times, one
+    `datamarket_gym.core.compute` names. Peers that are not installed are left out, with a warning: the
+    run is then one of the mechanisms that are there. Where evidence collapsed markets, or units had no times, one
     warning per mechanism says so, whoever computed the cells; the manifest keeps it.
     """
+    spec, absent = present(spec)
     require_told_apart(spec)
     if named().cluster:
         require_travels(device, memo)
@@ -91,7 +99,9 @@ def run_experiment(
             timings, warned = _compute(run, shared_by(spec, device, jobs, memo), tasks)
             timings |= by_whom(jobs, device)
             write_json(out / "timings.json", timings, indent=2, sort=False)
-            write_json(out / MANIFEST, _manifest(spec) | {"warnings": warned}, indent=2, sort=False)
+            write_json(
+                out / MANIFEST, _manifest(spec) | {"warnings": [*absent, *warned]}, indent=2, sort=False
+            )
             run.drop_others(tasks, CELL.ending)
         rows = summarise(pq.read_table(out / RESULTS).to_pylist(), spec.pooled, spec.ranges)
         write_tables(spec, rows, out)
@@ -99,6 +109,21 @@ def run_experiment(
     for kind, name, words in told:
         warnings.warn(_KINDS[kind](name, words), stacklevel=2)
     return rows
+
+
+def present(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[_Told]]:
+    """The experiment without peers that are not installed, and for each the line that installs it."""
+    kept: list[MechanismEntry] = []
+    told: dict[str, _Told] = {}
+    for entry in spec.mechanisms:
+        try:
+            for found, _ in entry.expand():
+                if isinstance(found, OwnMechanism) and isinstance(found.payer, Peer):
+                    python_of(found.payer.package)
+            kept.append(entry)
+        except AbsentPeerError as error:
+            told.setdefault(str(error), (AbsentPeerWarning.__name__, entry.name, str(error)))
+    return (spec.model_copy(update={"mechanisms": kept}) if told else spec), list(told.values())
 
 
 def opened(

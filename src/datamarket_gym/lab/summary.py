@@ -30,7 +30,7 @@ names those it does not rest on, and ``redrawn`` those that played another marke
 AVERAGED = (
     "gain_additive", "victim_loss", "victim_loss_sum", "theft",
     "oracle_l1", "rank_stability", "utility", "mixed_components", "clusters",
-    "l1_exact", "l1_reference", "asked",
+    "l1_exact", "l1_reference", "asked", "seconds",
     "delta", "fairness_loss", "bound_used", "bound_broken", "proxy_broken",
     "hidden_harm", "paid_total", "attacker_paid", "harm_done",
     "net_gain", "net_gain_fresh", "expected_net_gain", "expected_share_gain",

@@ -43,6 +43,8 @@ WORDS = {
     "expected_victim_loss": "victim's expected loss (largest)",
     "bystanders_loss": "bystanders' loss (together)",
     "known_share": "part of what is sold again that is recognised",
+    "asked": "coalitions evaluated",
+    "seconds": "seconds by the clock",
     "honest_known": "part of honest units taken for old ones",
 }
 """What metrics are called where their names do not say it."""

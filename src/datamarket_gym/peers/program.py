@@ -26,17 +26,24 @@ import numpy as np
 from datamarket_gym.core.errors import ParameterError, ProgramError, require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.peers.protocol import read_evaluations, read_payments, write_market
+from datamarket_gym.peers.protocol import read_cost, read_payments, write_market
 from datamarket_gym.pipeline.own import OwnPayments
 from datamarket_gym.units.submission import Submission
 
-_DAY = 86_400.0
+DAY = 86_400.0
 _TAIL = 4_000  # bytes of what a program said last
 _PASSED = (
     "PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
     "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
 )  # fmt: skip
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProgramPayments(OwnPayments):
+    """What a program paid; ``computing`` are the seconds that it says it took, without starting and reading."""
+
+    computing: float = float("nan")
 
 
 @register("mechanism", "program")
@@ -49,16 +56,16 @@ class Program:
 
     def __post_init__(self) -> None:
         _words(self.command)
-        require_in("timeout of the program", self.timeout, 0.0, _DAY, open_low=True)
+        require_in("timeout of the program", self.timeout, 0.0, DAY, open_low=True)
 
-    def pay(self, submission: Submission, utility: UtilityOracle) -> OwnPayments:
+    def pay(self, submission: Submission, utility: UtilityOracle) -> ProgramPayments:
         """Write the market, run the program, and check what it pays."""
         return run_program(_words(self.command), submission, utility, self.timeout)
 
 
 def run_program(
     words: list[str], submission: Submission, utility: UtilityOracle, timeout: float
-) -> OwnPayments:
+) -> ProgramPayments:
     """The payments of a command, given as words; seconds are the program's by the clock, its start included."""
     called = shlex.join(words)
     with tempfile.TemporaryDirectory(prefix="datamarket-", ignore_cleanup_errors=True) as folder:
@@ -70,11 +77,13 @@ def run_program(
         call([*words, str(given), str(taken)], called, timeout)
         seconds = time.perf_counter() - started
         try:
-            paid, evaluations = read_payments(taken, submission), read_evaluations(taken)
+            paid, cost = read_payments(taken, submission), read_cost(taken)
         except ProgramError as error:
             raise ProgramError(f"the program {called!r}: {error}") from error
     amounts = np.array([paid[name] for name in submission.identities.tolist()])
-    return OwnPayments(submission, amounts, utility, seconds, evaluations)
+    return ProgramPayments(
+        submission, amounts, utility, seconds, cost["evaluations"], computing=cost["seconds"]
+    )
 
 
 def call(words: list[str], called: str, timeout: float, more: Mapping[str, str] | None = None) -> None:

@@ -7,9 +7,9 @@ The program is called as ``COMMAND... IN OUT`` with the absolute paths of two fo
 - ``validation.csv``: ``label,f0,f1,...``.
 
 It writes OUT/``payments.csv`` (``identity,amount``: every identity of the units once, a finite number each, in units
-of the utility) and may write OUT/``cost.json`` (``{"evaluations": n}``). Files are RFC 4180 and UTF-8; numbers read
-back to the same bits. What a mechanism may see is in them and nothing else: no ground truth, and not the seed of the
-market, from which one could draw it again.
+of the utility) and may write OUT/``cost.json`` (``{"evaluations": n, "seconds": s}``, both or one of them). Files are
+RFC 4180 and UTF-8; numbers read back to the same bits. What a mechanism may see is in them and nothing else: no ground
+truth, and not the seed of the market, from which one could draw it again.
 """
 
 from __future__ import annotations
@@ -101,20 +101,24 @@ def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
     return found
 
 
-def read_evaluations(folder: Path) -> float:
-    """The coalitions that a program says it evaluated; NaN where it does not say."""
+def read_cost(folder: Path) -> dict[str, float]:
+    """What a program says that it took: ``evaluations`` of coalitions and ``seconds``; NaN where it does not say."""
+    unknown = {"evaluations": float("nan"), "seconds": float("nan")}
     if not (folder / COST).exists():
-        return float("nan")
+        return unknown
     try:
         told = json.loads(_text(folder / COST, _COST_BYTES))
     except (ValueError, RecursionError) as error:
         raise ProgramError(f"{COST} is no JSON ({error}); leave it out or mend it") from error
-    count = told.get("evaluations") if isinstance(told, dict) else None
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**53:
+    said = {name: told[name] for name in unknown if name in told} if isinstance(told, dict) else {}
+    if not said or any(
+        isinstance(x, bool) or not isinstance(x, int | float) or not 0 <= x < 2**53
+        for x in said.values()
+    ):
         raise ProgramError(
-            f'{COST} says {str(told)[:80]}; write {{"evaluations": n}} with a whole number, or leave it out'
+            f'{COST} says {str(told)[:80]}; write {{"evaluations": n, "seconds": s}}, numbers, or leave it out'
         )
-    return float(count)
+    return unknown | {name: float(x) for name, x in said.items()}
 
 
 def _content_seed(submission: Submission) -> int:
