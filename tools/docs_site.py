@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from docs_gallery import gallery
+from docs_html import faults
 from docs_links import DOCS, ROOT, pages, place, rewritten
 from docs_reference import PAGE, reference
 from docs_tree import INDEX, SECTIONS, lead_page, sorted_pages, title_of, toctree
@@ -134,6 +135,9 @@ def built(arguments: list[str]) -> int:
             shutil.rmtree(folder, ignore_errors=True)
     gather(asked.gather)
     answer = build(asked.gather, asked.out)
+    for fault in faults(asked.out):
+        answer = 1
+        print(fault, file=sys.stderr)
     if answer == 0:
         print(f"open {os.path.relpath(asked.out / 'index.html')}")
     return answer
