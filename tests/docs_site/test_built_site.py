@@ -6,6 +6,10 @@ from repository import tool_named
 
 site, html, reference = tool_named("docs_site"), tool_named("docs_html"), tool_named("docs_reference")
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::PendingDeprecationWarning"
+)  # of other people's extensions
+
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_says_every_public_name(tmp_path):
