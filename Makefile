@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # The real data sets, where they lie beside the project.
 export DATAMARKET_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: demo test slow mutants lint lock wheel clean synthetic figures real-data holdout predict-theta content checks periods utilities
+.PHONY: demo test slow docs mutants lint lock wheel clean synthetic figures real-data holdout predict-theta content checks periods utilities
 
 ## demo: a small market, honest and attacked, paid two ways
 demo: $(READY)
@@ -20,6 +20,10 @@ test: lint
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
+## docs: the documentation site, docs/_build/html; a warning is an error
+docs: $(READY)
+	$(BIN)/python tools/docs_site.py
+
 ## mutants: small changes of meaning in the core, and which of them the tests let pass (docs/mutants.md; long)
 mutants: $(READY)
 	$(BIN)/python tools/mutants.py --resume --page docs/mutants.md
@@ -29,7 +33,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-## synthetic: S1 to S8, S10 and the ablations, then docs/results.md and docs/accounts.md
+## synthetic: S1 to S8, S10 and the ablations, then the pages of results (docs/results.md, docs/questions, docs/results) and docs/accounts.md
 synthetic: $(READY)
 	$(BIN)/datamarket suite synthetic
 	$(BIN)/datamarket results runs
@@ -74,4 +78,4 @@ $(READY): requirements.lock pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis

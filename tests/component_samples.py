@@ -1,9 +1,14 @@
 """Components that need parameters, written out, and a game of each kind: what tests of all plug points share."""
 
+import shlex
+import sys
+from pathlib import Path
+
 import numpy as np
 
 from datamarket_gym import ImportedScores, ScoreTable
 from datamarket_gym.conformance.valuation import example_rows
+from datamarket_gym.core.registry import components
 from datamarket_gym.games.closed_form import (
     AdditiveGame,
     RandomMonotoneGame,
@@ -12,6 +17,7 @@ from datamarket_gym.games.closed_form import (
     WeightedMajorityGame,
 )
 
+PROGRAM = shlex.join([sys.executable, str(Path(__file__).parent / "peers" / "pays_by_units.py")])
 WRITTEN = {
     ("evidence", "cosine"): "cosine@0.95",
     ("evidence", "linkage"): "linkage@batch",
@@ -22,7 +28,14 @@ WRITTEN = {
     ("evidence", "hybrid_perceptual_cosine"): "hybrid_perceptual_cosine@0.95",
     ("evidence", "noisy_oracle_latent"): "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
     ("learner", "sklearn"): "sklearn@GaussianNB",
+    ("mechanism", "program"): f"program(command={PROGRAM!r})",
+    ("mechanism", "peer"): "peer@pydvl-shapley",
+    ("mechanism", "quotient_shapley"): "quotient_shapley/cosine@0.95",
+    ("mechanism", "quotient_banzhaf"): "quotient_banzhaf/noisy_oracle_latent(p_fs=0.1, p_fm=0.2)",
+    ("mechanism", "quotient_beta_shapley"): "quotient_beta_shapley/exact_hash",
 }
+PRESETS = [name for name, made in components("mechanism").items() if not isinstance(made, type)]
+"""The mechanisms of our own pipeline."""
 GAMES = {
     "unanimity": UnanimityGame(5),
     "weighted_majority": WeightedMajorityGame([3, 2, 2, 1], 5),

@@ -14,7 +14,7 @@ import datamarket_gym
 ROOT = Path(datamarket_gym.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 HOUSE = runpy.run_path(str(REPOSITORY / "tools" / "house.py"))
-MODULES = sorted(path for path in ROOT.rglob("*.py") if "peer_scripts" not in path.parts)
+MODULES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT / "peers" / "scripts")
 
 
 def room(path):

@@ -109,8 +109,8 @@ def _bars(kept: list[Compact]) -> list[str]:
     lines = [
         "## Where the bars come from",
         "",
-        "Every number of the paper is held to one of these; what has none claims nothing and says why on the "
-        "[results page](results.md).",
+        "Every number of the paper is held to one of these; what has none claims nothing and says why in the "
+        "[full tables](results.md).",
         "",
         "| bar | room | numbers and claims held to it | set after measuring | where it comes from |",
         "|---|---|---|---|---|",

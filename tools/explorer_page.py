@@ -52,7 +52,8 @@ def measured(path: Path) -> str:
     return "\n".join(
         [
             f"{asked['people']} people who drag sliders of the market page at once, each in a market of their own: "
-            f"{asked['count']:,} answers, {asked['errors']} errors.",
+            f"{asked['count']:,} answers, {asked['errors']} errors; {asked['note']} (an attacker who knows nobody "
+            "is told that there is nobody to attack: that is an answer, not counted as an error).",
             "",
             "| | median | 95 % within | 99 % within |",
             "|---|---|---|---|",

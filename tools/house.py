@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "datamarket_gym"
 PAGE = ROOT / "CONTRIBUTING.md"
 ROOMS = (
-    "core", "units", "games", "semivalues", "learners", "world", "evidence", "pipeline",
-    "judge", "payout", "lab", "conformance", "bench", "web", "cli",
+    "core", "units", "games", "semivalues", "learners", "world", "evidence", "pipeline", "peers",
+    "judge", "payout", "lab", "conformance", "bench", "arena", "web", "cli",
 )  # fmt: skip
 _BLOCK = re.compile(r"<!-- house -->\n.*?<!-- /house -->\n", re.S)
 

@@ -1,4 +1,5 @@
-"""Writes the README's generated blocks: what the demo prints, and what is stopped, deterred and neither.
+"""Writes the README's generated blocks: the ten numbers that matter, what the demo prints, and what is stopped,
+deterred and neither.
 
 Each block stands between two comments, `<!-- name -->` and `<!-- /name -->`.
 """
@@ -120,12 +121,18 @@ def _error(rows: Iterable[Row], checks: int) -> float:
     return max(r["se"] or 0.0 for r in rows if r["learner"] == "coverage" and r["checks"] == checks)
 
 
-BLOCKS = {"demo": demo, "checks": checks}
+def ten() -> str:
+    """The ten numbers that matter."""
+    text = (ROOT / "docs" / "ten-numbers.md").read_text(encoding="utf-8")
+    return text.replace("](", "](docs/")
 
 
-def block(readme: str, name: str) -> str:
-    """The part of the README between the comments of that name."""
-    return readme.split(f"<!-- {name} -->\n")[1].split(f"<!-- /{name} -->")[0]
+BLOCKS = {"demo": demo, "checks": checks, "ten": ten}
+
+
+def block(page: str, name: str) -> str:
+    """The part of a page between the comments of that name."""
+    return page.split(f"<!-- {name} -->\n")[1].split(f"<!-- /{name} -->")[0]
 
 
 if __name__ == "__main__":

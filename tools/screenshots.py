@@ -56,8 +56,8 @@ class Shot:
 
 TABLES = {"submissions": "market/tables/june.csv", "validation": "market/tables/wanted.csv"}
 COLUMNS = {
-    "columns.identity": "writer", "columns.label": "topic", "columns.time": "received", "columns.text": "note",
-    "columns.encoder": "ngrams", "amount": "1500.00", "currency": "EUR", "period": "June 2026",
+    "columns.id": "id", "columns.identity": "writer", "columns.label": "topic", "columns.time": "received",
+    "columns.text": "note", "encoder": "ngrams", "amount": "1500.00", "currency": "EUR", "period": "June 2026",
 }  # fmt: skip
 SHOTS = (
     Shot("market", "/market?seed=3", size=LONG),

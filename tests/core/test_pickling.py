@@ -5,13 +5,13 @@ import pickle
 import numpy as np
 import pytest
 
-from component_samples import GAMES, WRITTEN
+from component_samples import GAMES, PRESETS, WRITTEN, made
 from datamarket_gym.conformance import CHECKERS
 from datamarket_gym.core.executors import Processes, Serial, in_order
-from datamarket_gym.core.registry import components, create, lookup, written
+from datamarket_gym.core.registry import components, create, written
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.learners.sklearn_fallback import SklearnEstimator
-from datamarket_gym.pipeline import mechanism
+from datamarket_gym.pipeline import as_mechanism, mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 
@@ -57,11 +57,8 @@ def paid_by(shared, chosen):
 
 
 def test_every_mechanism_pays_a_market_in_a_worker(market):
-    names = [
-        name if lookup("mechanism", name)().get("evidence") != "" else f"{name}/cosine@0.95"
-        for name in components("mechanism")
-    ]
-    tasks = [(mechanism(name),) for name in names]
+    names = [*PRESETS, "program"]
+    tasks = [(as_mechanism(create("mechanism", made("mechanism", name))),) for name in names]
     shared = (market, market.utility_oracle(KNN))
     here, there = (list(in_order(where, paid_by, shared, tasks)) for where in BOTH)
     assert here == there

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from component_samples import WRITTEN
 from datamarket_gym import create, mechanism
 from datamarket_gym.conformance.promise import SAMPLE_ENCODERS
 from datamarket_gym.core import forms, registry
@@ -22,9 +23,6 @@ NEEDED = {
     "hybrid_source_cosine": "hybrid_source_cosine@0.9",
     "lineage": "lineage@0.9",
     "sklearn": "sklearn@LogisticRegression",
-    "quotient_shapley": "quotient_shapley/cosine@0.9",
-    "quotient_banzhaf": "quotient_banzhaf/noisy_oracle_latent(p_fs=0.1, p_fm=0.2)",
-    "quotient_beta_shapley": "quotient_beta_shapley/exact_hash",
     "unanimity": "unanimity@3",
     "weighted_majority": "weighted_majority(weights=[2, 1, 1], quota=3)",
     "sum_of_unanimity": "sum_of_unanimity(carriers=[[True, False], [True, True]], coefficients=[1.0, 2.0])",
@@ -52,7 +50,9 @@ def odd():
 def every(kind):
     # A similarity is called cosine too, and needs nothing.
     needed = {} if kind == "similarity" else NEEDED
-    return [create(kind, needed.get(name, name)) for name in components(kind)]
+    return [
+        create(kind, needed.get(name) or WRITTEN.get((kind, name), name)) for name in components(kind)
+    ]
 
 
 @pytest.mark.parametrize("kind", HOMES)

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.core.registry import create
-from datamarket_gym.judge.checked import CheckedAttack, NamePay, expected
+from datamarket_gym.judge.checked import CheckedAttack, expected
+from datamarket_gym.judge.drafts import NamePay
 from datamarket_gym.judge.guarantees import Checks, Deterrence, Paid, certify, deterrence_gap
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.learners.oracle import Utility

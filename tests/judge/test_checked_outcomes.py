@@ -10,7 +10,8 @@ import pytest
 
 from datamarket_gym import ProviderMarket, Utility, create, mechanism
 from datamarket_gym.core.errors import LeakedRowsWarning
-from datamarket_gym.judge.checked import CheckedAttack, NamePay, _Market
+from datamarket_gym.judge.checked import CheckedAttack
+from datamarket_gym.judge.drafts import NamePay, _Market
 from datamarket_gym.judge.guarantees import Checks
 from datamarket_gym.pipeline.per_unit import unit_amounts
 

@@ -15,7 +15,8 @@ from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.lab import builtin_specs, run_experiment
 from datamarket_gym.lab.cells import attacks_of, compute, market_of
 from datamarket_gym.lab.kinds.checks import ASSUMING, family, in_spreads
-from datamarket_gym.lab.results import collect, read_all, results_page
+from datamarket_gym.lab.pages.whole import pages
+from datamarket_gym.lab.results import collect, read_all
 from datamarket_gym.lab.spec import TaskEntry
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import mechanism
@@ -217,8 +218,8 @@ def test_a_run_has_a_table_for_every_utility_and_a_row_for_every_outcome(kept):
 
 
 def test_the_page_says_what_must_hold_and_names_what_does_not(kept):
-    page = results_page(kept / "results")
-    named, fair = page.split("### s11: what must hold")[1].split("- **")[1:]
+    page = pages(kept / "results")["results/s11.md"]
+    named, fair = page.split("## s11: what must hold")[1].split("- **")[1:]
     (one,) = read_all(kept / "results")
     above = [
         row["attack"]
@@ -261,8 +262,8 @@ PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "s11.json"
 def test_what_the_published_results_do_not_hold_is_named_on_the_page():
     """With 3 checks of power 0.8 under coverage: what is above the bar stands on the page by name, and nothing else."""
     one = published()["s11"]
-    page = (PUBLISHED.parents[1] / "results.md").read_text(encoding="utf-8")
-    section = page.split("### s11: what must hold")[1].split("\n## ")[0].split("- **")[1]
+    page = PUBLISHED.with_suffix(".md").read_text(encoding="utf-8")
+    section = page.split("## s11: what must hold")[1].split("\n## ")[0].split("- **")[1]
     above = [
         f"  - {row['attack']}, {row['task']}, "
         for row in one.rows

@@ -10,8 +10,9 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.lab import builtin_specs, run_experiment
 from datamarket_gym.lab.cells import compute, market_of
+from datamarket_gym.lab.pages.whole import pages
 from datamarket_gym.lab.periods import LAYOUTS, Theft
-from datamarket_gym.lab.results import collect, read_all, results_page
+from datamarket_gym.lab.results import collect, read_all
 from datamarket_gym.lab.spec import TaskEntry
 from repository import published
 
@@ -248,7 +249,7 @@ AGAIN = 4  # the promise on one's own units, among those of the experiment
 
 def named(page, number):
     """What the page says of a promise: whether it holds, and the rows of which it does not."""
-    section = page.split("### s12: what must hold")[1].split("\n## ")[0].split("- **")[number + 1]
+    section = page.split("## s12: what must hold")[1].split("\n## ")[0].split("- **")[number + 1]
     return section.startswith("Holds"), re.findall(r"\n  - (.*): -?[\d.]+", section)
 
 
@@ -258,10 +259,11 @@ def test_a_run_is_told_on_the_page_with_what_does_not_hold_by_name(tmp_path):
     collect(tmp_path / "runs", tmp_path / "results")
     (one,) = read_all(tmp_path / "results")
     above = _above(one.rows)
-    holds, found = named(results_page(tmp_path / "results"), 0)
+    page = pages(tmp_path / "results")["results/s12.md"]
+    holds, found = named(page, 0)
     assert holds == (not above)
     assert sorted(map(_parts, found)) == sorted(map(_parts, above))
-    assert named(results_page(tmp_path / "results"), AGAIN) == (True, [])
+    assert named(page, AGAIN) == (True, [])
 
 
 def _above(rows):
@@ -281,7 +283,7 @@ PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "s12.json"
 
 def test_what_the_published_results_do_not_hold_is_named_on_the_page():
     one = published()["s12"]
-    page = (PUBLISHED.parents[1] / "results.md").read_text(encoding="utf-8")
+    page = PUBLISHED.with_suffix(".md").read_text(encoding="utf-8")
     above = _above(one.rows)
     holds, found = named(page, 0)
     assert holds == (not above)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from datamarket_gym.core.registry import components, lookup
+from component_samples import PRESETS
+from datamarket_gym.core.registry import lookup
 from datamarket_gym.lab.cells import compute
 from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, parse_spec
 from datamarket_gym.pipeline import mechanism
-
-PRESETS = sorted(components("mechanism"))
 
 
 def in_full(preset: str) -> str:

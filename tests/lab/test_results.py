@@ -1,4 +1,4 @@
-"""The results page is what the committed compact results say, and nothing else."""
+"""Compact results lose nothing that is shown, and pages are made of them alone."""
 
 import json
 import shutil
@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.lab import parse_spec, run_experiment
-from datamarket_gym.lab.results import collect, read_all, results_page
-from repository import published
+from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
+from datamarket_gym.lab.pages.whole import pages
+from datamarket_gym.lab.results import collect, read_all, read_compact
 
 DOCS = Path(__file__).parents[2] / "docs"
 TINY = """
@@ -31,21 +31,6 @@ sweep = { theta = [0.9, 0.99] }
 metric = "oracle_l1"
 down = ["theta"]
 """
-
-
-def test_the_page_is_not_stale():
-    """Fails when results, specifications or the paper's numbers changed: run `datamarket results`."""
-    assert (DOCS / "results.md").read_text(encoding="utf-8") == results_page(DOCS / "results")
-
-
-def test_the_page_shows_every_experiment_of_the_suite():
-    from datamarket_gym.cli.run import members
-
-    text = (DOCS / "results.md").read_text(encoding="utf-8")
-    kept = set(published())
-    for spec in members("synthetic", "cpu"):
-        assert spec.name in kept
-        assert f"## {spec.name}: {spec.title}" in text
 
 
 @pytest.fixture
@@ -88,13 +73,18 @@ def test_the_page_says_where_we_differ(runs, tmp_path, monkeypatch):
     values = {"tiny": (entry, near, silent)}
     monkeypatch.setattr("datamarket_gym.lab.paper_values.paper_values", lambda: values)
     collect(folder, tmp_path / "kept")
-    text = results_page(tmp_path / "kept")
+    made = pages(tmp_path / "kept")
+    text = made["kept/tiny.md"]
     assert f"for {measured - 1:g}). Because." in text
     assert "| +1.000 | 0.05 (set after measuring) | **outside** |" in text
     assert text.count("Because.") == 1
     assert "| 7 ± 0.5 |" in text
     assert "for 7 ± 0.5). Nobody knows." in text
-    assert text.count(" | 3 | 1 | 1 | 1 |") == 2  # of the experiment, and of all
+    front = " ".join(made["kept.md"].split())
+    assert front.count("| 3 | 1 | 1 | 1 |") == 2  # of the experiment, and of all
+    assert "we have" in front
+    assert "Because." in front
+    assert "- [tiny](kept/tiny.md): A tiny experiment" in front
     assert "Seeds 0 to 1." in text
 
 
@@ -105,6 +95,7 @@ def test_the_commands_write_the_page_and_refuse_empty_folders(runs, tmp_path):
     made = CliRunner().invoke(app, ["results", str(folder), "--out", str(out)])
     assert made.exit_code == 0
     first = out.read_bytes()
+    assert (out.parent / "results" / "tiny.md").read_text().startswith("# tiny: A tiny experiment\n")
     again = CliRunner().invoke(app, ["results", "--out", str(out)])
     assert again.exit_code == 0
     assert out.read_bytes() == first
@@ -117,7 +108,7 @@ def test_the_commands_write_the_page_and_refuse_empty_folders(runs, tmp_path):
 @pytest.mark.parametrize("name", ["s10", "agnews", "imdb", "cifar10", "stl10"])
 def test_splits_and_exact_copies_gain_exactly_nothing_on_five_domains(name):
     """Where there are times `recommended` pays 1 in every market that is published, hence no error beside it."""
-    kept = published()[name]
+    kept = read_compact(DOCS / "results" / f"{name}.json", builtin_specs())
     found = {
         (row["attack"], row["value"], row["se"])
         for row in kept.rows

@@ -1,4 +1,4 @@
-"""The three theorems of docs/coverage.md on random markets, where they end, and that k-NN has only the first."""
+"""The three theorems of docs/theory/coverage.md on random markets, where they end, and that k-NN has only the first."""
 
 from __future__ import annotations
 

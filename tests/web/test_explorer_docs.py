@@ -49,7 +49,7 @@ def test_what_was_measured_is_told(tmp_path):
     assert measured(tmp_path / "none.json") == ""
     rows = [
         row("first page, just started", seconds=0.61), row("first page, again", seconds=0.2),
-        row("question to answer", count=1234, errors=0, p50=0.1, p95=1.5, p99=1.9),
+        row("question to answer", count=1234, errors=0, note="7 refused in words", p50=0.1, p95=1.5, p99=1.9),
         row("last move to its answer", count=300, p50=0.2, p95=1.75, p99=2.5),
         row("memory of all processes", middle_mib=1400, last_mib=1410),
     ]  # fmt: skip
@@ -58,7 +58,7 @@ def test_what_was_measured_is_told(tmp_path):
     told = measured(tmp_path / "explorer.json")
     for words in (
         "20 people",
-        "1,234 answers, 0 errors",
+        "1,234 answers, 0 errors; 7 refused in words",
         "| 0.20 s | 1.75 s | 2.50 s |",
         "0.61 s",
         "1,410 MiB",

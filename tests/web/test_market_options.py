@@ -7,6 +7,7 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 import re
 from dataclasses import dataclass
 
+from component_samples import PRESETS
 from datamarket_gym import mechanism, register
 from datamarket_gym.core import registry
 from datamarket_gym.core.errors import DataMarketError, require_choice, require_in
@@ -52,7 +53,7 @@ def test_it_begins_with_the_market_of_the_demo():
     assert MarketAsked(**found).filled() == MarketAsked().filled()
 
 
-@pytest.mark.parametrize("name", components("mechanism"))
+@pytest.mark.parametrize("name", PRESETS)
 def test_presets_fill_the_parts(name):
     found = next(each for each in options()["mechanisms"] if each["name"] == name)
     named = f"{name}/cosine@0.99" if name.startswith("quotient") else name

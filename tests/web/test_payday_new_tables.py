@@ -47,6 +47,7 @@ def test_marks_and_separators_are_read_over(tmp_path):
     assert [each["name"] for each in found["columns"]] == ["id", "note", "x"]
     assert told(found, "note")["values"] == ["=1+1", "<b>bold</b>"]
     assert (told(found, "x")["kind"], told(found, "x")["empty"]) == ("numbers", 1)
+    assert told(found, "x")["values"] == ["1.5", ""]  # rows, not what differs in a column
 
 
 def test_columns_that_are_there_twice_are_told(tmp_path):

@@ -48,10 +48,9 @@ def show(rows: Iterable[Row], as_json: bool, save: Path | None, title: str) -> N
 def _command() -> str:
     """The command as typed, without the folders and files of this machine."""
     words = ["datamarket", *sys.argv[1:]]
-    for option in ("--save", "--envs"):
-        if option in words:
-            at = words.index(option)
-            words[at : at + 2] = []
+    if "--save" in words:
+        at = words.index("--save")
+        words[at : at + 2] = []
     return " ".join(words)
 
 

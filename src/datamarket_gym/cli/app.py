@@ -30,7 +30,10 @@ HEADINGS = {
         "intake", "theta", "pay", "check", "explain", "statements", "verify", "ledger", "book", "statement", "dispute",
         "export", "audit",
     ),
-    "Compare mechanisms under attack": ("demo", "list", "run", "suite", "results", "figures", "embed", "bench"),
+    "Compare mechanisms under attack": (
+        "demo", "list", "run", "suite", "results", "figures", "embed", "bench", "peers",
+    ),
+    "Enter the benchmark": ("submit", "leaderboard", "arena"),
 }  # fmt: skip
 _HEADING = {name: heading for heading, names in HEADINGS.items() for name in names}
 _MODULES = {m.name.rstrip("_").replace("_", "-"): m.name for m in iter_modules(commands.__path__)}

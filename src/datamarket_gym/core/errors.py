@@ -88,6 +88,14 @@ class LeakError(DataMarketError):
     """Submitted units are validation rows, or nearly: names them and the rows."""
 
 
+class ProgramError(DataMarketError):
+    """A program that pays for others to see did not do so: it failed, or what it wrote is no payment; says where."""
+
+
+class AbsentPeerError(DataMarketError):
+    """A peer's environment is not there; the text is the line that installs it."""
+
+
 class LearnerError(DataMarketError):
     """A learner failed on a coalition; the message names the coalition."""
 
@@ -113,6 +121,12 @@ class UndatedMarketWarning(MarketWarning):
     """Units carry no times, or all the same, under a mechanism that pays the earliest: nobody was first."""
 
     what = "nobody was first"
+
+
+class AbsentPeerWarning(MarketWarning):
+    """A peer's environment is not there, and what it would pay was left out; says which line installs it."""
+
+    what = "a peer was left out"
 
 
 class FutureTimesWarning(MarketWarning):

@@ -49,7 +49,7 @@ HOMES = {
     "semivalue": "datamarket_gym.semivalues",
     "estimator": "datamarket_gym.semivalues",
     "allocation": "datamarket_gym.pipeline",
-    "mechanism": "datamarket_gym.pipeline",
+    "mechanism": "datamarket_gym.peers",
     "experiment": "datamarket_gym.lab",
 }
 """Each kind of plug point and the package whose import declares it and registers the built-in ones."""

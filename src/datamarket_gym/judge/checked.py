@@ -9,15 +9,11 @@ is then paid, and drawn, again, until nobody fails. Names whose total is below z
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-import numpy as np
-
-from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.collapse import told_once
+from datamarket_gym.judge.drafts import Drafts
 from datamarket_gym.judge.guarantees.deterred import GAIN, Deterrence, certified_checks
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.guarantees.power import Planted
@@ -26,47 +22,7 @@ from datamarket_gym.judge.metrics import ROUNDING
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
-from datamarket_gym.pipeline.per_unit import unit_amounts
-from datamarket_gym.units.truth import SubmittedProfile, genuine
-
-_MOST = 10
-"""Names with false units whose outcomes are enumerated: 2^10 markets at the most."""
-
-
-@dataclass(frozen=True)
-class NamePay:
-    """What one name is paid, the sum of its positive amounts, and of those how much is not genuine."""
-
-    total: float
-    positive: float
-    false: float
-    genuine: float  # what its genuine units earn, losses counted
-    largest: float  # what the unit of it earns that earns most
-
-    @property
-    def due(self) -> float:
-        """What is paid out: nothing below zero."""
-        return max(self.total, 0.0)
-
-    @property
-    def own(self) -> float:
-        """What of it is for genuine units: nothing of a name that is paid nothing, and no more than it is paid."""
-        return min(max(self.genuine, 0.0), self.due)
-
-    @property
-    def drawn_false(self) -> float:
-        """The probability that a draw falls on what is not genuine."""
-        return min(self.false / self.positive, 1.0) if self.positive > ROUNDING else 0.0
-
-    @property
-    def kappa(self) -> float:
-        """P / T; infinite where nothing is paid."""
-        return max(1.0, self.positive / self.total) if self.total > ROUNDING else math.inf
-
-    @property
-    def largest_unit(self) -> float:
-        """The part of P that one unit earns, at most."""
-        return min(self.largest / self.positive, 1.0) if self.positive > ROUNDING else 0.0
+from datamarket_gym.units.truth import SubmittedProfile
 
 
 @dataclass(frozen=True)
@@ -106,31 +62,16 @@ class Expected:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Market:
-    names: Mapping[str, NamePay]
-    pot: float  # what is paid out in all
-
-
 @dataclass(eq=False)
-class CheckedAttack:
+class CheckedAttack(Drafts):
     """One provider's attack on a market with checks: every outcome is paid once, and priced under any `Checks`."""
 
-    mechanism: Mechanism
-    profile: SubmittedProfile
-    honest: SubmittedProfile
-    utility: UtilityOracle
     provider: str
     honest_pay: float
     paid: Payments | None = None
-    _markets: dict[frozenset[str], _Market] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._names = self.profile.identities_of(self.provider)
-        mine = np.isin(self.profile.submission.identity, self._names)
-        self._false = mine & ~genuine(self.profile, self.honest)
-        if self.paid is not None:
-            self._markets[frozenset()] = self._market(self.profile, self.paid)
+        self._begin(self.profile.identities_of(self.provider), self.paid)
 
     def expected(self, checks: Checks) -> Expected:
         """The expectation under these checks."""
@@ -138,16 +79,11 @@ class CheckedAttack:
         due, own = sum(name.due for name in first), sum(name.own for name in first)
         pay = share = drafted = earned = 0.0
         kappa, largest = 1.0, 0.0
-        reached = {frozenset[str](): 1.0}  # by the names that have failed
-        while reached:
-            failed = min(reached, key=len)  # no more can come to it
-            chance = reached.pop(failed)
-            left = {name: self._after(failed).names[name] for name in self._names if name not in failed}
-            passes = {name: checks.passes(pays.drawn_false) for name, pays in left.items()}
-            for caught, likely in self._outcomes(passes):
-                if caught and len(failed | caught) < len(self._names):
-                    reached[failed | caught] = reached.get(failed | caught, 0.0) + chance * likely
-            everybody, pot = math.prod(passes.values()), self._after(failed).pot
+        for draft in self._reached(checks):
+            if not draft.left:
+                continue  # nothing is paid to this provider
+            chance, left, passes = draft.chance, draft.left, draft.passes
+            everybody, pot = math.prod(passes.values()), self._after(draft.failed).pot
             paid = sum(pays.due for pays in left.values())
             pay += chance * everybody * paid
             share += chance * everybody * (paid / pot if pot > ROUNDING else 0.0)
@@ -185,53 +121,6 @@ class CheckedAttack:
             pot = market.pot - sum(market.names[name].due for name in caught)
             share += likely * (paid / pot if pot > ROUNDING else 0.0)
         return share
-
-    def _outcomes(self, passes: Mapping[str, float]) -> Iterator[tuple[frozenset[str], float]]:
-        """Which names fail, with what probability; impossible outcomes are left out."""
-        doubtful = [name for name, chance in passes.items() if chance < 1.0]
-        if len(doubtful) > _MOST:
-            raise DataMarketError(
-                f"{self.provider} has false units under {len(doubtful)} names; outcomes are enumerated for at most "
-                f"{_MOST}, so use fewer names"
-            )
-        for fails in itertools.product((False, True), repeat=len(doubtful)):
-            caught = frozenset(name for name, caught in zip(doubtful, fails, strict=True) if caught)
-            likely = math.prod(1.0 - passes[n] if n in caught else passes[n] for n in doubtful)
-            if likely:
-                yield caught, likely
-
-    def _after(self, failed: frozenset[str]) -> _Market:
-        """The market once some names have failed: their false units are out, and they are paid nothing."""
-        if failed not in self._markets:
-            submission = self.profile.submission
-            out = self._false & np.isin(submission.identity, sorted(failed))
-            left = replace(self.profile, submission=submission.take(np.flatnonzero(~out)))
-            with told_once():
-                paid = self.mechanism.pay(left.submission, self.utility, left.truth)
-            self._markets[failed] = self._market(left, paid, failed)
-        return self._markets[failed]
-
-    def _market(
-        self, profile: SubmittedProfile, paid: Payments, failed: frozenset[str] = frozenset()
-    ) -> _Market:
-        playing = paid.clusters.submission or profile.submission
-        amounts = unit_amounts(paid)
-        identity = paid.identities[amounts.identity]
-        true = genuine(replace(profile, submission=playing), self.honest)[amounts.row]
-        names = {}
-        for name in self._names:
-            mine = identity == name
-            amount, own = amounts.amount[mine], true[mine]
-            gains = np.maximum(amount, 0.0)
-            names[name] = NamePay(
-                paid.total([name]),
-                float(gains.sum()),
-                float(gains[~own].sum()),
-                float(amount[own].sum()),
-                float(gains.max(initial=0.0)),
-            )
-        others = ~np.isin(paid.identities, sorted(failed))
-        return _Market(names, float(np.maximum(paid.totals[others], 0.0).sum()))
 
 
 def expected(

@@ -152,7 +152,7 @@ class Metrics:
             utility=payments.grand_value,
             mixed_components=mixed_component_fraction(inside.clusters, profile) if inside else np.nan,
             clusters=inside.clusters.n_clusters if inside else np.nan,
-            evaluations=inside.scores.evaluations if inside else np.nan,
+            evaluations=payments.evaluations,
             near_zero=not clearly_paid(honest, grand, n),
             runtime=payments.seconds,
         )

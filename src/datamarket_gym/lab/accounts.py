@@ -7,6 +7,7 @@ outside counts as a miss, whatever its reason.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -35,7 +36,7 @@ TOO_FEW: Final = "These results hold too few rows for it."
 
 @dataclass(frozen=True)
 class Account:
-    """One thing that the paper says, ours beside it, and the verdict."""
+    """One thing that the paper says, ours beside it, and the verdict; ``off`` is the difference in bars, or 0."""
 
     cell: str
     metric: str
@@ -45,6 +46,7 @@ class Account:
     bar: str
     verdict: Kind
     why: str = ""
+    off: float = 0.0
 
 
 def accounts(experiment: str, rows: Sequence[Row]) -> list[Account]:
@@ -112,6 +114,7 @@ def _of_value(row: Row, entry: Row) -> Account:
         _room(entry.get("bar", ""), row["paper"]),
         _verdict(row["within"]),
         entry.get("why", ""),
+        _off(row["value"], row["paper"], entry.get("bar", "")),
     )
 
 
@@ -126,11 +129,23 @@ def _of_claim(claim: Claim, rows: Sequence[Row]) -> Account:
     difference = "" if claim.paper is None else f"{found.value - claim.paper:+.3f}"
     room = _room(claim.bar, claim.paper or 0.0)
     ours = f"{found.value:.3f}"
-    return Account(claim.says, "", said, ours, difference, room, _verdict(found.holds), claim.why)
+    off = _off(found.value, claim.paper, claim.bar)
+    return Account(claim.says, "", said, ours, difference, room, _verdict(found.holds), claim.why, off)
 
 
 def _verdict(holds: bool | None) -> Kind:
     return NOT_CLAIMED if holds is None else WITHIN if holds else OUTSIDE
+
+
+def _off(value: float | None, paper: float | None, bar: str) -> float:
+    """How many bars lie between ours and the paper's; a value that there is none of is infinitely far."""
+    if paper is None or not bar:
+        return 0.0
+    return (
+        math.inf
+        if value is None or math.isnan(value)
+        else abs(value - paper) / bars()[bar].around(paper)
+    )
 
 
 def _room(bar: str, paper: float) -> str:
@@ -153,7 +168,7 @@ def _ours(row: Row) -> str:
 def comparison(title: str, shown: Sequence[Account]) -> str:
     """The long table, and below it the reason for everything that is outside or not claimed."""
     lines = [
-        f"### {title}",
+        f"## {title}",
         "",
         "| the paper's cell | metric | paper | ours | difference | bar | verdict |",
         "|---|---|---|---|---|---|---|",

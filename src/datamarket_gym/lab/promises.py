@@ -58,23 +58,32 @@ def _partner(promise: Promise, row: Row, rows: Sequence[Row]) -> float:
 
 def promises_page(spec: ExperimentSpec, rows: Sequence[Row]) -> str:
     """All promises of an experiment as Markdown: whether each holds, and by name of which rows it does not."""
-    lines = [f"### {spec.name}: what must hold", ""]
+    lines = [f"## {spec.name}: what must hold", ""]
     for promise in spec.promises:
         found = kept(promise, rows)
         lines.append(
             f"- **{'Holds' if found.holds else 'Does not hold'}**: {promise.says} {counted(found)}"
         )
-        lines += [f"  - {named(row)}: {number:.3f}" for number, row in found.broken]
+        lines += [f"  - {named(row)}: {_said(number)}" for number, row in found.broken]
     return "\n".join(lines) + "\n"
+
+
+def _said(number: float) -> str:
+    return "no number" if math.isnan(number) else f"{number:.3f}"
 
 
 def counted(found: Kept) -> str:
     """In words, of how many rows a promise does not hold, and the largest number."""
     if not found.numbers:
         return "These results have no row of it."
-    largest, row = found.numbers[0]
-    above = f"{len(found.broken)} of {len(found.numbers)} rows are above {found.promise.at_most:g}"
-    return f"{above}; the largest is {largest:.3f} ({_short(row)})" + (":" if found.broken else ".")
+    known = [(number, row) for number, row in found.numbers if not math.isnan(number)]
+    none = len(found.numbers) - len(known)
+    said = f"{len(found.broken) - none} of {len(found.numbers)} rows are above {found.promise.at_most:g}"
+    said += f", {none} have no number" if none else ""
+    if known:
+        largest, row = known[0]
+        said += f"; the largest is {largest:.3f} ({_short(row)})"
+    return said + (":" if found.broken else ".")
 
 
 def _short(row: Row) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ import pyarrow.parquet as pq
 from datamarket_gym import __version__
 from datamarket_gym.core.compute import compute as named
 from datamarket_gym.core.errors import (
+    AbsentPeerError,
+    AbsentPeerWarning,
     CollapsedMarketWarning,
     DataMarketError,
     LeakedRowsWarning,
@@ -37,9 +40,12 @@ from datamarket_gym.core.progress import Progress
 from datamarket_gym.core.runs import MANIFEST, Format, Run, made_with, open_run
 from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.lab.cells import Row, compute, prepare
-from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
+from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry
 from datamarket_gym.lab.summary import require_one_row_a_cell, require_told_apart, summarise
 from datamarket_gym.lab.tables import write_tables
+from datamarket_gym.peers.environments import installed, python_of
+from datamarket_gym.peers.peer import Peer
+from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.units.io import write_table
 from datamarket_gym.world.data.files import looking_in, named_folder
 
@@ -47,7 +53,8 @@ RESULTS = "results.parquet"
 CELLS = "cells"
 _SECONDS, _WARNED = b"seconds", b"warned"
 _KINDS: dict[str, type[MarketWarning]] = {
-    kind.__name__: kind for kind in (CollapsedMarketWarning, LeakedRowsWarning, UndatedMarketWarning)
+    kind.__name__: kind
+    for kind in (AbsentPeerWarning, CollapsedMarketWarning, LeakedRowsWarning, UndatedMarketWarning)
 }
 
 _Told = tuple[str, str, str]
@@ -76,9 +83,11 @@ def run_experiment(
 
     A folder with some of the seeds grows to all of them; one with other seeds is refused. ``memo`` names a file in
     which fits are kept and shared with other runs. ``jobs`` processes compute cells, or the workers of the cluster that
-    `datamarket_gym.core.compute` names. Where evidence collapsed markets, or units had no times, one
+    `datamarket_gym.core.compute` names. Peers that are not installed are left out, with a warning: the
+    run is then one of the mechanisms that are there. Where evidence collapsed markets, or units had no times, one
     warning per mechanism says so, whoever computed the cells; the manifest keeps it.
     """
+    asked, (spec, absent) = spec, present(spec)
     require_told_apart(spec)
     if named().cluster:
         require_travels(device, memo)
@@ -91,14 +100,41 @@ def run_experiment(
             timings, warned = _compute(run, shared_by(spec, device, jobs, memo), tasks)
             timings |= by_whom(jobs, device)
             write_json(out / "timings.json", timings, indent=2, sort=False)
-            write_json(out / MANIFEST, _manifest(spec) | {"warnings": warned}, indent=2, sort=False)
+            told = _manifest(spec, peer_versions(asked)) | {"warnings": [*absent, *warned]}
+            write_json(out / MANIFEST, told, indent=2, sort=False)
             run.drop_others(tasks, CELL.ending)
         rows = summarise(pq.read_table(out / RESULTS).to_pylist(), spec.pooled, spec.ranges)
         write_tables(spec, rows, out)
-        told = read_json(out / MANIFEST)["warnings"]
-    for kind, name, words in told:
+        warned_of = read_json(out / MANIFEST)["warnings"]
+    for kind, name, words in warned_of:
         warnings.warn(_KINDS[kind](name, words), stacklevel=2)
     return rows
+
+
+def present(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[_Told]]:
+    """The experiment without peers that are not installed, and for each the line that installs it."""
+    kept: list[MechanismEntry] = []
+    told: dict[str, _Told] = {}
+    for entry in spec.mechanisms:
+        try:
+            for peer in _peers_of(entry):
+                python_of(peer.package)
+            kept.append(entry)
+        except AbsentPeerError as error:
+            told.setdefault(str(error), (AbsentPeerWarning.__name__, entry.name, str(error)))
+    return (spec.model_copy(update={"mechanisms": kept}) if told else spec), list(told.values())
+
+
+def peer_versions(spec: ExperimentSpec) -> dict[str, str]:
+    """The versions of the peers that an experiment names, and of which there is none."""
+    names = dict.fromkeys(peer.package for entry in spec.mechanisms for peer in _peers_of(entry))
+    return {name: str((installed(name) or {}).get("version", "not installed")) for name in names}
+
+
+def _peers_of(entry: MechanismEntry) -> Iterator[Peer]:
+    for found, _ in entry.expand():
+        if isinstance(found, OwnMechanism) and isinstance(found.payer, Peer):
+            yield found.payer
 
 
 def opened(
@@ -219,11 +255,13 @@ def _write_cell(path: Path, table: pa.Table) -> None:
 CELL: Format[pa.Table] = Format(".parquet", _write_cell, pq.read_table)
 
 
-def _manifest(spec: ExperimentSpec) -> dict[str, Any]:
+def _manifest(spec: ExperimentSpec, peers: dict[str, str]) -> dict[str, Any]:
+    made = made_with(__version__)
+    made["versions"] |= peers
     return {
         "name": spec.name,
         "digest": spec.digest,
         "spec": spec.model_dump(),
         "seeds": [spec.seed_range.start, spec.seed_range.stop - 1],
-        **made_with(__version__),
+        **made,
     }

@@ -30,7 +30,7 @@ names those it does not rest on, and ``redrawn`` those that played another marke
 AVERAGED = (
     "gain_additive", "victim_loss", "victim_loss_sum", "theft",
     "oracle_l1", "rank_stability", "utility", "mixed_components", "clusters",
-    "l1_exact", "l1_reference", "asked",
+    "l1_exact", "l1_reference", "asked", "seconds",
     "delta", "fairness_loss", "bound_used", "bound_broken", "proxy_broken",
     "hidden_harm", "paid_total", "attacker_paid", "harm_done",
     "net_gain", "net_gain_fresh", "expected_net_gain", "expected_share_gain",
@@ -38,6 +38,10 @@ AVERAGED = (
     "honest_cost", "l1_to_logistic", "caught", "measured",
     "share_gain", "value_added", "worth_of_a_copy", "victims_loss", "expected_victim_loss", "bystanders_loss",
     "known_share", "honest_known",
+    "gain_from_cheating", "gain_largest", "pot_taken", "pot_moved", "honest_pay", "honest_share", "honest_least",
+    "worth_kept", "value_kept", "equilibrium", "cycle", "unsettled", "rounds", "regret", "regret_searched",
+    "plays_honest", "plays_theft", "plays_own_again", "plays_made", "plays_left_out", "plays_other",
+    "unplayable", "cheating_adds",
     "changed", "accuracy", "lead", "unit_agreement", "share_agreement", "share_l1", "reliability",
 )  # fmt: skip
 MEASURES = (

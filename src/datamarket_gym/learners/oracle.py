@@ -30,6 +30,10 @@ RECOMMENDED = "coverage"
 """The learner of the mechanism that we recommend."""
 
 
+_SPEED = ("device", "jobs", "games", "progress")
+"""Settings of learners that change the speed alone."""
+
+
 @dataclass(frozen=True)
 class Utility:
     """A learner's utility on the validation split, accuracy or coverage, counted from U(empty).
@@ -127,6 +131,16 @@ class UtilityOracle:
         return self._hash("" if self.prior is None else self.prior.digest)
 
     @property
+    def learns_by(self) -> str:
+        """The learner as it is written, without what changes its speed alone."""
+        by_default = {
+            f.name: f.default
+            for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
+            if f.name in _SPEED and f.default is not dataclasses.MISSING
+        }
+        return written(dataclasses.replace(self.learner, **by_default))  # type: ignore[type-var]
+
+    @property
     def labelled(self) -> bool:
         """Whether the validation rows have labels."""
         return is_labelled(self.label)
@@ -140,7 +154,7 @@ class UtilityOracle:
         settings = {
             f.name: getattr(self.learner, f.name)
             for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
-            if f.name not in ("device", "jobs", "games", "progress")  # they change the speed alone
+            if f.name not in _SPEED
         }
         text = repr((name_of(self.learner), settings, self.label.tolist())) + more
         return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()

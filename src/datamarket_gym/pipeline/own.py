@@ -49,6 +49,7 @@ class OwnPayments(PaidTotals):
     amount: Values
     utility: UtilityOracle
     seconds: float = 0.0
+    evaluations: float = float("nan")
 
     @property
     def identities(self) -> Text:  # type: ignore[override]
@@ -63,10 +64,15 @@ class OwnPayments(PaidTotals):
     @cached_property
     def grand_value(self) -> float:
         """v(all): what all submitted units are worth together."""
-        everything = np.zeros(len(self.submission), dtype=np.int64)
-        pool = Clusters(everything, Edges.none(), "identity")
-        canonical = IdentityRepresentative().canonical(self.submission, pool)
-        return QuotientGame(canonical, self.utility).grand_value()
+        return worth(self.submission, self.utility)
+
+
+def worth(submission: Submission, utility: UtilityOracle) -> float:
+    """v(all): what some units are worth together, as they are, whatever evidence would say of them."""
+    everything = np.zeros(len(submission), dtype=np.int64)
+    pool = Clusters(everything, Edges.none(), "identity")
+    canonical = IdentityRepresentative().canonical(submission, pool)
+    return QuotientGame(canonical, utility).grand_value()
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +177,9 @@ class OwnMechanism:
                 f"mechanism {self.name} pays {odd!r}, who submitted nothing; pay identities of the submission only"
             )
         # Payments, too, count by their amounts alone: their clusters may be of other units than these.
-        return OwnPayments(submission, np.array([float(amounts[n]) for n in names]), utility, seconds)
+        amount = np.array([float(amounts[n]) for n in names])
+        evaluations = found.evaluations if isinstance(found, PaidTotals) else float("nan")
+        return OwnPayments(submission, amount, utility, seconds, evaluations)
 
 
 def _written(payer: Any) -> str:

@@ -43,6 +43,11 @@ class PaidTotals(Shown, Tabular):
     def grand_value(self) -> float:
         """v(all): what all that was submitted is worth."""
 
+    @property
+    def evaluations(self) -> float:
+        """The coalitions that the mechanism asked for; NaN where it does not say."""
+        return float("nan")
+
     def as_dict(self) -> dict[str, float]:
         """Amount by identity."""
         return dict(zip(self.identities.tolist(), self.totals.tolist(), strict=True))
@@ -113,6 +118,11 @@ class Payments(PaidTotals):
     def grand_value(self) -> float:
         """v(all): what all clusters together are worth."""
         return self.scores.grand_value
+
+    @property
+    def evaluations(self) -> float:
+        """The coalitions that scoring asked for."""
+        return self.scores.evaluations
 
     @property
     def raw_total(self) -> float | None:

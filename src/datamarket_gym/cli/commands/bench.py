@@ -50,17 +50,14 @@ def scaling(
 
 @group.command("peers")
 def peers(
-    envs: Annotated[
-        Path, typer.Option(help="Folder for the peers' own environments; made where missing.")
-    ] = Path("runs/peers"),
     as_json: Json = False,
     save: Save = None,
 ) -> None:
-    """Our engine against pyDVL, shapiq, OpenDataVal and datascope, side by side in one run."""
+    """Our engine against the peers that are installed (datamarket peers list), side by side in one run."""
     from datamarket_gym.bench.page import show
     from datamarket_gym.bench.peers import peer_rows
 
-    show(peer_rows(envs), as_json, save, "Peers, side by side")
+    show(peer_rows(), as_json, save, "Peers, side by side")
 
 
 @group.command("page")

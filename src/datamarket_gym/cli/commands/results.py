@@ -11,20 +11,26 @@ import typer
 def command(
     runs: Annotated[
         Path | None,
-        typer.Argument(help="Folder of runs to take in first; without it only the page is rewritten."),
+        typer.Argument(help="Folder of runs to take in first; without it only the pages are rewritten."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/results.md"),
+    out: Annotated[Path, typer.Option(help="The front page to write.")] = Path("docs/results.md"),
 ) -> None:
-    """Write the results page, each table beside the paper's numbers.
+    """Write the pages of results: a front page, a page for each question, and every table beside the paper's numbers.
 
-    Compact results are kept in the folder of the page's name (docs/results), one file per experiment.
+    Compact results are kept in the folder of the page's name (docs/results), one file per experiment, and the full
+    tables of each lie beside them; questions go to the folder questions.
     """
+    from datamarket_gym.core.errors import ParameterError
     from datamarket_gym.core.files import write_text
-    from datamarket_gym.lab.results import collect, results_page
+    from datamarket_gym.lab.pages.whole import pages
+    from datamarket_gym.lab.results import collect
 
+    if out.suffix != ".md":
+        raise ParameterError("out", str(out), "the pages are Markdown; name a file that ends in .md")
     folder = out.with_suffix("")
     if runs is not None:
         for name in collect(runs, folder):
             typer.echo(f"{folder / name}.json")
-    write_text(out, results_page(folder))
-    typer.echo(str(out))
+    for place, text in pages(folder).items():
+        write_text(out.parent / place, text)
+        typer.echo(str(out.parent / place))

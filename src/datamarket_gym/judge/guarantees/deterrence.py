@@ -8,7 +8,7 @@ the draw on it is at least y / kappa, so that
 
     E[payment] - honest payment <= T max over y in [0, 1] of [(1 - q y / kappa)^m - (1 - y)] + s
 
-where s, the spill, is by how much adding raises what genuine units earn. The proof is in docs/guarantees.md.
+where s, the spill, is by how much adding raises what genuine units earn. The proof is in docs/theory/checks.md.
 """
 
 from __future__ import annotations

@@ -1,12 +1,16 @@
 """Attack your own market before others do: audits and best responses."""
 
+from typing import Any
+
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.redteam.audit import audit
 from datamarket_gym.judge.redteam.best_response import Response, Target, best_response
+from datamarket_gym.judge.redteam.dynamics import Path, best_response_dynamics
 from datamarket_gym.judge.redteam.findings import AuditReport, Finding, Loss, Trial
 from datamarket_gym.judge.redteam.grid import attack_grid
 from datamarket_gym.judge.redteam.own_market import honest_profile, market_state
 from datamarket_gym.judge.redteam.remedies import Remedy
+from datamarket_gym.judge.redteam.several import Stage
 from datamarket_gym.judge.redteam.space import AttackCosts, Effort, Space
 from datamarket_gym.units.io import read_validation
 
@@ -17,15 +21,32 @@ __all__ = [
     "Effort",
     "Finding",
     "Loss",
+    "ParallelMarketEnv",
+    "Path",
     "Remedy",
     "Response",
     "Space",
+    "Stage",
     "Target",
     "Trial",
     "attack_grid",
     "audit",
     "best_response",
+    "best_response_dynamics",
     "honest_profile",
     "market_state",
     "read_validation",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The parallel environment when it is first asked for: it needs the extra ``gym``."""
+    if name != "ParallelMarketEnv":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from datamarket_gym.judge.redteam.parallel_env import ParallelMarketEnv
+    except ImportError as error:
+        raise AttributeError(
+            "the parallel environment needs PettingZoo: pip install 'datamarket-gym[gym]'"
+        ) from error
+    return ParallelMarketEnv

@@ -12,6 +12,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -99,6 +100,10 @@ class Target:
         self._known: dict[str, _Unchecked] = {}
         self._checked: dict[str, CheckedAttack] = {}
         self.impossible: dict[str, str] = {}
+        self._require_clear()
+
+    def _require_clear(self) -> None:
+        """Refuse a provider whose honest pay is too little to divide by."""
         grand, n = self.honest.payments.grand_value, len(self.state.providers)
         if not clearly_paid(self.pay, grand, n):
             raise UnclearPayError(
@@ -106,6 +111,10 @@ class Target:
                 f"{grand / n:.4g}: gains have no meaning below a share of {CLEAR:g} of that; "
                 "choose another provider or market"
             )
+
+    def over_honest(self, paid: float) -> float:
+        """The gain of whoever is paid so much."""
+        return paid / self.pay
 
     def under(self, checks: Checks | None) -> Target:
         """The same provider facing other checks, or none; what is paid is remembered by both."""
@@ -127,7 +136,7 @@ class Target:
             known = self._known[attack]
             expected = known.gain
             if self.checks is not None:
-                expected = self._checked[attack].expected(self.checks).pay / self.pay
+                expected = self.over_honest(self._checked[attack].expected(self.checks).pay)
         except (
             DataMarketError
         ) as error:  # more names than units, a class that is gone, no labels to change
@@ -143,7 +152,7 @@ class Target:
         profile = self.profile(attack)
         with told_once():
             paid = self._payer.pay(profile.submission, self.utility, profile.truth)
-        gain = paid.total(profile.identities_of(self.name)) / self.pay
+        gain = self.over_honest(paid.total(profile.identities_of(self.name)))
         harm = harm_of(self.honest.payments, paid, profile, self.name)
         self._known[attack] = _Unchecked(gain, Effort.of(profile, self.state), harm)
         if self.checks is not None:
@@ -178,14 +187,55 @@ class Target:
         )
 
 
+class Priced(Protocol):
+    """What an attack is worth to who plays it."""
+
+    @property
+    def attack(self) -> str:
+        """The attack as it is written."""
+        ...
+
+    @property
+    def net_gain(self) -> float:
+        """What is searched for the largest of; honesty is at 1."""
+        ...
+
+
+Found = TypeVar("Found", bound=Priced)
+FoundOut = TypeVar("FoundOut", bound=Priced, covariant=True)
+
+
+class Searchable(Protocol[FoundOut]):
+    """Whose best response can be searched: a `Target`, or one party among several (`seat.Seat`)."""
+
+    @property
+    def state(self) -> MarketState:
+        """The market."""
+        ...
+
+    @property
+    def tried(self) -> list[str]:
+        """The attacks that cost nothing to price again."""
+        ...
+
+    @property
+    def honesty(self) -> FoundOut:
+        """What being honest is worth."""
+        ...
+
+    def respond(self, attack: str, costs: AttackCosts) -> FoundOut | None:
+        """What an attack is worth; None where it cannot be carried out."""
+        ...
+
+
 def best_response(
-    target: Target,
+    target: Searchable[Found],
     costs: AttackCosts | None = None,
     *,
     trials: int = 200,
     seed: int = 0,
     optimiser: str = "auto",
-) -> Response:
+) -> Found:
     """The attack with the largest net gain that was found; honesty (net gain 1) if none does better."""
     require_count("trials", trials)
     require_choice("optimiser", optimiser, ("auto", "optuna", "scipy"))
@@ -207,18 +257,18 @@ def best_response(
 
 
 def _by_optuna(
-    target: Target, costs: AttackCosts, space: Space, trials: int, seed: int
-) -> list[Response | None]:
+    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
+) -> list[Found | None]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    found: list[Response | None] = []
+    found: list[Found | None] = []
 
     def objective(trial: optuna.Trial) -> float:
         family = trial.suggest_categorical("family", FAMILIES)
         dials = {d.name: trial.suggest_float(f"{family}.{d.name}", 0.0, 1.0) for d in SPACE[family]}
         found.append(target.respond(space.attack(family, dials), costs))
-        return IMPOSSIBLE if found[-1] is None else found[-1].net_gain
+        return IMPOSSIBLE if (last := found[-1]) is None else last.net_gain
 
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=len(starts()))
     study = optuna.create_study(direction="maximize", sampler=sampler)
@@ -229,17 +279,17 @@ def _by_optuna(
 
 
 def _by_scipy(
-    target: Target, costs: AttackCosts, space: Space, trials: int, seed: int
-) -> list[Response | None]:
+    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
+) -> list[Found | None]:
     from scipy.optimize import differential_evolution
 
-    found: list[Response | None] = []
+    found: list[Found | None] = []
 
     def loss(point: np.ndarray) -> float:
         if len(found) >= trials:  # the optimiser counts generations; we count attacks
             return 0.0
         found.append(target.respond(space.attack_at(point), costs))
-        return -IMPOSSIBLE if found[-1] is None else -found[-1].net_gain
+        return -IMPOSSIBLE if (last := found[-1]) is None else -last.net_gain
 
     first = np.array([space.point(family, dials) for family, dials in starts()])
     people = len(first) + 15

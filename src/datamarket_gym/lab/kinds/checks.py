@@ -139,18 +139,20 @@ def _mechanism(spec: ExperimentSpec, options: ChecksOptions, utility: UtilityEnt
 
 def in_spreads(spec: ExperimentSpec, scale: float) -> ExperimentSpec:
     """The spec with noise that is written in spreads filled in; such an attack needs a name that says so."""
-
-    def filled(text: str) -> str:
-        return _IN_SPREADS.sub(lambda found: f"{float(found[1]) * scale:.4g}", text)
-
     for text in spec.attacks:
-        if filled(text) != text and text not in spec.called:
+        if filled(text, scale) != text and text not in spec.called:
             raise DataMarketError(
                 f"{spec.name}: the noise of {text!r} is in spreads, and differs from market to market; "
                 "give it a name under [called]"
             )
-    called = {filled(text): name for text, name in spec.called.items()}
-    return spec.model_copy(update={"attacks": [filled(text) for text in spec.attacks], "called": called})
+    called = {filled(text, scale): name for text, name in spec.called.items()}
+    attacks = [filled(text, scale) for text in spec.attacks]
+    return spec.model_copy(update={"attacks": attacks, "called": called})
+
+
+def filled(attack: str, scale: float) -> str:
+    """A written attack whose noise is in spreads, with the noise of a market of that spread."""
+    return _IN_SPREADS.sub(lambda found: f"{float(found[1]) * scale:.4g}", attack)
 
 
 def family(attack: Attack) -> str:

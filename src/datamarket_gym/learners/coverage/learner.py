@@ -12,7 +12,7 @@ of them is in S, with probability h_i = P(S misses i - 1 fixed players), so
     phi_j = sum over i >= j of (g_i - g_{i+1}) h_i,      h_i = sum over s of q_s C(N-i, s) / C(N-1, s)
 
 for the law q of coalition sizes; h_i = 1/i for the Shapley value. Only players above c count for a row. What follows
-for splitting, withholding and adding is proved in docs/coverage.md.
+for splitting, withholding and adding is proved in docs/theory/coverage.md.
 
 Given rows P that are always there, max(g, g_P) - g_P = max(0, g - g_P) with g_P(z) the largest g over P: a floor for
 each validation row. Players above the floor play as before, between it and the largest g: g_{N+1} = g_P. A unit that

@@ -198,6 +198,11 @@ CALLED: dict[str, dict[str, tuple[str, str]]] = {
             "diabetes",
             "Ten measurements of 442 patients, and how the illness went on (Efron et al. 2004).",
         ),
+        "digits": ("digits", "Handwritten digits of 8 by 8 points; each provider has much of one."),
+        "breast_cancer": (
+            "tumours",
+            "Thirty measurements of the cells of 569 tumours, benign or malignant; dealt at random.",
+        ),
         "agnews": ("AG News", "News by topic, embedded by MiniLM; dealt at random."),
         "imdb": ("IMDB", "Film reviews, embedded by MiniLM; dealt at random."),
         "cifar10": ("CIFAR-10", "Small photographs, embedded by ResNet-18; one class each provider."),

@@ -26,7 +26,7 @@ from datamarket_gym.web.payday.intake_order import ChosenFile
 MOST_ROWS = 2_000_000
 """Rows of a table on a page; the command line takes more."""
 _LOOKED = 1024  # rows whose values are looked at
-_SHOWN = 4  # values of a column
+_SHOWN = 4  # rows
 _LONGEST = 60  # characters of a value
 _MOST_COLUMNS = 300
 _NUMBERED = re.compile(r"(.+)_\d+")
@@ -199,15 +199,8 @@ def _is_number(kind: Any) -> bool:
 
 
 def _values(column: Column) -> list[str]:
-    """A few different values, as text."""
-    found: dict[str, None] = {}
-    for cell in column.data.to_pylist():
-        if cell is None or cell == "":
-            continue
-        found.setdefault(_short(cell), None)
-        if len(found) == _SHOWN:
-            break
-    return list(found)
+    """Its cells in the first rows, as text: side by side with other columns they are rows of the table."""
+    return ["" if cell is None else _short(cell) for cell in column.data.slice(0, _SHOWN).to_pylist()]
 
 
 def _short(cell: Any) -> str:

@@ -183,13 +183,14 @@ class Attack(ABC):
         submissions = [honest.take(others)] if len(others) else []
         owners, sources = [truth.owner[others]], [truth.source[others]]
         controller = {k: v for k, v in truth.controller.items() if v != name}
+        stem = _stem(name, controller)
         for block in self.blocks(own):
             if not len(block.rows):
                 raise DataMarketError(
                     f"{self.label}: pseudonym {block.pseudonym} of {name} would submit no units; "
                     f"{name} has {len(own.rows)}, so use fewer identities or a larger fraction"
                 )
-            identity = name if block.pseudonym == 0 else f"{name}~{block.pseudonym}"
+            identity = name if block.pseudonym == 0 else f"{stem}{block.pseudonym}"
             controller[identity] = name
             submissions.append(_submit(market_state, block, identity, len(submissions)))
             owners.append(
@@ -204,6 +205,14 @@ class Attack(ABC):
 
 
 ATTACKS: Kind[Attack] = Kind("attack", Attack)
+
+
+def _stem(name: str, others: Mapping[str, str]) -> str:
+    """What a provider's pseudonyms begin with: its name and a tilde, more of them where others are called so."""
+    stem = f"{name}~"
+    while any(other.startswith(stem) for other in others):
+        stem += "~"
+    return stem
 
 
 def _submit(state: MarketState, block: Block, identity: str, number: int) -> Submission:

@@ -1,6 +1,6 @@
 """Where data comes from: tasks and partitions."""
 
-from datamarket_gym.world.tasks import domains, partitions, regression
+from datamarket_gym.world.tasks import bundled, domains, partitions, regression
 from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
 from datamarket_gym.world.tasks.synthetic import Synthetic
 from datamarket_gym.world.tasks.without_labels import WithoutLabels
@@ -11,6 +11,7 @@ __all__ = [
     "Task",
     "TaskDraw",
     "WithoutLabels",
+    "bundled",
     "domains",
     "partitions",
     "regression",

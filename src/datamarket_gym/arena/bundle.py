@@ -1,0 +1,199 @@
+"""A bundle: what a submission came to, in three files that are checked before anything in them is believed.
+
+``results.json`` holds the rows, ``manifest.json`` what was submitted and how it was run, and ``SHA256SUMS`` the hashes
+of both (``sha256sum -c`` reads it). A bundle is a stranger's folder: only plain files of bounded size under these names
+are opened, nothing is followed, unpacked or run, and every text and number has a type and a range.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from datamarket_gym.arena.entry import ArenaEntry, Line, Name, Spec
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.files import json_text
+from datamarket_gym.core.specs import Document
+
+MANIFEST, RESULTS, SUMS = "manifest.json", "results.json", "SHA256SUMS"
+_LARGEST = {MANIFEST: 100_000, RESULTS: 2_000_000, SUMS: 1_000}
+
+Amount = Annotated[float, Field(ge=0.0, le=1e12, allow_inf_nan=False)]
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Short = Annotated[str, Field(max_length=200)]
+
+
+class BundleError(DataMarketError):
+    """A bundle that is not believed, with the reason."""
+
+
+class _ResultRow(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    task: Name
+    draw: Annotated[int, Field(ge=0)]
+    honest_pay: Amount
+    pay: Amount
+    pot: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)]
+    providers: Annotated[int, Field(ge=2, le=1000)]
+    worth: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)]
+    fairness_loss: Annotated[float, Field(ge=0.0, le=1.0 + 1e-9, allow_inf_nan=False)]
+    seconds: Amount
+    evaluations: Annotated[int, Field(ge=0)] | None
+    found: Spec
+
+
+class MechanismRow(_ResultRow):
+    """One attack on one market under a submitted mechanism."""
+
+    attack: Name
+
+    @property
+    def against(self) -> str:
+        """What the row is about, besides its market."""
+        return self.attack
+
+
+class AttackRow(_ResultRow):
+    """A submitted attack on one market under one of the suite's mechanisms."""
+
+    opponent: Name
+
+    @property
+    def against(self) -> str:
+        """What the row is about, besides its market."""
+        return self.opponent
+
+
+class _Results(Document):
+    """Rows as they lie in the file."""
+
+    columns: Annotated[list[Short], Field(max_length=30)]
+    rows: list[list[str | int | float | None]]
+
+
+Rows = list[MechanismRow] | list[AttackRow]
+_ROWS: dict[str, TypeAdapter[Any]] = {
+    "mechanism": TypeAdapter(list[MechanismRow]),
+    "attack": TypeAdapter(list[AttackRow]),
+}
+
+
+class BundleManifest(Document):
+    """What was submitted, on which suite and draws, with which code, on which machine and when."""
+
+    bundle: Literal[1] = 1
+    digest: Hash
+    suite: Name
+    suite_hash: Hash
+    quick: bool
+    seeds: Literal["public", "private"]
+    commitment: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    entry: ArenaEntry
+    files: dict[Short, Hash]
+    versions: dict[Short, Short]
+    plug_points: dict[Short, Hash]
+    machine: Line
+    jobs: Annotated[int, Field(ge=1)]
+    finished: Short
+    wall_seconds: Amount | None
+    warned: dict[Short, Annotated[int, Field(ge=0)]]
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A bundle whose files are what its hashes say and whose every value is of its type; scores are not in it."""
+
+    folder: str
+    id: str
+    manifest: BundleManifest
+    rows: Rows
+
+    @property
+    def entry(self) -> ArenaEntry:
+        """What was submitted."""
+        return self.manifest.entry
+
+
+def results_text(rows: list[dict[str, Any]]) -> str:
+    """Rows as JSON, one a line, under the names of their columns; numbers to ten digits."""
+    columns = list(rows[0])
+    lines = [json.dumps([_short(row[name]) for name in columns], allow_nan=False) for row in rows]
+    return f'{{"columns": {json.dumps(columns)}, "rows": [\n' + ",\n".join(lines) + "\n]}\n"
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
+def manifest_text(manifest: BundleManifest) -> str:
+    """A manifest as JSON."""
+    return json_text(manifest.model_dump(), sort=False)
+
+
+def sums_text(results: bytes, manifest: bytes) -> str:
+    """The hashes of both files, as sha256sum writes them."""
+    return "".join(
+        f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in ((RESULTS, results), (MANIFEST, manifest))
+    )  # fmt: skip
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """The bundle in a folder; `BundleError` says why it is not believed."""
+    if folder.is_symlink() or not folder.is_dir():
+        raise BundleError("it is not a folder")
+    there = {path.name for path in folder.iterdir()}
+    if missing := {*_LARGEST} - there:
+        raise BundleError(f"{', '.join(sorted(missing))} is missing; has the submission ended?")
+    if more := there - {*_LARGEST}:
+        raise BundleError(f"it holds {len(more)} files that are of no bundle")
+    data = {name: _read(folder / name, limit) for name, limit in _LARGEST.items()}
+    if data[SUMS] != sums_text(data[RESULTS], data[MANIFEST]).encode():
+        raise BundleError(f"files are not those of {SUMS}")
+    manifest = _parsed(TypeAdapter(BundleManifest), data[MANIFEST], MANIFEST)
+    found = _parsed(TypeAdapter(_Results), data[RESULTS], RESULTS)
+    if wrong := next((row for row in found.rows if len(row) != len(found.columns)), None):
+        raise BundleError(f"{RESULTS}: a row of {len(wrong)} values has {len(found.columns)} columns")
+    named = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    rows = _valid(_ROWS[manifest.entry.track].validate_python, named, RESULTS)
+    return Bundle(folder.name, hashlib.sha256(data[SUMS]).hexdigest(), manifest, rows)
+
+
+def _read(path: Path, limit: int) -> bytes:
+    """The bytes of a plain file of bounded size."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        file = os.open(path, flags)
+    except OSError as error:
+        raise BundleError(f"{path.name} is not a plain file that can be read") from error
+    with os.fdopen(file, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise BundleError(f"{path.name} is not a plain file")
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise BundleError(f"{path.name} is larger than {limit:,} bytes")
+    return data
+
+
+T = TypeVar("T")
+
+
+def _parsed(kind: TypeAdapter[T], data: bytes, name: str) -> T:
+    return _valid(kind.validate_json, data, name)
+
+
+def _valid(validate: Callable[[Any], T], data: Any, name: str) -> T:
+    try:
+        return validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part)[:40] for part in first["loc"])
+        raise BundleError(f"{name}, {where or 'the whole'}: {first['msg'][:120]}") from error

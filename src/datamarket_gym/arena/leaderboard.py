@@ -1,0 +1,143 @@
+"""The leaderboard: every bundle of a folder, ranked by what its rows say, or refused with the reason.
+
+RankedBundle beside one another are submissions of one track that played the same markets: the public ones, those of one
+private key, or the quick part, each in a table of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from datamarket_gym.arena.bundle import AttackRow, Bundle, BundleError, MechanismRow, read_bundle
+from datamarket_gym.arena.recompute import recompute, why_not
+from datamarket_gym.arena.scores import (
+    AttackScores,
+    MechanismScores,
+    attack_scores,
+    mechanism_scores,
+    require_complete,
+)
+from datamarket_gym.arena.suite import Draws, Suite, public, suite
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.progress import SILENT, Progress
+
+_MOST = 1000
+"""Bundles that are read."""
+
+
+@dataclass(frozen=True)
+class RankGroup:
+    """What was played: which track, which part of the suite, and whose markets."""
+
+    track: str
+    quick: bool
+    commitment: str
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> RankGroup:
+        """Where a bundle is ranked."""
+        return cls(bundle.entry.track, bundle.manifest.quick, bundle.manifest.commitment)
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        track = "Mechanisms" if self.track == "mechanism" else "Attacks"
+        markets = (
+            f"private markets of key {self.commitment[:12]}" if self.commitment else "public markets"
+        )
+        return f"{track}, {markets}{', quick part only' if self.quick else ''}"
+
+
+@dataclass(frozen=True)
+class RankedBundle:
+    """A bundle in its place, and how much of it was played again."""
+
+    bundle: Bundle
+    scores: MechanismScores | AttackScores
+    checked: str = "as reported"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A folder that is not ranked, and why."""
+
+    folder: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Board:
+    """All that a leaderboard shows."""
+
+    suite: Suite
+    groups: dict[RankGroup, list[RankedBundle]]
+    refused: list[Refused] = field(default_factory=list)
+
+
+def leaderboard(
+    folder: Path, *, markets: int = 0, draws: Sequence[Draws] = (), progress: Progress = SILENT
+) -> Board:
+    """Read, check and rank the bundles in a folder; ``markets`` of each are played again where that can be.
+
+    ``draws`` are the private keys that are known here.
+    """
+    if not folder.is_dir():
+        raise DataMarketError(f"there is no folder {str(folder)!r}; name one that holds bundles")
+    # A folder of bundles may hold pages and notes beside them.
+    places = sorted(path for path in folder.iterdir() if path.is_dir() or path.is_symlink())
+    if len(places) > _MOST:
+        raise DataMarketError(
+            f"{str(folder)!r} holds {len(places):,} folders; at most {_MOST:,} are read"
+        )
+    known = {each.commitment: each for each in (public(), *draws)}
+    groups: dict[RankGroup, list[RankedBundle]] = {}
+    refused: list[Refused] = []
+    same: dict[str, str] = {}
+    progress.stage("reading bundles", "bundles")
+    for at, place in enumerate(places):
+        progress.count(at, len(places))
+        try:
+            bundle = read_bundle(place)
+            found = ranked(bundle, known, markets)
+            if (first := same.setdefault(repr(bundle.rows), place.name)) != place.name:
+                raise BundleError(f"its rows are those of {first}")
+        except DataMarketError as error:
+            refused.append(Refused(place.name, str(error)))
+            continue
+        groups.setdefault(RankGroup.of(bundle), []).append(found)
+    progress.count(len(places), len(places))
+    if not places:
+        raise DataMarketError(f"{str(folder)!r} holds no bundles; datamarket submit writes them")
+    order = sorted(groups, key=lambda g: (g.quick, g.commitment, g.track != "mechanism"))
+    return Board(suite(), {group: sorted(groups[group], key=_place) for group in order}, refused)
+
+
+def board_of(bundle: Bundle) -> Board:
+    """The board of one bundle."""
+    return Board(suite(), {RankGroup.of(bundle): [ranked(bundle)]})
+
+
+def ranked(bundle: Bundle, known: Mapping[str, Draws] | None = None, markets: int = 0) -> RankedBundle:
+    """The scores of a bundle, which is complete; ``markets`` of it played again, by the draws of its commitment."""
+    part = require_complete(bundle)
+    scores: MechanismScores | AttackScores
+    if bundle.entry.track == "mechanism":
+        scores = mechanism_scores([row for row in bundle.rows if isinstance(row, MechanismRow)], part)
+    else:
+        scores = attack_scores([row for row in bundle.rows if isinstance(row, AttackRow)], part)
+    if not markets:
+        return RankedBundle(bundle, scores)
+    draws = (known or {}).get(bundle.manifest.commitment)
+    why = "the private key is not given" if draws is None else why_not(bundle.entry)
+    if why or draws is None:
+        return RankedBundle(bundle, scores, f"as reported ({why})")
+    again = recompute(bundle, part, draws, markets)
+    return RankedBundle(bundle, scores, f"{again} of {len(part.cells)} markets played again")
+
+
+def _place(found: RankedBundle) -> tuple[float, str]:
+    scores = found.scores
+    by = scores.loss.value if isinstance(scores, MechanismScores) else -scores.gain.value
+    return by, found.bundle.entry.name

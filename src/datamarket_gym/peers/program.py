@@ -1,0 +1,167 @@
+"""Any program as a mechanism: it is called with the two folders of the file protocol.
+
+The program runs with the rights of whoever runs it, in the present folder and without the environment's variables,
+but for those that programs need to be found and to speak the user's language: it is kept from nothing else. Run what
+you do not trust in a container.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from datamarket_gym.core.errors import ParameterError, ProgramError, require_in
+from datamarket_gym.core.registry import register
+from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.peers.protocol import read_cost, read_payments, write_market
+from datamarket_gym.pipeline.own import OwnPayments
+from datamarket_gym.units.submission import Submission
+
+DAY = 86_400.0
+_TAIL = 4_000  # bytes of what a program said last
+_PASSED = (
+    "PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
+    "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
+)  # fmt: skip
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProgramPayments(OwnPayments):
+    """What a program paid; ``computing`` are the seconds that it says it took, without starting and reading."""
+
+    computing: float = float("nan")
+
+
+@register("mechanism", "program")
+@dataclass(frozen=True)
+class Program:
+    """Whatever a program pays that is called with two folders, as docs/protocol.md says."""
+
+    command: str
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        _words(self.command)
+        require_in("timeout of the program", self.timeout, 0.0, DAY, open_low=True)
+
+    def pay(self, submission: Submission, utility: UtilityOracle) -> ProgramPayments:
+        """Write the market, run the program, and check what it pays."""
+        return run_program(_words(self.command), submission, utility, self.timeout)
+
+
+def run_program(
+    words: list[str], submission: Submission, utility: UtilityOracle, timeout: float
+) -> ProgramPayments:
+    """The payments of a command, given as words; seconds are the program's by the clock, its start included."""
+    called = shlex.join(words)
+    with tempfile.TemporaryDirectory(prefix="datamarket-", ignore_cleanup_errors=True) as folder:
+        given, taken = (Path(folder).resolve() / name for name in ("in", "out"))
+        given.mkdir()
+        taken.mkdir()
+        write_market(given, submission, utility)
+        started = time.perf_counter()
+        call([*words, str(given), str(taken)], called, timeout)
+        seconds = time.perf_counter() - started
+        try:
+            paid, cost = read_payments(taken, submission), read_cost(taken)
+        except ProgramError as error:
+            raise ProgramError(f"the program {called!r}: {error}") from error
+    amounts = np.array([paid[name] for name in submission.identities.tolist()])
+    return ProgramPayments(
+        submission, amounts, utility, seconds, cost["evaluations"], computing=cost["seconds"]
+    )
+
+
+def call(words: list[str], called: str, timeout: float, more: Mapping[str, str] | None = None) -> None:
+    """Run a command to its end; whatever it has started ends with it."""
+    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**environment, **_ONE_THREAD, **(more or {})},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ProgramError(
+            f"the program {called!r} cannot be started: {error}; check its name and that it may be run"
+        ) from error
+    said = bytearray()
+    assert process.stderr is not None
+    reader = threading.Thread(target=_keep_last, args=(process.stderr, said), daemon=True)
+    reader.start()
+    try:
+        code = process.wait(timeout)
+    except subprocess.TimeoutExpired as error:
+        raise ProgramError(
+            f"the program {called!r} was not done after {timeout:g} seconds and was ended; give it a longer "
+            f"timeout{_last_words(said)}"
+        ) from error
+    finally:
+        _end(process)
+        reader.join(5.0)
+    if code:
+        how = f"ended with exit code {code}" if code > 0 else f"was ended by {_signal_name(-code)}"
+        raise ProgramError(
+            f"the program {called!r} {how}{_last_words(said) or '; it said nothing on stderr'}"
+        )
+
+
+def _words(command: str) -> list[str]:
+    remedy = 'write the program and its arguments, as in program(command="python3 mine.py")'
+    if not isinstance(command, str) or "\0" in command:
+        raise ParameterError("command of the program", command, remedy)
+    try:
+        words = shlex.split(command, posix=sys.platform != "win32")
+    except ValueError as error:
+        raise ParameterError("command of the program", command, f"close its quotes ({error})") from error
+    if not words:
+        raise ParameterError("command of the program", command, remedy)
+    return words
+
+
+def _keep_last(stream: IO[bytes], said: bytearray) -> None:
+    while chunk := os.read(stream.fileno(), 65_536):
+        said += chunk
+        del said[:-_TAIL]
+    stream.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the program and all that it started, and wait for it."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError, PermissionError):  # nobody is left
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _last_words(said: bytearray) -> str:
+    text = bytes(said).decode("utf-8", "replace").strip()
+    shown = "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in text)
+    return f". It said last:\n{shown}" if shown else ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return f"{name} (is there enough memory?)" if name == "SIGKILL" else name

@@ -1,0 +1,114 @@
+"""The API reference: one page a room, with every public name (``__all__``), each described in one place.
+
+A name that several rooms export is described where it is exported deepest in the house; the others link to it.
+"""
+
+import pkgutil
+import warnings
+from importlib import import_module
+from types import ModuleType
+
+import datamarket_gym
+
+PAGE = "api"
+
+
+def rooms() -> list[ModuleType]:
+    """The package, and its rooms that export something, in the order of their names."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [
+            import_module(module.name)
+            for module in pkgutil.walk_packages(datamarket_gym.__path__, "datamarket_gym.")
+            if module.ispkg
+        ]
+    return [datamarket_gym, *(room for room in found if getattr(room, "__all__", None))]
+
+
+def public() -> list[str]:
+    """The full name of everything that is public."""
+    return [
+        f"{room.__name__}.{name}" for room in rooms() for name in room.__all__ if name != "__version__"
+    ]
+
+
+def homes() -> dict[int, str]:
+    """By the identity of each public object, the full name under which it is described."""
+    found: dict[int, str] = {}
+    for room in sorted(rooms(), key=lambda room: room.__name__.count(".")):
+        for name in room.__all__:
+            thing = getattr(room, name)
+            if not isinstance(thing, str | int | float | tuple | list | dict):
+                found[id(thing)] = f"{room.__name__}.{name}"
+    return found
+
+
+def summary(thing: object) -> str:
+    """The first line of what something says of itself."""
+    said = (
+        (getattr(thing, "__doc__", None) or "").strip()
+        if callable(thing) or isinstance(thing, ModuleType)
+        else ""
+    )
+    return said.split("\n")[0]
+
+
+def _directive(thing: object, full: str) -> list[str]:
+    if isinstance(thing, ModuleType):
+        kind, options = "automodule", [":members:"]
+        full = thing.__name__
+    elif isinstance(thing, type):
+        kind, options = "autoclass", [":members:", ":exclude-members: model_config, model_post_init"]
+    elif callable(thing):
+        kind, options = "autofunction", []
+    else:
+        kind, options = "py:data", []  # what its type says of itself is not about it
+    return [f".. {kind}:: {full}", *(f"   {option}" for option in options), ""]
+
+
+def _line(thing: object) -> str:
+    return summary(thing).replace("|", r"\|")
+
+
+def _room_page(room: ModuleType, where: dict[int, str], every: list[ModuleType]) -> str:
+    said = (room.__doc__ or "").strip().split("\n\n")[0]
+    lines = [f"# {room.__name__}", "", " ".join(said.split()).replace("``", "`").replace("::", ":"), ""]
+    described: list[str] = []
+    rows = []
+    for name in sorted(room.__all__, key=str.lower):
+        thing, full = getattr(room, name), f"{room.__name__}.{name}"
+        if name == "__version__":
+            continue
+        is_room = isinstance(thing, ModuleType) and thing in every
+        home = where.get(id(thing), full)
+        label = thing.__name__ if isinstance(thing, ModuleType) else home
+        rows.append(f"   * - :py:obj:`{name} <{label}>`\n     - {_line(thing)}")
+        if home == full and not is_room:
+            described += _directive(thing, full)
+    table = [".. list-table::", "   :widths: 30 70", "", *rows, ""]
+    lines += ["```{eval-rst}", *table, *described, "```", ""]
+    return "\n".join(lines)
+
+
+def reference() -> dict[str, str]:
+    """The pages by their places: the list of rooms, and a page for each."""
+    where, every = homes(), rooms()
+    found = {f"{PAGE}/{room.__name__}.md": _room_page(room, where, every) for room in every}
+    rows = [f"- [{room.__name__}]({room.__name__}.md): {summary(room)}" for room in every]
+    found[f"{PAGE}/index.md"] = "\n".join(
+        [
+            "# API reference",
+            "",
+            "What is public: the names below. Everything else is private and may move.",
+            "",
+            *rows,
+            "",
+            "```{toctree}",
+            ":hidden:",
+            "",
+            *(room.__name__ for room in every),
+            "```",
+            "",
+        ]
+    )
+    return found
