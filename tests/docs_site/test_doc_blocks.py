@@ -32,6 +32,7 @@ SETUPS = {  # what a page takes for granted
     "README.md": page_runs.inputs,
     "book.md": page_runs.inputs,
     "payout.md": page_runs.inputs,
+    "protocol.md": page_runs.examples,
     "regression.md": page_runs.numbers,
 }
 SLOW = ("book.md", "payout.md")  # README types most of their commands, too
