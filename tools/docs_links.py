@@ -21,6 +21,7 @@ LARGEST = (
 )
 _FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})(.*)$")
 _LINK = re.compile(r"(?<=\]\()([^()\s]+)(?=\))")
+_INCLUDED = re.compile(r"^```\{literalinclude\} (\S+)\n:language: (\w+)\n```$", re.M)
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
@@ -99,5 +100,9 @@ def rewritten(page: Path, needed: Callable[[Path], None]) -> str:
             mark = heading = ""
         return Path(os.path.relpath(there, here.parent)).as_posix() + mark + heading
 
-    text = page.read_text(encoding="utf-8")
+    def included(match: re.Match[str]) -> str:
+        body = (page.parent / match[1]).read_text(encoding="utf-8").rstrip("\n")
+        return f"`````{match[2]}\n{body}\n`````"
+
+    text = _INCLUDED.sub(included, page.read_text(encoding="utf-8"))
     return "".join(_LINK.sub(moved, line) if says else line for line, says in lines_of(text))

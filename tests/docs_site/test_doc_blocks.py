@@ -16,6 +16,7 @@ ELSEWHERE = {
     "coverage.md": "learners/test_coverage_page.py",
     "experiments.md": "lab/test_experiments_page.py",
     "guarantees.md": "judge/guarantees/test_docs.py",
+    "how-to/": "docs_theory/test_how_to_pages.py",
     "intake.md": "intake/test_intake_page.py",
     "lineage.md": "interface/test_interface_pages.py",
     "paper-interface.md": "interface/test_interface_pages.py",
@@ -31,6 +32,7 @@ SETUPS = {  # what a page takes for granted
     "README.md": page_runs.inputs,
     "book.md": page_runs.inputs,
     "payout.md": page_runs.inputs,
+    "protocol.md": page_runs.examples,
     "regression.md": page_runs.numbers,
 }
 SLOW = ("book.md", "payout.md")  # README types most of their commands, too

@@ -67,6 +67,14 @@ def test_links_out_of_the_docs_lead_to_pages_of_the_site(tmp_path):
     assert "](docs/" not in readme
 
 
+def test_a_file_that_a_page_includes_stands_in_it(tmp_path):
+    (tmp_path / "x.py").write_text("y = 1\n")
+    page = ROOT / "docs" / "scale.md"
+    text = links._INCLUDED.sub("", "```{literalinclude} x.py\n:language: python\n```\n")
+    assert text == "\n"
+    assert "{literalinclude}" not in links.rewritten(page, set().add)
+
+
 def test_links_in_code_are_left_alone(tmp_path):
     text = "a [b](c.md)\n```\n[d](e.md)\n```\n`[f](g.md)` [h](i.md)\n"
     assert [says for _, says in links.lines_of(text)] == [True, False, False, False, True]
