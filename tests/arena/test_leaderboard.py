@@ -197,6 +197,15 @@ def fair_beyond(rows):
     rows[2]["fairness_loss"] = -0.2
 
 
+def endless(rows):
+    rows[2]["evaluations"] = 10**400
+
+
+def next_to_nothing(rows):
+    for row in rows:
+        row["pot"] = 5e-324
+
+
 def another_column(rows):
     for row in rows:
         row["loss"] = 0.0
@@ -216,6 +225,8 @@ def another_column(rows):
         (below_zero, "2.pay: Input should be greater than or equal to 0"),
         (written_number, "2.pay: Input should be a valid number"),
         (fair_beyond, "2.fairness_loss"),
+        (endless, "2.evaluations: Input should be less than"),
+        (next_to_nothing, "pot: Input should be greater than"),
         (another_column, "loss: Extra inputs are not permitted"),
     ],
 )
@@ -235,6 +246,8 @@ def test_rows_that_cannot_be_are_refused(bundle, change, why):
         ({"entry": {"checks": 50}}, "checks more than 3 units"),
         ({"scores": {"loss": 0}}, "scores: Extra inputs are not permitted"),
         ({"digest": "x"}, "digest: String should match"),
+        ({"machine": "\x1b[2J"}, "machine: Value error, use printable"),
+        ({"\x1b[31mred": 1}, "?[31mred: Extra inputs"),
     ],
 )
 def test_manifests_that_cannot_be_are_refused(bundle, changes, why):
@@ -337,6 +350,8 @@ def test_what_cannot_be_submitted():
         ArenaEntry.of_spec("program(command='true')", checks=3)
     with pytest.raises(DataMarketError, match="unknown mechanism 'shaply'; did you mean shapley"):
         ArenaEntry.of_spec("shaply")
+    with pytest.raises(ParameterError, match=r"submission: name = .* at most 60"):
+        ArenaEntry.of_spec("shapley", name="n" * 61)
 
 
 def test_an_attack_is_ranked_by_what_it_gains(tmp_path):

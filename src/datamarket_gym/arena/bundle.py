@@ -22,13 +22,14 @@ from datamarket_gym.arena.entry import ArenaEntry, Line, Name, Spec
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import json_text
 from datamarket_gym.core.specs import Document
+from datamarket_gym.judge.metrics import ROUNDING
 
 MANIFEST, RESULTS, SUMS = "manifest.json", "results.json", "SHA256SUMS"
 _LARGEST = {MANIFEST: 100_000, RESULTS: 2_000_000, SUMS: 1_000}
 
 Amount = Annotated[float, Field(ge=0.0, le=1e12, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=ROUNDING, le=1e12, allow_inf_nan=False)]
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Short = Annotated[str, Field(max_length=200)]
 
 
 class BundleError(DataMarketError):
@@ -39,15 +40,15 @@ class _ResultRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     task: Name
-    draw: Annotated[int, Field(ge=0)]
+    draw: Annotated[int, Field(ge=0, le=1_000_000)]
     honest_pay: Amount
     pay: Amount
-    pot: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)]
+    pot: Positive
     providers: Annotated[int, Field(ge=2, le=1000)]
-    worth: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)]
+    worth: Positive
     fairness_loss: Annotated[float, Field(ge=0.0, le=1.0 + 1e-9, allow_inf_nan=False)]
     seconds: Amount
-    evaluations: Annotated[int, Field(ge=0)] | None
+    evaluations: Annotated[int, Field(ge=0, le=10**15)] | None
     found: Spec
 
 
@@ -76,7 +77,7 @@ class AttackRow(_ResultRow):
 class _Results(Document):
     """Rows as they lie in the file."""
 
-    columns: Annotated[list[Short], Field(max_length=30)]
+    columns: Annotated[list[Line], Field(max_length=30)]
     rows: list[list[str | int | float | None]]
 
 
@@ -98,14 +99,14 @@ class BundleManifest(Document):
     seeds: Literal["public", "private"]
     commitment: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
     entry: ArenaEntry
-    files: dict[Short, Hash]
-    versions: dict[Short, Short]
-    plug_points: dict[Short, Hash]
+    files: dict[Line, Hash]
+    versions: dict[Line, Line]
+    plug_points: dict[Line, Hash]
     machine: Line
     jobs: Annotated[int, Field(ge=1)]
-    finished: Short
+    finished: Line
     wall_seconds: Amount | None
-    warned: dict[Short, Annotated[int, Field(ge=0)]]
+    warned: dict[Line, Annotated[int, Field(ge=0)]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
 from datamarket_gym.arena.suite import named, suite
 from datamarket_gym.core.errors import ParameterError
-from datamarket_gym.core.specs import Document
+from datamarket_gym.core.specs import Document, fault
 from datamarket_gym.pipeline.mechanism import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
 
@@ -50,21 +50,20 @@ class ArenaEntry(Document):
             raise ParameterError("--checks", checks, f"choose at most {suite().most_checks}")
         if isinstance(found, OwnMechanism) and found.asks_oracle:
             raise ParameterError("mechanism", spec, "it asks for the ground truth; no market knows that")
-        return cls(
-            name=name or _short(named(found.name, checks)), authors=authors, spec=spec, checks=checks
-        )
+        called = name or _short(named(found.name, checks))
+        return _made(name=called, authors=authors, spec=spec, checks=checks)
 
     @classmethod
     def of_command(cls, command: str, *, name: str = "", authors: str = "") -> ArenaEntry:
         """An external program that speaks the file protocol."""
         made = {"name": "program", "command": command}
         as_mechanism(MECHANISMS.create(made))  # refuses what cannot be called
-        return cls(name=name or _short(command), authors=authors, command=command)
+        return _made(name=name or _short(command), authors=authors, command=command)
 
     @classmethod
     def of_attack(cls, spec: str, *, name: str = "", authors: str = "") -> ArenaEntry:
         """An attack by its written form; its noise may be in spreads, as ``{0.5}``."""
-        return cls(track="attack", name=name or _short(spec), authors=authors, spec=spec)
+        return _made(track="attack", name=name or _short(spec), authors=authors, spec=spec)
 
     def mechanism(self) -> Mechanism | OwnMechanism:
         """What is to be played."""
@@ -78,6 +77,13 @@ class ArenaEntry(Document):
     def what(self) -> str:
         """The command, or the written form."""
         return self.command or self.spec
+
+
+def _made(**fields: Any) -> ArenaEntry:
+    try:
+        return ArenaEntry(**fields)
+    except ValidationError as error:
+        raise fault(error, "submission: ") from error
 
 
 def _short(text: str) -> str:

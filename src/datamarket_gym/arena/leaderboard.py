@@ -101,10 +101,10 @@ def leaderboard(
         try:
             bundle = read_bundle(place)
             found = ranked(bundle, known, markets)
-            if (first := same.setdefault(repr(bundle.rows), place.name)) != place.name:
+            if (first := same.setdefault(_content(bundle), place.name)) != place.name:
                 raise BundleError(f"its rows are those of {first}")
         except DataMarketError as error:
-            refused.append(Refused(place.name, str(error)))
+            refused.append(Refused(printable(place.name), printable(str(error))))
             continue
         groups.setdefault(RankGroup.of(bundle), []).append(found)
     progress.count(len(places), len(places))
@@ -112,6 +112,19 @@ def leaderboard(
         raise DataMarketError(f"{str(folder)!r} holds no bundles; datamarket submit writes them")
     order = sorted(groups, key=lambda g: (g.quick, g.commitment, g.track != "mechanism"))
     return Board(suite(), {group: sorted(groups[group], key=_place) for group in order}, refused)
+
+
+def _content(bundle: Bundle) -> str:
+    """What a bundle's rows say but for the seconds, which no two runs share."""
+    rows = sorted((row.task, row.draw, row.against, row.pay, row.fairness_loss) for row in bundle.rows)
+    return repr(
+        (RankGroup.of(bundle), [(*where, f"{pay:.6g}", f"{loss:.6g}") for *where, pay, loss in rows])
+    )
+
+
+def printable(text: str) -> str:
+    """A stranger's text without what a terminal would obey."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def board_of(bundle: Bundle) -> Board:

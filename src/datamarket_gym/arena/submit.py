@@ -32,6 +32,7 @@ from datamarket_gym.core.files import read_json, sha256, write_json, write_text
 from datamarket_gym.core.machine import machine
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.core.runs import Format, made_with, open_run
+from datamarket_gym.core.sources import is_ours
 from datamarket_gym.lab.kinds.checks import filled
 from datamarket_gym.world.attacks.attack import ATTACKS
 
@@ -49,7 +50,9 @@ def submit(
 ) -> Bundle:
     """Play the suite, or the quick part of it, and write the bundle; an earlier run of the same goes on."""
     if entry.track == "attack":
-        check_attack(ATTACKS.create(filled(entry.spec, 1.0)))
+        attack = ATTACKS.create(filled(entry.spec, 1.0))
+        if not is_ours(type(attack).__module__):
+            check_attack(attack)
     part = suite().part(quick)
     tasks = {f"{task}-{draw}": (task, draw) for task, draw in part.cells}
     jobs = min(jobs, len(tasks))
