@@ -48,5 +48,12 @@ def test_the_programs_of_the_page_pay_what_they_say(name):
     assert len((FOLDER / name).read_text(encoding="utf-8").splitlines()) < 40
 
 
+def test_the_block_of_the_page_runs(monkeypatch, capsys):
+    monkeypatch.chdir(PAGE.parents[1])
+    code = PAGE.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    exec(code.replace("python3 ", f"{shlex.quote(sys.executable)} "), {})
+    assert "3 identities" in capsys.readouterr().out
+
+
 def test_the_one_in_python_keeps_the_promises_of_mechanisms():
     check_mechanism(Program(shlex.join([sys.executable, str(FOLDER / "nearest.py")])))
