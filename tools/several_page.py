@@ -42,7 +42,7 @@ def made(one: Compact) -> str:
         f"Means over {one.seeds} markets of {most} providers; standard errors of gains up to "
         f"{max(row['se'] or 0.0 for row in rows if row['metric'] == 'gain'):.2f}. Under every number of providers who "
         "may cheat stand their **gain against all honest / against being the only honest one / what the honest rest "
-        "keeps** of its pay (nobody is left where all may cheat). A dash: undefined.",
+        "keeps** of its pay (nobody is left where all may cheat). A dash: undefined. " + _fewer(one),
         "",
     ]
     for learner in learners:
@@ -57,6 +57,7 @@ def made(one: Compact) -> str:
         "",
     ]
     parts += [*_pairs(rows, learners, kinds, most), ""]
+    parts += [_cycles(rows), ""]
     parts += [
         f"**How it ends where all {most} may cheat**, each for itself. Still gained, in equal shares of v(all): "
         "by the menu, which epsilon bounds, and by a search what the first cheat gains by attacks on no menu.",
@@ -75,6 +76,27 @@ def made(one: Compact) -> str:
         word = "Holds" if found.holds else "**Does not hold**"
         parts.append(f"- {word}: {promise.says} {counted(found).rstrip(':')}")
     return "\n".join(parts) + "\n"
+
+
+def _fewer(one: Compact) -> str:
+    """How many seeds gains rest on at least, where honest pay is not clearly above zero in all."""
+    least = min(row["seeds"] for row in one.rows if row["metric"] in ("gain", "gain_from_cheating"))
+    return f"Some rest on {least} of {one.seeds} seeds, where pay is clearly above zero." * (
+        least < one.seeds
+    )
+
+
+def _cycles(rows: Sequence[Row]) -> str:
+    """How many of all kinds of paths end otherwise than in an equilibrium, in any seed."""
+    found = {metric: [row for row in rows if row["metric"] == metric] for metric in ENDS}
+    otherwise = {
+        metric: sum(row["value"] > 0 for row in found[metric]) for metric in ("cycle", "unsettled")
+    }
+    return (
+        f"Of {len(found['equilibrium'])} kinds of paths (mechanism, checks, utility, who may cheat, order) "
+        f"{otherwise['cycle']} end in a cycle in some market, and {otherwise['unsettled']} unsettled; all others in an "
+        "equilibrium of the menu."
+    )
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
