@@ -24,6 +24,7 @@ nb_execution_mode = "auto"
 nb_execution_timeout = 60
 nb_execution_raise_on_error = True
 
+highlight_language = "none"  # a block that names no language is plain text
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

@@ -2,10 +2,12 @@
 
 import importlib
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from datamarket_gym.lab.results import read_all
 from datamarket_gym.world.data import find
 
 ROOT = Path(__file__).parents[1]
@@ -18,6 +20,12 @@ def tool_named(name):
         return importlib.import_module(name)
     finally:
         sys.path.remove(str(ROOT / "tools"))
+
+
+@cache
+def published():
+    """The results in docs/results by experiment, read once a process: not to be changed."""
+    return {one.spec.name: one for one in read_all(ROOT / "docs" / "results")}
 
 
 def require_data(*files):

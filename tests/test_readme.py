@@ -3,8 +3,7 @@
 import pytest
 
 from datamarket_gym.lab.kinds.checks import ASSUMING
-from datamarket_gym.lab.results import read_all
-from repository import ROOT, tool_named
+from repository import ROOT, published, tool_named
 
 tool = tool_named("readme")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,7 +57,7 @@ def test_an_attack_is_stopped_deterred_or_neither_by_its_worst_variant_domain_an
 
 
 def test_the_attack_found_is_the_one_that_s10_plays():
-    kept = {one.spec.name: one for one in read_all(ROOT / "docs" / "results")}
+    kept = published()
     (found,) = {
         row["best_attack"]
         for row in kept["best-response"].rows

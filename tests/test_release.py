@@ -86,6 +86,21 @@ def test_templates_of_issues_ask_with_ids_of_their_own(name):
     assert any(each.get("validations", {}).get("required") for each in asked)
 
 
+def test_a_new_attack_takes_less_than_thirty_lines_with_its_checker(capsys):
+    from datamarket_gym.core import registry
+
+    source = (ROOT / "examples/attack_in_thirty_lines.py").read_text(encoding="utf-8")
+    assert len(source.splitlines()) < 30
+    assert "check_attack(Echo())" in source
+    try:
+        exec(compile(source, "attack_in_thirty_lines.py", "exec"), {"__name__": "example"})
+    finally:
+        registry._components["attack"].pop("echo", None)
+    gains = dict(re.findall(r"^(\w+): (\S+) times", capsys.readouterr().out, flags=re.MULTILINE))
+    assert float(gains["shapley"]) > 1.2
+    assert float(gains["recommended"]) == 1.0
+
+
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
     """The files of a release of this working tree."""

@@ -78,8 +78,9 @@ def program(command: str) -> str:
 
 
 def words_of(command: str) -> list[str]:
-    """The words of a command, without what is said about it after ``#``."""
-    return shlex.split(command, comments=True)
+    """The words of a command, up to a pipe, without what is said about it after ``#``."""
+    words = shlex.split(command, comments=True)
+    return words[: words.index("|")] if "|" in words else words
 
 
 def blocks(page: Path) -> Iterator[CodeBlock]:

@@ -16,9 +16,12 @@ OF_THE_ROOT = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 )  # pages of the site that do not lie in docs/
-LARGEST = 300_000  # bytes of a file that is shown as a page; larger ones are offered for download
+LARGEST = (
+    100_000  # bytes of a file that is shown as a page; larger ones, and data, are offered for download
+)
 _FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})(.*)$")
 _LINK = re.compile(r"(?<=\]\()([^()\s]+)(?=\))")
+_INCLUDED = re.compile(r"^```\{literalinclude\} (\S+)\n:language: (\w+)\n```$", re.M)
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
@@ -68,21 +71,20 @@ def links(page: Path) -> Iterator[tuple[Path, str]]:
             yield (page.parent / name if name else page).resolve(), heading
 
 
-def place(file: Path) -> Path | None:
-    """Where a file of the repository is on the site, below its root; None where it is offered for download."""
+def place(file: Path) -> Path:
+    """Where a file of the repository is on the site, below its root: a page, a page that shows it, or a download."""
     if file.parent == ROOT and file.name in OF_THE_ROOT:
         return Path(file.name.lower())
     if file.is_relative_to(DOCS) and file.suffix in (".md", ".ipynb", ".svg", ".png"):
         return file.relative_to(DOCS)
-    if file.is_file() and file.stat().st_size <= LARGEST:
-        return Path("source", f"{file.relative_to(ROOT)}.md")
-    return None
+    if file.suffix == ".json" or file.stat().st_size > LARGEST:
+        return Path("files", file.relative_to(ROOT))
+    return Path("source", f"{file.relative_to(ROOT)}.md")
 
 
-def rewritten(page: Path, shown: Callable[[Path], None]) -> str:
-    """The text of a page for the site; ``shown`` is told of every file that needs a page which shows it."""
+def rewritten(page: Path, needed: Callable[[Path], None]) -> str:
+    """The text of a page for the site; ``needed`` is told of every file that it links to and that is no page."""
     here = place(page)
-    assert here is not None
 
     def moved(match: re.Match[str]) -> str:
         target = match[0]
@@ -90,13 +92,17 @@ def rewritten(page: Path, shown: Callable[[Path], None]) -> str:
         if not name or re.match(r"[a-z]+:", target):
             return target
         file = (page.parent / name).resolve()
+        if not file.is_file():
+            raise FileNotFoundError(f"{page} links to {target}, which is no file")
         there = place(file)
-        if there is None:
-            return os.path.relpath(file, DOCS / here.parent)
-        if there.parts[0] == "source":
-            shown(file)
+        if there.parts[0] in ("source", "files"):
+            needed(file)
             mark = heading = ""
         return Path(os.path.relpath(there, here.parent)).as_posix() + mark + heading
 
-    text = page.read_text(encoding="utf-8")
+    def included(match: re.Match[str]) -> str:
+        body = (page.parent / match[1]).read_text(encoding="utf-8").rstrip("\n")
+        return f"`````{match[2]}\n{body}\n`````"
+
+    text = _INCLUDED.sub(included, page.read_text(encoding="utf-8"))
     return "".join(_LINK.sub(moved, line) if says else line for line, says in lines_of(text))

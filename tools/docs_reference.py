@@ -66,13 +66,17 @@ def _directive(thing: object, full: str) -> list[str]:
     return [f".. {kind}:: {full}", *(f"   {option}" for option in options), ""]
 
 
+def _short(room: ModuleType) -> str:
+    return room.__name__.removeprefix("datamarket_gym.")
+
+
 def _line(thing: object) -> str:
     return summary(thing).replace("|", r"\|")
 
 
 def _room_page(room: ModuleType, where: dict[int, str], every: list[ModuleType]) -> str:
     said = (room.__doc__ or "").strip().split("\n\n")[0]
-    lines = [f"# {room.__name__}", "", " ".join(said.split()).replace("``", "`").replace("::", ":"), ""]
+    lines = [f"# {_short(room)}", "", " ".join(said.split()).replace("``", "`").replace("::", ":"), ""]
     described: list[str] = []
     rows = []
     for name in sorted(room.__all__, key=str.lower):
@@ -94,12 +98,12 @@ def reference() -> dict[str, str]:
     """The pages by their places: the list of rooms, and a page for each."""
     where, every = homes(), rooms()
     found = {f"{PAGE}/{room.__name__}.md": _room_page(room, where, every) for room in every}
-    rows = [f"- [{room.__name__}]({room.__name__}.md): {summary(room)}" for room in every]
+    rows = [f"- [{_short(room)}]({room.__name__}.md): {summary(room)}" for room in every]
     found[f"{PAGE}/index.md"] = "\n".join(
         [
             "# API reference",
             "",
-            "What is public: the names below. Everything else is private and may move.",
+            "What is public: the names that these packages of `datamarket_gym` export. Everything else may move.",
             "",
             *rows,
             "",

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from docs_gallery import gallery
+from docs_html import faults
 from docs_links import DOCS, ROOT, pages, place, rewritten
 from docs_reference import PAGE, reference
 from docs_tree import INDEX, SECTIONS, lead_page, sorted_pages, title_of, toctree
@@ -35,8 +36,8 @@ def shown_file(file: Path) -> str:
     return f"---\norphan: true\n---\n\n# {name}\n\n``````{language}\n{body}\n``````\n"
 
 
-def page_texts() -> dict[str, str]:
-    """The text of every page of the site, by its place."""
+def page_texts() -> dict[str, str | Path]:
+    """The text of every page of the site, by its place; for a download, the file."""
     found: dict[str, str] = {}
     files: set[Path] = set()
     for page in pages():
@@ -47,7 +48,10 @@ def page_texts() -> dict[str, str]:
     found |= reference() | {"gallery.md": gallery()}
     if TEN.exists():
         found[INDEX] = found[INDEX].replace("<!-- ten-numbers -->", rewritten(TEN, files.add))
-    return with_tree(found) | {f"{place(file).as_posix()}": shown_file(file) for file in files}
+    shown = {file: place(file).as_posix() for file in files}
+    return with_tree(found) | {
+        name: shown_file(file) if name.startswith("source/") else file for file, name in shown.items()
+    }
 
 
 def with_tree(texts: dict[str, str]) -> dict[str, str]:
@@ -76,22 +80,19 @@ def heading(page: str, text: str) -> str:
 
 def gather(folder: Path) -> list[Path]:
     """Write the pages of the site into a folder; what is there as it should be is left alone, what is stale goes."""
-    texts = page_texts()
+    texts = {**page_texts(), "figures": DOCS / "figures"}
     folder.mkdir(parents=True, exist_ok=True)
-    for file in [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]:
-        if (
-            file.relative_to(folder).as_posix() not in texts
-            and "figures" not in file.relative_to(folder).parts
-        ):
+    for file in [file for file in folder.rglob("*") if file.is_symlink() or file.is_file()]:
+        name = file.relative_to(folder).as_posix()
+        if file.is_symlink() or (name not in texts and not name.startswith("figures/")):
             file.unlink()
     for name, text in texts.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
+        if isinstance(text, Path):
+            file.symlink_to(text)
+        elif not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
-    figures = folder / "figures"
-    if not figures.exists():
-        figures.symlink_to(DOCS / "figures", target_is_directory=True)
     return [folder / name for name in texts]
 
 
@@ -134,6 +135,9 @@ def built(arguments: list[str]) -> int:
             shutil.rmtree(folder, ignore_errors=True)
     gather(asked.gather)
     answer = build(asked.gather, asked.out)
+    for fault in faults(asked.out):
+        answer = 1
+        print(fault, file=sys.stderr)
     if answer == 0:
         print(f"open {os.path.relpath(asked.out / 'index.html')}")
     return answer

@@ -47,10 +47,11 @@ SECTIONS = (
     Section(
         "Results", "results.md", "What was measured, one page a question.",
         (
-            "results-*", "results/*", "questions/*", "several-cheats.md", "gallery.md", "utilities.md",
-            "prior-measured.md", "accounts.md", "mutants.md",
+            "questions/*", "several-cheats.md", "gallery.md", "utilities.md", "prior-measured.md", "accounts.md",
+            "mutants.md",
         ),
     ),
+    Section("Full tables", "section-tables.md", "Every row that the answers rest on.", ("results/*",)),
     Section(
         "Benchmark", "leaderboard.md", "Who does best under attack, and how to enter.",
         ("enter.md", "peers.md", "protocol.md"),

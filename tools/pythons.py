@@ -21,20 +21,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 KEPT, PAGE = ROOT / "docs/pythons", ROOT / "docs/pythons.md"
-PART = ("core", "units", "games", "semivalues", "pipeline", "judge/guarantees", "payout/test_verify.py",
-        "payout/test_run_id.py", "payout/test_payout_cli.py", "test_conformance.py", "test_release.py")  # fmt: skip
+PART = (
+    "semivalues", "games", "core/test_content_keys.py", "core/test_registry.py", "core/test_runs.py",
+    "pipeline/test_mechanism.py", "pipeline/test_stages.py", "payout/test_run_id.py", "payout/test_payout_cli.py",
+)  # fmt: skip
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 WORDS = """# Pythons
 
-CI runs all tests on Python 3.11. On the others this part of them was run last, by `python tools/pythons.py` with each, which writes this page: {part}.
+CI runs all tests on Python 3.11. This part of them was run last with each version below, by `python tools/pythons.py`,
+which writes this page: {part}.
 
 | Python | system | day | passed | failed | skipped | {libraries} |
 |---|---|---|---|---|---|{lines}|
 {rows}
-The workflow in `.github/workflows/ci.yml` runs all tests on 3.11 to 3.14. `requirements.lock` is for all of them: where two versions need different pins it has both, and pip takes the right one.
+The workflow in `.github/workflows/ci.yml` runs all tests on 3.11 to 3.14. `requirements.lock` is for all of them: where
+versions need different pins it has both, and pip takes the one that fits.
 
 ```
-make test PYTHON=python3.13 VENV=.venv313    # an environment of its own beside .venv
+make test PYTHON=python3.13 VENV=.venv-3.13    # an environment of its own beside .venv
 ```
 """
 

@@ -65,10 +65,7 @@ def test_killed_in_the_middle_with_processes_it_resumes_to_the_same_bytes(tmp_pa
     assert len(workers) >= 2
     assert not (killed / "manifest.json").exists()
     assert 3 <= len(list((killed / "cells").glob("cell-*"))) < 30
-    again = subprocess.run(
-        [*COMMAND, "--jobs", "2", "--out", "killed"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert again.returncode == 0, again.stderr
+    run_experiment(spec, killed)  # here: processes of its own would have to begin again
     for name in NAMES:
         assert (killed / name).read_bytes() == (tmp_path / "calm" / name).read_bytes(), name
     assert not (killed / ".state").exists()

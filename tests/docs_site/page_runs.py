@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from repository import tool_named
+from repository import ROOT, tool_named
 
 blocks = tool_named("docs_blocks")
 PAYEES = ("alice", "bob", "carla", "seller-7")
@@ -136,3 +136,8 @@ def numbers():
             for i in range(count)
         ]
         Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def examples():
+    """The folder of examples, as in a checkout."""
+    Path("examples").symlink_to(ROOT / "examples", target_is_directory=True)

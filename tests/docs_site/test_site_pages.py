@@ -45,7 +45,7 @@ def test_a_figure_that_nothing_draws_is_an_error():
 
 
 def test_every_page_is_in_one_section(texts):
-    pages = [name for name in texts if not name.startswith("source/")]
+    pages = [name for name in texts if not name.startswith(("source/", "files/"))]
     found = [page for mine in tree.sorted_pages(pages).values() for page in mine]
     leads = {section.lead for section in tree.SECTIONS} & set(pages)
     assert sorted([*found, *leads, "index.md"]) == sorted(pages)
@@ -65,6 +65,12 @@ def test_links_out_of_the_docs_lead_to_pages_of_the_site(tmp_path):
     assert "](coverage.md#without-labels-why-c-is-there)" in readme
     assert "](contributing.md)" in readme
     assert "](docs/" not in readme
+
+
+def test_a_file_that_a_page_includes_stands_in_it():
+    text = links.rewritten(ROOT / "docs" / "protocol.md", set().add)
+    assert (ROOT / "examples" / "protocol" / "nearest.py").read_text(encoding="utf-8").strip() in text
+    assert "{literalinclude}" not in text
 
 
 def test_links_in_code_are_left_alone(tmp_path):

@@ -20,7 +20,7 @@ from datamarket_gym.lab.paper_values import (
     unmeasured,
     with_paper,
 )
-from datamarket_gym.lab.results import read_all
+from repository import published
 
 DOCS = Path(__file__).parents[2] / "docs"
 VALUES = [entry for entries in paper_values().values() for entry in entries]
@@ -28,7 +28,7 @@ VALUES = [entry for entries in paper_values().values() for entry in entries]
 
 @pytest.fixture(scope="module")
 def kept():
-    return {one.spec.name: one for one in read_all(DOCS / "results")}
+    return published()
 
 
 def test_every_number_has_a_bar_or_a_reason_for_having_none():

@@ -15,11 +15,11 @@ from datamarket_gym.lab.figures import draw, drawers, losses
 from datamarket_gym.lab.figures.dots import dots
 from datamarket_gym.lab.figures.drawing import panels, plotting
 from datamarket_gym.lab.figures.words import attack_words, mechanism_words, words
-from datamarket_gym.lab.results import read_all
+from repository import published
 
 pytest.importorskip("matplotlib")
 DOCS = Path(__file__).parents[2] / "docs"
-KEPT = {one.spec.name: one for one in read_all(DOCS / "results")}
+KEPT = published()
 ROWS = {name: one.rows for name, one in KEPT.items()}
 COMPARE = [name for name in KEPT if name not in ("best-response", "predict-theta", "s1", "s3", "s11")]
 """Experiments whose figure names several attacks (of S11 it is the second: tests/lab/test_checks_figures.py)."""
@@ -28,11 +28,19 @@ COMPARE = [name for name in KEPT if name not in ("best-response", "predict-theta
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
     """What is written on the figure of an experiment, as one line."""
-    out, texts = tmp_path_factory.mktemp("figures"), {}
+    from matplotlib.figure import Figure
+
+    out, texts, save = tmp_path_factory.mktemp("figures"), {}, Figure.savefig
+
+    def saved(figure, *words, **options):
+        save(figure, *words, **options)
+        figure.set_layout_engine("none")  # laid out once, for the SVG that is read; the PNG keeps to it
 
     def text(name):
         if name not in texts:
-            svg, png = draw(name, ROWS[name], out, others=ROWS)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Figure, "savefig", saved)
+                svg, png = draw(name, ROWS[name], out, others=ROWS)
             assert png.read_bytes().startswith(b"\x89PNG")
             assert png.stat().st_size > 10_000
             texts[name] = written_on(svg)

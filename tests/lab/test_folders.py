@@ -9,7 +9,7 @@ import pytest
 from datamarket_gym.core.errors import DataMarketError, RunError
 from datamarket_gym.lab import builtin_specs, run_experiment
 from datamarket_gym.lab.folders import Holding, as_built_in, held, opened
-from datamarket_gym.lab.results import read_all
+from repository import published
 
 DOCS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -23,7 +23,7 @@ def run(tmp_path_factory):
 
 
 def test_compact_results_are_held_in_the_order_of_the_experiments():
-    assert [one.name for one in held(DOCS)] == [one.spec.name for one in read_all(DOCS)]
+    assert [one.name for one in held(DOCS)] == list(published())
     assert {one.form for one in held(DOCS)} == {"compact"}
 
 

@@ -14,6 +14,7 @@ from datamarket_gym.lab.pages.whole import pages
 from datamarket_gym.lab.periods import LAYOUTS, Theft
 from datamarket_gym.lab.results import collect, read_all
 from datamarket_gym.lab.spec import TaskEntry
+from repository import published
 
 S12 = builtin_specs()["s12"]
 SMALL = "synthetic(n_providers=4, per_provider=16, validation=120)"
@@ -281,7 +282,7 @@ PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "s12.json"
 
 
 def test_what_the_published_results_do_not_hold_is_named_on_the_page():
-    (one,) = [one for one in read_all(PUBLISHED.parent) if one.spec.name == "s12"]
+    one = published()["s12"]
     page = PUBLISHED.with_suffix(".md").read_text(encoding="utf-8")
     above = _above(one.rows)
     holds, found = named(page, 0)

@@ -14,12 +14,12 @@ from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
 from datamarket_gym.lab.cells import attacks_of, compute, kinds
 from datamarket_gym.lab.kinds.fairness import by_cluster, merged_table
 from datamarket_gym.lab.paper_values import paper_values
-from datamarket_gym.lab.results import read_all
 from datamarket_gym.lab.spec import MechanismEntry, TaskEntry, UtilityEntry
 from datamarket_gym.lab.summary import AVERAGED, matches
 from datamarket_gym.lab.tables import render
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.world.market import ProviderMarket
+from repository import published
 
 DOCS = Path(__file__).parents[2] / "docs"
 SMALL = "synthetic(n_providers=4, per_provider=12, validation=60)"
@@ -87,7 +87,7 @@ def test_the_strongest_attacks_known_are_in_the_table_of_what_we_recommend(tmp_p
         "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)"
     )
     worst = [text for text, name in spec.called.items() if name == "best_response_found"]
-    (search,) = [one for one in read_all(DOCS / "results") if one.spec.name == "best-response"]
+    search = published()["best-response"]
     free = {
         "mechanism": "recommended",
         "metric": "net_gain",
@@ -150,7 +150,7 @@ def test_best_responses_are_shown_tuned_and_fresh_for_ours_and_for_the_usual_pra
     shown = {"net_gain", "net_gain_fresh", "victim_loss", "theft"}
     assert {layout.metric for layout in spec.tables} == shown
     assert {"recommended", "shapley"} <= {entry.name for entry in spec.mechanisms}
-    kept = [one for one in read_all(DOCS / "results") if one.spec.name == "best-response"]
+    kept = [published()["best-response"]]
     measured = shown & {row["metric"] for row in kept[0].rows}
     assert {"net_gain", "net_gain_fresh"} <= measured
     text = render(kept[0].rows, spec.tables)

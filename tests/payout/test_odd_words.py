@@ -11,7 +11,7 @@ import pytest
 from payout_files import spec, write
 from typer.testing import CliRunner
 
-from datamarket_gym.cli.app import app
+from datamarket_gym.cli.app import app, main
 from datamarket_gym.core.errors import DataMarketError, RunError, UnknownNameError, close_names
 from datamarket_gym.core.files import replacing, waiting_for, write_text
 from datamarket_gym.payout.book.entry import BookError
@@ -81,12 +81,14 @@ def test_a_device_is_never_replaced_by_a_file(tmp_path):
         (("book", "show", "postgresql://me@127.0.0.1:port/x"), "the address of the book cannot be read"),
     ],
 )
-def test_places_that_cannot_be_are_one_line(words, said, book, market):
+def test_places_that_cannot_be_are_one_line(words, said, book, market, monkeypatch, capsys):
     names = {"BOOK": str(book), "RUN": str(market / "june")}
-    code, text = command(
-        *(word.replace("BOOK", names["BOOK"]) if word != "RUN" else names["RUN"] for word in words)
-    )
-    assert code == 2
+    given = (word.replace("BOOK", names["BOOK"]) if word != "RUN" else names["RUN"] for word in words)
+    monkeypatch.setattr(sys, "argv", ["datamarket", *given])
+    with pytest.raises(SystemExit) as left:
+        main()
+    text = "".join(capsys.readouterr())
+    assert left.value.code == 2
     assert text.startswith("datamarket: ")
     assert said in text
     assert text.count("\n") == 1

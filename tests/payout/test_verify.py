@@ -176,6 +176,9 @@ def test_a_damaged_step_of_the_red_team_does_not_end_as_an_audit_that_could_not_
     tmp_path, monkeypatch
 ):
     places, folder = write(tmp_path / "in"), tmp_path / "run"
+    monkeypatch.setattr(
+        "datamarket_gym.payout.red_team.ATTACKS", "copycat,junk_padding"
+    )  # a few will do
 
     def killed(*_):
         raise KeyboardInterrupt

@@ -17,7 +17,7 @@ from datamarket_gym.judge.redteam import (
     best_response_dynamics,
 )
 from datamarket_gym.judge.redteam.seat import Seat
-from datamarket_gym.world.attacks import Cheat, attacked_by
+from datamarket_gym.world.attacks import Cheating, attacked_by
 
 HONEST = "honest"
 THEFT = "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=9)"
@@ -111,7 +111,7 @@ def test_shares_are_of_one_pot_and_who_is_paid_is_the_market(market, oracle):
     found = stage.outcome((THEFT, THEFT))
     assert sum(found.share.values()) == pytest.approx(1.0)
     assert set(found.pay) == {"provider_0", "provider_2", "provider_3"}
-    profile = attacked_by([Cheat((0, 1), THEFT), Cheat(3, THEFT)], market.state)
+    profile = attacked_by([Cheating((0, 1), THEFT), Cheating(3, THEFT)], market.state)
     paid = mechanism("recommended").pay(profile.submission, oracle, profile.truth)
     assert found.pay["provider_0"] == paid.total(profile.identities_of("provider_0"))
     assert sum(found.pay.values()) == pytest.approx(paid.totals.sum())

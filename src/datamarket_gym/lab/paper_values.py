@@ -142,12 +142,18 @@ def unmeasured() -> tuple[Unmeasured, ...]:
 
 def entry_of(row: Row) -> Row | None:
     """The paper's entry that a row of ours stands for."""
-    for entry in paper_values().get(row["experiment"], ()):
-        wanted = {k: v for k, v in entry.items() if k not in _SAID}
-        wanted = {"empty": row.get("empty") and "none", **wanted}  # the paper counts from zero
+    for entry, labels in _labelled(row["experiment"]):
+        wanted = {"empty": row.get("empty") and "none", **labels}  # the paper counts from zero
         if all(row.get(k) == v for k, v in wanted.items()) and not set(row) - set(wanted) - _UNSAID:
             return entry
     return None
+
+
+@cache
+def _labelled(experiment: str) -> tuple[tuple[Row, Row], ...]:
+    """The paper's entries of an experiment, each with the labels that a row of ours must have."""
+    entries = paper_values().get(experiment, ())
+    return tuple((entry, {k: v for k, v in entry.items() if k not in _SAID}) for entry in entries)
 
 
 def with_paper(row: Row) -> Row:

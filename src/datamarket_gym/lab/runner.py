@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ from datamarket_gym.lab.cells import Row, compute, prepare
 from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry
 from datamarket_gym.lab.summary import require_one_row_a_cell, require_told_apart, summarise
 from datamarket_gym.lab.tables import write_tables
-from datamarket_gym.peers.environments import python_of
+from datamarket_gym.peers.environments import installed, python_of
 from datamarket_gym.peers.peer import Peer
 from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.units.io import write_table
@@ -86,7 +87,7 @@ def run_experiment(
     run is then one of the mechanisms that are there. Where evidence collapsed markets, or units had no times, one
     warning per mechanism says so, whoever computed the cells; the manifest keeps it.
     """
-    spec, absent = present(spec)
+    asked, (spec, absent) = spec, present(spec)
     require_told_apart(spec)
     if named().cluster:
         require_travels(device, memo)
@@ -99,14 +100,13 @@ def run_experiment(
             timings, warned = _compute(run, shared_by(spec, device, jobs, memo), tasks)
             timings |= by_whom(jobs, device)
             write_json(out / "timings.json", timings, indent=2, sort=False)
-            write_json(
-                out / MANIFEST, _manifest(spec) | {"warnings": [*absent, *warned]}, indent=2, sort=False
-            )
+            told = _manifest(spec, peer_versions(asked)) | {"warnings": [*absent, *warned]}
+            write_json(out / MANIFEST, told, indent=2, sort=False)
             run.drop_others(tasks, CELL.ending)
         rows = summarise(pq.read_table(out / RESULTS).to_pylist(), spec.pooled, spec.ranges)
         write_tables(spec, rows, out)
-        told = read_json(out / MANIFEST)["warnings"]
-    for kind, name, words in told:
+        warned_of = read_json(out / MANIFEST)["warnings"]
+    for kind, name, words in warned_of:
         warnings.warn(_KINDS[kind](name, words), stacklevel=2)
     return rows
 
@@ -117,13 +117,24 @@ def present(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[_Told]]:
     told: dict[str, _Told] = {}
     for entry in spec.mechanisms:
         try:
-            for found, _ in entry.expand():
-                if isinstance(found, OwnMechanism) and isinstance(found.payer, Peer):
-                    python_of(found.payer.package)
+            for peer in _peers_of(entry):
+                python_of(peer.package)
             kept.append(entry)
         except AbsentPeerError as error:
             told.setdefault(str(error), (AbsentPeerWarning.__name__, entry.name, str(error)))
     return (spec.model_copy(update={"mechanisms": kept}) if told else spec), list(told.values())
+
+
+def peer_versions(spec: ExperimentSpec) -> dict[str, str]:
+    """The versions of the peers that an experiment names, and of which there is none."""
+    names = dict.fromkeys(peer.package for entry in spec.mechanisms for peer in _peers_of(entry))
+    return {name: str((installed(name) or {}).get("version", "not installed")) for name in names}
+
+
+def _peers_of(entry: MechanismEntry) -> Iterator[Peer]:
+    for found, _ in entry.expand():
+        if isinstance(found, OwnMechanism) and isinstance(found.payer, Peer):
+            yield found.payer
 
 
 def opened(
@@ -244,11 +255,13 @@ def _write_cell(path: Path, table: pa.Table) -> None:
 CELL: Format[pa.Table] = Format(".parquet", _write_cell, pq.read_table)
 
 
-def _manifest(spec: ExperimentSpec) -> dict[str, Any]:
+def _manifest(spec: ExperimentSpec, peers: dict[str, str]) -> dict[str, Any]:
+    made = made_with(__version__)
+    made["versions"] |= peers
     return {
         "name": spec.name,
         "digest": spec.digest,
         "spec": spec.model_dump(),
         "seeds": [spec.seed_range.start, spec.seed_range.stop - 1],
-        **made_with(__version__),
+        **made,
     }

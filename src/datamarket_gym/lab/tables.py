@@ -46,6 +46,17 @@ WORDS = {
     "asked": "coalitions evaluated",
     "seconds": "seconds by the clock",
     "honest_known": "part of honest units taken for old ones",
+    "gain_from_cheating": "gain against being the only honest one",
+    "cheating_adds": "what cheating adds, in equal shares of v(all)",
+    "pot_taken": "share of the pot of those who may cheat",
+    "pot_moved": "how much more than when honest",
+    "honest_pay": "part of their pay that the honest keep",
+    "honest_least": "part of its pay that the honest one keeps who loses most",
+    "worth_kept": "worth of the genuine units there are",
+    "value_kept": "v(all) as counted",
+    "regret": "still gained by the menu",
+    "regret_searched": "still gained by a search",
+    "unplayable": "moves that could not be played",
 }
 """What metrics are called where their names do not say it."""
 _BESIDE = ["granularity", "representative"]

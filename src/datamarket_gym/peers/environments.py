@@ -49,7 +49,7 @@ PEERS = {
     peer.name: peer
     for peer in (
         PeerPackage("pydvl", ("pydvl==0.10.0 numpy<2",), ("shapley", "banzhaf", "knn5")),
-        PeerPackage("shapiq", ("shapiq==1.8.0",), ("shapley", "banzhaf"), 12, ("shapiq",)),
+        PeerPackage("shapiq", ("shapiq==1.8.0",), ("shapley", "banzhaf"), 12, otherwise=("shapiq",)),
         PeerPackage("datascope", ("datascope==0.0.32 numpy<2",), ("shapley",)),
         # It pins torch 2.1 itself; newer versions of transformers, which it asks for too, need a newer torch.
         PeerPackage(

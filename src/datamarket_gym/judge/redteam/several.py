@@ -37,7 +37,7 @@ from datamarket_gym.pipeline.own import OwnMechanism, Payer, worth
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import SubmittedProfile
-from datamarket_gym.world.attacks.several import Cheat, as_owners, attacked_by, members_of
+from datamarket_gym.world.attacks.several import Cheating, as_owners, attacked_by, members_of
 from datamarket_gym.world.market import MarketState
 
 HONEST = "honest"
@@ -48,7 +48,7 @@ Plays = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageOutcome:
     """What is paid where everybody plays something, expected where payees are checked; parties go by their first names.
 
     ``share`` is of a fixed pot, which those divide who are owed something; what was forfeited is theirs too.
@@ -156,7 +156,7 @@ class Stage:
         if twice := [name for name in listed if listed.count(name) > 1]:
             raise ParameterError("parties", twice[0], "a provider cheats alone or in one coalition")
         self._lead = {name: members[0] for members in self.members for name in members}
-        self._known: dict[Plays, Outcome] = {}
+        self._known: dict[Plays, StageOutcome] = {}
         self._worths: dict[bytes, float] = {}
         self.honest = self.outcome((HONEST,) * len(self.members))
         if not self.honest.value > ROUNDING:
@@ -190,32 +190,32 @@ class Stage:
                 "plays", plays, f"give one attack for each of {len(self.members)} parties"
             )
         cheats = [
-            Cheat(members, attack, self.knowledge)
+            Cheating(members, attack, self.knowledge)
             for members, attack in zip(self.members, plays, strict=True)
             if attack != HONEST
         ]
         return moved_embeddings(attacked_by(cheats, self.state), self.state)
 
-    def outcome(self, plays: Plays) -> Outcome:
+    def outcome(self, plays: Plays) -> StageOutcome:
         """What is paid where everybody plays so."""
         if plays not in self._known:
             self._known[plays] = self._played(plays)
         return self._known[plays]
 
-    def drawn(self, plays: Plays, rng: np.random.Generator) -> Outcome:
+    def drawn(self, plays: Plays, rng: np.random.Generator) -> StageOutcome:
         """What is paid in one draw of the checks, where there are some: for any number of names."""
         if self.checks is None:
             return self.outcome(plays)
         profile, drafts = self._drafts(plays)
         return self._expected(profile, [drafts.ending(self.checks, rng)])
 
-    def _played(self, plays: Plays) -> Outcome:
+    def _played(self, plays: Plays) -> StageOutcome:
         if self.checks is not None:
             profile, drafts = self._drafts(plays)
             return self._expected(profile, drafts.endings(self.checks))
         profile, paid = self._paid(plays)
         pay = self._by_party(provider_totals(paid, profile))
-        return Outcome(pay, pot_shares(pay), paid.grand_value, self._worth(profile.submission))
+        return StageOutcome(pay, pot_shares(pay), paid.grand_value, self._worth(profile.submission))
 
     def _paid(self, plays: Plays) -> tuple[SubmittedProfile, PaidTotals]:
         profile = self.profile(plays)
@@ -232,7 +232,7 @@ class Stage:
         names = [name for members in cheating for name in profile.identities_of(members[0])]
         return profile, _Checked(self._payer, profile, owners, self.utility, names, paid)
 
-    def _expected(self, profile: SubmittedProfile, endings: Sequence[_Ending]) -> Outcome:
+    def _expected(self, profile: SubmittedProfile, endings: Sequence[_Ending]) -> StageOutcome:
         """The expectation over how a market ends."""
         pay, share = defaultdict[str, float](float), defaultdict[str, float](float)
         value = kept = 0.0
@@ -244,7 +244,7 @@ class Stage:
                 share[name] += end.chance * shares[name]
             value += end.chance * end.value
             kept += end.chance * self._worth(end.left)
-        return Outcome(dict(pay), dict(share), value, kept)
+        return StageOutcome(dict(pay), dict(share), value, kept)
 
     def _by_party(self, totals: Mapping[str, float]) -> dict[str, float]:
         found: dict[str, float] = {}

@@ -35,6 +35,7 @@ ATTACKS = {
     "outlier": "units in uncovered regions",
     "composite": "combined",
     "best_response": "best response",
+    "best_responses": "best responses to one another",
 }
 """An attack's words; ``{...}`` is one of its parameters."""
 
@@ -115,6 +116,11 @@ LABELS = [
     (re.compile(r"blends"), "blends of old units with new ones"),
     (re.compile(r"relabelled_copies"), "copies under the next class"),
     (re.compile(r"own_units_again"), "one's own old units again"),
+    (re.compile(r"copycat_exact"), "exact copies of another's units"),
+    (
+        re.compile(r"theft_and_own_copies_([\d.]+)_spreads?"),
+        "theft from all and own copies, noise of {} spreads",
+    ),
     (re.compile(r"own_new_units_noised"), "as many noisy copies of one's own new units"),
 ]
 """What attacks call themselves in tables, where it is not their registered name."""
@@ -222,6 +228,9 @@ KEYS = {
     "prior": "prior art",
     "layout": "who sells",
     "dimensions": "features",
+    "cheats": "providers who may cheat",
+    "together": "each for itself or in pairs",
+    "order": "who moves when",
     "attacker": "attacker",
     "beside": "compared with",
     "how": "question",

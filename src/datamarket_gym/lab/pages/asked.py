@@ -72,7 +72,7 @@ class ShortTable(Document):
         return [self.experiment] if isinstance(self.experiment, str) else self.experiment
 
 
-class Question(Document):
+class ResultQuestion(Document):
     """A question, its answer in one line and in a paragraph, its figures and its short tables."""
 
     slug: str = Field(pattern=r"^[a-z][a-z-]*$")  # it names a file
@@ -95,15 +95,15 @@ class Mattering(Document):
     numbers: dict[str, Pick] = Field(default_factory=dict)
 
 
-class Asked(Document):
+class AskedOfResults(Document):
     """Everything that is asked."""
 
-    question: list[Question]
+    question: list[ResultQuestion]
     number: list[Mattering]
 
 
 @cache
-def asked() -> Asked:
+def asked() -> AskedOfResults:
     """What ``lab/questions.toml`` asks, read once."""
     file = resources.files("datamarket_gym.lab") / "questions.toml"
-    return from_toml(Asked, file.read_text(encoding="utf-8"), file.name)
+    return from_toml(AskedOfResults, file.read_text(encoding="utf-8"), file.name)

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from datamarket_gym.lab.pages.against import furthest, summary
 from datamarket_gym.lab.pages.asked import Mattering
 from datamarket_gym.lab.pages.picked import LackingError, filled
-from datamarket_gym.lab.pages.question import Answer, Found
+from datamarket_gym.lab.pages.question import AnsweredPage, Found
 
 INTRO = """\
 # Results
@@ -26,7 +26,12 @@ question behind them.
 
 
 def front_page(
-    found: Found, answers: Sequence[Answer], lacking: Mapping[str, str], told: str, *, accounts: bool
+    found: Found,
+    answers: Sequence[AnsweredPage],
+    lacking: Mapping[str, str],
+    told: str,
+    *,
+    accounts: bool,
 ) -> str:
     """The page as Markdown: ``told`` are the ten numbers, ``lacking`` says of questions without an answer why."""
     parts = [INTRO]
@@ -64,11 +69,11 @@ def _told(number: Mattering, found: Found) -> str:
     return f"**{shows}** {means}"
 
 
-def _line(each: Answer, folder: str) -> str:
+def _line(each: AnsweredPage, folder: str) -> str:
     return f"- **[{each.question.asks}]({folder}/{each.question.slug}.md)** {each.line}"
 
 
-def _rest(found: Found, answers: Sequence[Answer]) -> str:
+def _rest(found: Found, answers: Sequence[AnsweredPage]) -> str:
     named = {name for each in answers for name in each.question.experiments}
     rest = [one.spec for name, one in found.kept.items() if name not in named]
     return "".join(f"- [{spec.name}]({found.tables}/{spec.name}.md): {spec.title}\n" for spec in rest)

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from datamarket_gym.lab.accounts import Account, comparison
 from datamarket_gym.lab.figures import figures_of
-from datamarket_gym.lab.pages.asked import Question
+from datamarket_gym.lab.pages.asked import ResultQuestion
 from datamarket_gym.lab.promises import promises_page
 from datamarket_gym.lab.results import Compact
 from datamarket_gym.lab.spec import builtin_specs
 from datamarket_gym.lab.tables import render
 
 
-def full_page(one: Compact, against: Sequence[Account], asking: Sequence[Question], folder: str) -> str:
+def full_page(
+    one: Compact, against: Sequence[Account], asking: Sequence[ResultQuestion], folder: str
+) -> str:
     """The page of an experiment, which lies beside its compact results; ``folder`` has the questions."""
     name, spec = one.spec.name, one.spec
     text = [f"# {name}: {spec.title}", "", spec.about.strip() or spec.title, ""]

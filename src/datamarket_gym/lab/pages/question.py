@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from datamarket_gym.lab.accounts import Account
 from datamarket_gym.lab.pages.against import Against, counted, furthest
-from datamarket_gym.lab.pages.asked import Pick, Question
+from datamarket_gym.lab.pages.asked import Pick, ResultQuestion
 from datamarket_gym.lab.pages.picked import Rows, fields, filled, required
 from datamarket_gym.lab.pages.short import short_table
 from datamarket_gym.lab.promises import Kept
@@ -69,15 +69,15 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnsweredPage:
     """A question that these results answer: its line on the front page, and its own page."""
 
-    question: Question
+    question: ResultQuestion
     line: str
     page: str
 
 
-def answer(question: Question, found: Found) -> Answer:
+def answer(question: ResultQuestion, found: Found) -> AnsweredPage:
     """The answer; results that lack something for it are an error that says what."""
     required(found.rows, question.experiments)
     known = found.known(question.numbers, question.experiments)
@@ -89,15 +89,15 @@ def answer(question: Question, found: Found) -> Answer:
     if question.more:
         text += [f"More: {', '.join(f'[{page}](../{page})' for page in question.more)}.", ""]
     page = "\n".join([*text, *_held(question, found), *_paper(question, found)]).rstrip() + "\n"
-    return Answer(question, filled(question.short, known, question.slug), page)
+    return AnsweredPage(question, filled(question.short, known, question.slug), page)
 
 
-def _figure(question: Question, name: str) -> str:
+def _figure(question: ResultQuestion, name: str) -> str:
     """A picture that leads to itself, as some are too fine for the width of a page."""
     return f"[![{question.asks}](../figures/{name}.svg)](../figures/{name}.svg)\n"
 
 
-def _held(question: Question, found: Found) -> list[str]:
+def _held(question: ResultQuestion, found: Found) -> list[str]:
     """What was promised of these experiments, and whether it holds."""
     lines = [
         f"- **{'Holds' if each.holds else 'Does not hold'}**: {each.promise.says} {told(each).rstrip(':.')}."
@@ -106,7 +106,7 @@ def _held(question: Question, found: Found) -> list[str]:
     return ["## What must hold", "", *lines, ""] if lines else []
 
 
-def _paper(question: Question, found: Found) -> list[str]:
+def _paper(question: ResultQuestion, found: Found) -> list[str]:
     """How the question's experiments compare with the paper."""
     shown = found.accounts(question.experiments)
     if not shown:

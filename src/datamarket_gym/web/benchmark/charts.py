@@ -9,7 +9,7 @@ from typing import Any
 from datamarket_gym.core.errors import UnknownNameError
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures import checks, periods, utilities
+from datamarket_gym.lab.figures import checks, periods, several, utilities
 from datamarket_gym.lab.figures.curves import frontier_panels
 from datamarket_gym.lab.figures.domains import larger_panels, threshold_panel
 from datamarket_gym.lab.figures.drawing import note
@@ -175,6 +175,14 @@ def _removal(rows: Rows, _: Rows) -> list[Panel]:
     ]
 
 
+def _several(rows: Rows, _: Rows) -> list[Panel]:
+    return [
+        {**lines(panel, " ".join(panel.title.split()), honest=1.0), "group": "", "title": panel.group}
+        for metric in several.SHOWN
+        for panel in several.several_panels(rows, metric)
+    ]
+
+
 _COPIES = (
     "beside its own new units the thief sells copies of all that others sold before",
     "newcomers: those others are gone; continuing: everybody sells in both periods",
@@ -220,6 +228,7 @@ PICTURES = (
         ("logistic regression trained on the units that are left, tested on rows that are neither units nor "
          "validation rows",),
     ),
+    Picture("several", "By the number of cheats", ("s14",), _several, several.SAID),
     Picture("agreement", "How utilities agree", ("s13-values",), _agreement,
             ("everybody is honest; means over the domains",)),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import summary
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
-from datamarket_gym.web.market.asked import Cheat, MarketAsked, Under
+from datamarket_gym.web.market.asked import AskedCheat, MarketAsked, Under
 from datamarket_gym.web.market.component_words import called
 from datamarket_gym.web.market.graph import graph_of
 from datamarket_gym.web.market.kept import attacked_by, market_of, paid_by
@@ -74,6 +74,6 @@ def answer(asked: MarketAsked, *, progress: Progress = SILENT) -> dict[str, Any]
 
 
 @lru_cache(maxsize=8)
-def _graph(under: Under, cheat: Cheat, chosen: Mechanism) -> dict[str, Any]:
+def _graph(under: Under, cheat: AskedCheat, chosen: Mechanism) -> dict[str, Any]:
     profile, honest = attacked_by(under.draw, cheat), market_of(under.draw).honest
     return graph_of(profile, paid_by(under, cheat, chosen).paid.payments, honest)

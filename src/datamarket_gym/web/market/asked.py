@@ -60,7 +60,7 @@ class Under:
 
 
 @dataclass(frozen=True)
-class Cheat:
+class AskedCheat:
     """What a provider does, and how much of the others' units it knows."""
 
     attack: str
@@ -144,9 +144,9 @@ class MarketAsked(Document):
         """Which utility it is paid under; only of a filled question."""
         return Under(self.draw(), str(self.learner), str(self.empty), progress)
 
-    def cheat(self) -> Cheat:
+    def cheat(self) -> AskedCheat:
         """What the attacker does; only of a filled question."""
-        return Cheat(str(self.attack), self.attacker, self.knowledge)
+        return AskedCheat(str(self.attack), self.attacker, self.knowledge)
 
 
 def preset(name: str, evidence: str | None = None) -> Mechanism:

@@ -19,7 +19,7 @@ from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.units.truth import SubmittedProfile
-from datamarket_gym.web.market.asked import Cheat, DrawnMarket, Under
+from datamarket_gym.web.market.asked import AskedCheat, DrawnMarket, Under
 from datamarket_gym.web.market.bounded import bounded
 from datamarket_gym.web.market.counted import CountedOracle, Outcomes
 from datamarket_gym.world.attacks.attack import ATTACKS
@@ -64,13 +64,13 @@ def oracle_of(under: Under, mechanism: Mechanism | None = None) -> CountedOracle
 
 
 @lru_cache(maxsize=16)
-def attacked_by(draw: DrawnMarket, cheat: Cheat) -> SubmittedProfile:
+def attacked_by(draw: DrawnMarket, cheat: AskedCheat) -> SubmittedProfile:
     """The market once the cheat is played."""
     state = market_of(draw).state
     return apply_knowing(ATTACKS.create(cheat.attack), cheat.attacker, state, cheat.knowledge)
 
 
-def profile_of(draw: DrawnMarket, cheat: Cheat | None) -> SubmittedProfile:
+def profile_of(draw: DrawnMarket, cheat: AskedCheat | None) -> SubmittedProfile:
     """The market when all are honest, or once a cheat is played."""
     return market_of(draw).honest if cheat is None else attacked_by(draw, cheat)
 
@@ -85,7 +85,7 @@ def _bytes(found: PaidMarket) -> int:
 
 
 @bounded(_PAID, _bytes)
-def paid_by(under: Under, cheat: Cheat | None, mechanism: Mechanism) -> PaidMarket:
+def paid_by(under: Under, cheat: AskedCheat | None, mechanism: Mechanism) -> PaidMarket:
     """What the mechanism pays, honest or attacked."""
     profile = profile_of(under.draw, cheat)
     with warnings.catch_warnings(record=True) as caught:
@@ -96,13 +96,15 @@ def paid_by(under: Under, cheat: Cheat | None, mechanism: Mechanism) -> PaidMark
 
 
 @lru_cache(maxsize=16)
-def certificate_of(under: Under, cheat: Cheat, mechanism: Mechanism) -> Certificate:
+def certificate_of(under: Under, cheat: AskedCheat, mechanism: Mechanism) -> Certificate:
     """What the theorems say of the cheat."""
     honest, attacked = (paid_by(under, each, mechanism).paid for each in (None, cheat))
     return certify(honest, attacked, mechanism)
 
 
-def checked_attack(under: Under, cheat: Cheat, mechanism: Mechanism, checks: Checks) -> CheckedAttack:
+def checked_attack(
+    under: Under, cheat: AskedCheat, mechanism: Mechanism, checks: Checks
+) -> CheckedAttack:
     """The cheat in a market with checks; every outcome is paid once, and priced under any checks.
 
     Outcomes that were not asked for yet tell whoever asks now.
@@ -115,7 +117,7 @@ def checked_attack(under: Under, cheat: Cheat, mechanism: Mechanism, checks: Che
 
 
 @lru_cache(maxsize=8)
-def _checked_attack(under: Under, cheat: Cheat, mechanism: Mechanism) -> CheckedAttack:
+def _checked_attack(under: Under, cheat: AskedCheat, mechanism: Mechanism) -> CheckedAttack:
     honest, attacked = (paid_by(under, each, mechanism).paid.payments for each in (None, cheat))
     profile, market = attacked_by(under.draw, cheat), market_of(under.draw)
     provider = str(profile.attacker)

@@ -9,14 +9,14 @@ from datamarket_gym.judge.checked import Expected
 from datamarket_gym.judge.guarantees.certificate import Certificate, Terms
 from datamarket_gym.judge.guarantees.deterred import Deterrence
 from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.web.market.asked import Cheat, Under
+from datamarket_gym.web.market.asked import AskedCheat, Under
 from datamarket_gym.web.market.kept import certificate_of
 from datamarket_gym.web.market.numbers import finite
 from datamarket_gym.web.workers import StoppedWork
 
 
 def proven(
-    under: Under, cheat: Cheat, mechanism: Mechanism, expected: Expected | None
+    under: Under, cheat: AskedCheat, mechanism: Mechanism, expected: Expected | None
 ) -> dict[str, Any]:
     """What the theorems say of this cheat, and what checks leave to it."""
     try:

@@ -13,14 +13,14 @@ from datamarket_gym.judge.metrics import CLEAR, Metrics, harm_of, pot_shares, pr
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import Payments
 from datamarket_gym.units.truth import SubmittedProfile
-from datamarket_gym.web.market.asked import Cheat, Under
+from datamarket_gym.web.market.asked import AskedCheat, Under
 from datamarket_gym.web.market.kept import PaidMarket, attacked_by, checked_attack, market_of, paid_by
 from datamarket_gym.web.market.numbers import finite
 from datamarket_gym.web.workers import StoppedWork
 
 
 @lru_cache(maxsize=16)
-def paid_scheme(under: Under, cheat: Cheat, mechanism: Mechanism) -> dict[str, Any]:
+def paid_scheme(under: Under, cheat: AskedCheat, mechanism: Mechanism) -> dict[str, Any]:
     """What the mechanism pays everybody before and after the cheat; not to be written to."""
     profile = attacked_by(under.draw, cheat)
     attacker = str(profile.attacker)
@@ -155,7 +155,7 @@ def _aside(payments: Payments) -> int:
 
 
 def expected_of(
-    under: Under, cheat: Cheat, mechanism: Mechanism, checks: Checks
+    under: Under, cheat: AskedCheat, mechanism: Mechanism, checks: Checks
 ) -> tuple[Expected | None, str]:
     """What the cheat is paid in expectation with checks; or why that is not known."""
     try:
@@ -167,7 +167,12 @@ def expected_of(
 
 
 def checked_scheme(
-    under: Under, cheat: Cheat, mechanism: Mechanism, checks: Checks, found: Expected | None, why: str
+    under: Under,
+    cheat: AskedCheat,
+    mechanism: Mechanism,
+    checks: Checks,
+    found: Expected | None,
+    why: str,
 ) -> dict[str, Any]:
     """The expectation in numbers for the page."""
     told: dict[str, Any] = {"per_payee": checks.per_payee, "power": checks.power, "why": why}
@@ -192,7 +197,7 @@ def checked_scheme(
     }
 
 
-def market_in_words(under: Under, cheat: Cheat) -> dict[str, Any]:
+def market_in_words(under: Under, cheat: AskedCheat) -> dict[str, Any]:
     """Who is in the market, and who hides behind which name."""
     market, profile = market_of(under.draw), attacked_by(under.draw, cheat)
     attacker = str(profile.attacker)

@@ -14,12 +14,12 @@ from datamarket_gym.world.attacks import (
 )
 from datamarket_gym.world.attacks.attack import Attack, Block, Own
 from datamarket_gym.world.attacks.knowledge import apply_knowing
-from datamarket_gym.world.attacks.several import Cheat, attacked_by
+from datamarket_gym.world.attacks.several import Cheating, attacked_by
 
 __all__ = [
     "Attack",
     "Block",
-    "Cheat",
+    "Cheating",
     "Own",
     "apply_knowing",
     "attacked_by",

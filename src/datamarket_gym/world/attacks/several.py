@@ -28,7 +28,7 @@ from datamarket_gym.world.market import MarketState
 
 
 @dataclass(frozen=True)
-class Cheat:
+class Cheating:
     """Who cheats and how: one provider, or several as a coalition; each by name or number.
 
     ``knowledge`` is the share of every other provider's units that it sees.
@@ -66,7 +66,7 @@ def as_owners(honest: SubmittedProfile, coalitions: Sequence[Sequence[str]]) -> 
     return replace(honest, truth=GroundTruth(truth.id, owner, truth.source, controller))
 
 
-def attacked_by(cheats: Sequence[Cheat], state: MarketState) -> SubmittedProfile:
+def attacked_by(cheats: Sequence[Cheating], state: MarketState) -> SubmittedProfile:
     """The profile of a market in which these cheat and everybody else is honest.
 
     Its ``attacker`` is the cheat where there is one, and nobody where there are several.
@@ -118,7 +118,7 @@ def _require_apart(coalitions: Sequence[Sequence[str]]) -> None:
         seen.update(members)
 
 
-def _alone(cheat: Cheat, members: tuple[str, ...], state: MarketState) -> SubmittedProfile:
+def _alone(cheat: Cheating, members: tuple[str, ...], state: MarketState) -> SubmittedProfile:
     """What a cheat submits: its own part of the market in which nobody else cheats."""
     union = replace(state, honest=as_owners(state.honest, [members]))
     attack = ATTACKS.create(cheat.attack)
