@@ -37,6 +37,7 @@ which writes this page: {part}.
 The workflow in `.github/workflows/ci.yml` runs all tests on 3.11 to 3.14. `requirements.lock` is for all of them: where
 versions need different pins it has both, and pip takes the one that fits.
 
+<!-- not run: minutes -->
 ```
 make test PYTHON=python3.13 VENV=.venv-3.13    # an environment of its own beside .venv
 ```
