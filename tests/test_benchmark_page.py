@@ -14,7 +14,7 @@ def test_the_page_is_not_stale():
     ]
     page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
     assert page == benchmark_page(saved), "run: datamarket bench page"
-    assert len(saved) == 7
+    assert len(saved) == 8
 
 
 def test_the_synthetic_game_is_measured_against_150_times_the_loop():
