@@ -1,4 +1,4 @@
-// Pays every identity for the validation rows whose nearest unit is its own and has the right label.
+// Pays identities for the validation rows whose nearest units are theirs, in equal parts, and have the right label.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -25,12 +25,11 @@ const units = table(join(given, "units.csv")).map(([, identity, , label, ...x]) 
 const held = table(join(given, "validation.csv")).map(([label, ...x]) => ({ label, x: x.map(Number) }));
 const paid = new Map(units.map((unit) => [unit.identity, 0]));
 for (const row of held) {
-  let nearest = null, least = Infinity;
-  for (const unit of units) {
-    const distance = unit.x.reduce((sum, value, i) => sum + (value - row.x[i]) ** 2, 0);
-    if (distance < least) [nearest, least] = [unit, distance];
-  }
-  if (nearest.label === row.label) paid.set(nearest.identity, paid.get(nearest.identity) + 1 / held.length);
+  const distance = units.map((unit) => unit.x.reduce((sum, value, i) => sum + (value - row.x[i]) ** 2, 0));
+  const least = Math.min(...distance);
+  const nearest = units.filter((_, i) => distance[i] === least); // not the first: the order of rows decides nothing
+  for (const { identity, label } of nearest)
+    if (label === row.label) paid.set(identity, paid.get(identity) + 1 / held.length / nearest.length);
 }
 const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
 const lines = [...paid].map(([name, amount]) => `${quoted(name)},${amount}\r\n`);

@@ -1,4 +1,4 @@
-"""Pays every identity for the validation rows whose nearest unit is its own and has the right label."""
+"""Pays identities for the validation rows whose nearest units are theirs, in equal parts, and have the right label."""
 
 import csv
 import json
@@ -24,9 +24,10 @@ held = [(label, numbers(x)) for label, *x in table("validation.csv")]
 paid = {identity: 0.0 for identity, _, _ in units}
 for label, row in held:
     distance = [sum((a - b) ** 2 for a, b in zip(x, row, strict=True)) for _, _, x in units]
-    identity, found, _ = units[distance.index(min(distance))]
-    if found == label:
-        paid[identity] += 1 / len(held)
+    nearest = [unit for unit, far in zip(units, distance, strict=True) if far == min(distance)]
+    for identity, found, _ in nearest:  # not the first of them: the order of rows decides nothing
+        if found == label:
+            paid[identity] += 1 / len(held) / len(nearest)
 
 with (taken / "payments.csv").open("w", newline="", encoding="utf-8") as file:
     writer = csv.writer(file)

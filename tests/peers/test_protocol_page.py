@@ -19,10 +19,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 def market():
     rng = np.random.default_rng(0)
     names = np.array(["ann", 'b "o", \r\nb', "cé", "d\ne"])[rng.integers(0, 4, size=24)]
+    rows = rng.normal(size=(24, 3))
+    rows[12:16] = rows[:4]  # equal ones share
     submission = Submission(
         np.array([f"u{i}" for i in range(24)]),
         names,
-        rng.normal(size=(24, 3)),
+        rows,
         rng.choice(["x", "y"], 24),
     )
     return submission, UtilityOracle(rng.normal(size=(20, 3)), rng.choice(["x", "y"], 20))
@@ -30,10 +32,9 @@ def market():
 
 def expected(submission, oracle):
     distance = ((oracle.features[:, None] - submission.features[None]) ** 2).sum(axis=2)
-    nearest = distance.argmin(axis=1)
-    right = submission.label[nearest] == oracle.label
-    counts = np.bincount(submission.identity_codes[nearest[right]], minlength=4)
-    return counts / len(oracle.label)
+    nearest = distance == distance.min(axis=1, keepdims=True)
+    part = nearest * (submission.label == oracle.label[:, None]) / nearest.sum(axis=1, keepdims=True)
+    return np.bincount(submission.identity_codes, weights=part.mean(axis=0), minlength=4)
 
 
 @pytest.mark.parametrize("name", ["nearest.mjs", "nearest.py"])

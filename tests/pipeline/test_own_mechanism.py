@@ -374,6 +374,13 @@ def test_the_checker_catches_broken_promises():
         def pay(self, submission, utility):
             return {n: float(n == submission.identity[0]) for n in submission.identities.tolist()}
 
+    class FirstOfEquals:
+        def pay(self, submission, utility):
+            gap = ((utility.features[:, None] - submission.features[None]) ** 2).sum(axis=2)
+            wins = np.bincount(gap.argmin(axis=1), minlength=len(submission))
+            amounts = np.bincount(submission.identity_codes, weights=wins)
+            return dict(zip(submission.identities.tolist(), amounts.tolist(), strict=True))
+
     class Vandal:
         def pay(self, submission, utility):
             submission.features[0] = 0.0
@@ -382,6 +389,7 @@ def test_the_checker_catches_broken_promises():
     for broken, words in (
         (Random, "paid in two ways"),
         (FirstRow, "order of rows"),
+        (FirstOfEquals, "order of rows"),
         (Vandal, "changes the sub"),
     ):
         with pytest.raises(ConformanceError, match=words):
