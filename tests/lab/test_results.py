@@ -11,6 +11,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
 from datamarket_gym.lab.pages.whole import pages
+from datamarket_gym.lab.paper_values import _labelled
 from datamarket_gym.lab.results import collect, read_all, read_compact
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -72,6 +73,7 @@ def test_the_page_says_where_we_differ(runs, tmp_path, monkeypatch):
     silent |= {"paper": 7.0, "paper_se": 0.5, "why": "Nobody knows."}
     values = {"tiny": (entry, near, silent)}
     monkeypatch.setattr("datamarket_gym.lab.paper_values.paper_values", lambda: values)
+    _labelled.cache_clear()
     collect(folder, tmp_path / "kept")
     made = pages(tmp_path / "kept")
     text = made["kept/tiny.md"]
@@ -86,6 +88,7 @@ def test_the_page_says_where_we_differ(runs, tmp_path, monkeypatch):
     assert "Because." in front
     assert "- [tiny](kept/tiny.md): A tiny experiment" in front
     assert "Seeds 0 to 1." in text
+    _labelled.cache_clear()
 
 
 def test_the_commands_write_the_page_and_refuse_empty_folders(runs, tmp_path):

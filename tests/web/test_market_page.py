@@ -52,6 +52,7 @@ class TestMarketNumbers:
     def tables(self, page, library):
         page.click("text=The numbers as tables")
         rows = page.locator("[data-table=payments] tbody tr")
+        rows.first.wait_for()
         for at, (name, (honest, attacked)) in enumerate(library.totals("chosen").items()):
             cells = rows.nth(at).locator("td").all_inner_texts()
             assert cells[0] == name

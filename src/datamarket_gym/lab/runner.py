@@ -9,6 +9,7 @@ kept apart, in ``timings.json``: no two runs share them.
 from __future__ import annotations
 
 import json
+import re
 import time
 import warnings
 from collections.abc import Iterator
@@ -132,6 +133,8 @@ def peer_versions(spec: ExperimentSpec) -> dict[str, str]:
 
 
 def _peers_of(entry: MechanismEntry) -> Iterator[Peer]:
+    if not re.match(r"peer\b", entry.name):
+        return  # others may have parts that only the market decides, such as a predicted theta
     for found, _ in entry.expand():
         if isinstance(found, OwnMechanism) and isinstance(found.payer, Peer):
             yield found.payer
