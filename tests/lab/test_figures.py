@@ -24,8 +24,8 @@ ROWS = {name: one.rows for name, one in KEPT.items()}
 COMPARE = [
     name for name in KEPT if name not in ("best-response", "predict-theta", "s1", "s3", "s11", "s14")
 ]
-"""Experiments whose figure names several attacks (of S11 it is the second: tests/lab/test_checks_figures.py; S14 is best
-responses all over)."""
+"""Experiments whose figure names several attacks (of S11 it is the second: tests/lab/test_checks_figures.py; S14 is
+best responses all over)."""
 
 
 @pytest.fixture(scope="module")

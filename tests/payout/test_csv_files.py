@@ -130,7 +130,8 @@ def test_nothing_writes_csv_but_one_function():
     # Beside it: texts of data sets in our own cache; submissions, which are read back as they were; a column on
     # its way through pyarrow's reader, in memory; what a program is handed, which no spreadsheet opens and which must
     # say names as they are.
-    others = {"world/data/files.py", "units/io.py", "units/columns.py", "peers/protocol.py"}
+    others = {"world/data/files.py", "units/io.py", "units/columns.py"}
+    others |= {"peers/protocol.py", "peers/scripts/market_files.py"}
     assert writers == others
 
 
