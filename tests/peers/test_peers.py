@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import warnings
+from itertools import chain, combinations
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +26,10 @@ from datamarket_gym.lab.runner import present
 from datamarket_gym.lab.spec import builtin_specs
 from datamarket_gym.peers import environments
 from datamarket_gym.peers.environments import PEERS, RECORD, PeerPackage, install, installed, python_of
-from datamarket_gym.peers.peer import VALUATORS, Peer
+from datamarket_gym.peers.peer import LEARNS, VALUATORS, Peer
+from datamarket_gym.peers.protocol import write_market
 from datamarket_gym.pipeline import as_mechanism, mechanism
+from datamarket_gym.pipeline.own import worth
 
 SCRIPTS = Path(environments.__file__).parent / "scripts"
 
@@ -39,6 +43,11 @@ def nowhere(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def market():
     return ProviderMarket.from_task(Synthetic(n_providers=3, per_provider=12, validation=40), 2)
+
+
+def subsets(players):
+    """Every coalition but the empty one."""
+    return chain.from_iterable(combinations(players, size) for size in range(1, len(players) + 1))
 
 
 def fake(folder, name, script):
@@ -75,7 +84,7 @@ def test_peers_are_mechanisms_by_name():
 def test_every_peer_has_its_script_and_every_script_its_valuators():
     for name, peer in PEERS.items():
         text = (SCRIPTS / f"{name}_peer.py").read_text()
-        told = text[text.index("\npay({") :]
+        told = text[text.index("\npay(") :]
         assert [way for way in ("shapley", "banzhaf", "knn5") if f'"{way}":' in told] == list(
             peer.valuators
         )
@@ -87,8 +96,31 @@ def test_a_peer_runs_the_python_of_its_environment(nowhere, market):
     paid = as_mechanism(Peer("shapiq-banzhaf")).pay(market.honest.submission, market.utility_oracle())
     assert paid.totals == pytest.approx([1 / 3] * 3)
     assert paid.evaluations == 0
-    with pytest.raises(ParameterError, match="peer@shapiq-banzhaf pays by logistic"):
-        Peer("shapiq-banzhaf").pay(market.honest.submission, market.utility_oracle(Utility("coverage")))
+    with pytest.raises(ParameterError, match="peer@shapiq-banzhaf pays by logistic, coverage, knn"):
+        Peer("shapiq-banzhaf").pay(market.honest.submission, market.utility_oracle(Utility("ridge")))
+    fake(nowhere, "pydvl", Path(__file__).parent / "pays_by_units.py")
+    with pytest.raises(ParameterError, match="peer@pydvl-knn5 pays by knn, knn@5"):
+        Peer("pydvl-knn5").pay(market.honest.submission, market.utility_oracle(Utility("coverage")))
+
+
+@pytest.mark.parametrize("learner", LEARNS["shapley"])
+@pytest.mark.parametrize("task", ["synthetic", "breast_cancer", "digits"])
+def test_scripts_value_coalitions_as_we_do(task, learner, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    market_files = importlib.import_module("market_files")
+    drawn = ProviderMarket.from_task(task, 1)
+    copied = create("attack", "near_duplicate_2x_sybils@0").apply(0, drawn.state).submission
+    few = copied.take(np.isin(copied.identity, copied.identities[:4]))
+    oracle = drawn.utility_oracle(Utility.paying(learner))
+    write_market(tmp_path, few, oracle)
+    read = market_files.Market(tmp_path)
+    assert read.worth([]) == read.empty == oracle.empty_value
+    names = few.identities.tolist()
+    for chosen in subsets(range(len(names))):
+        mine = few.take(np.isin(few.identity, [names[i] for i in chosen]))
+        theirs = read.worth([read.players.tolist().index(names[i]) for i in chosen])
+        assert theirs - read.empty == pytest.approx(worth(mine, oracle), abs=1e-12)
+    assert read.evaluations == 2 ** len(names) - 1
 
 
 def test_an_installation_is_there_when_its_record_is(nowhere, monkeypatch):
@@ -211,9 +243,9 @@ def test_the_experiment_names_every_peer_that_values_identities(nowhere):
 
 
 @pytest.mark.parametrize("valuator", VALUATORS)
-@pytest.mark.parametrize("empty", ["none", "chance"])
+@pytest.mark.parametrize("learner", ["logistic", "coverage", "knn"])
 @pytest.mark.slow
-def test_a_peer_pays_what_ours_pays(market, valuator, empty):
+def test_a_peer_pays_what_ours_pays(market, valuator, learner):
     name, way = VALUATORS[valuator]
     try:
         python_of(name)
@@ -221,7 +253,7 @@ def test_a_peer_pays_what_ours_pays(market, valuator, empty):
         pytest.skip(str(error))
     if way == "knn5":
         pytest.skip("its U divides by k among fewer rows, as the benchmark of the engine does")
-    oracle = market.utility_oracle(Utility("logistic", empty))
+    oracle = market.utility_oracle(Utility.paying(learner))
     split = create("attack", "sybil_split_k@2").apply(0, market.state).submission
     theirs = Peer(valuator).pay(split, oracle)
     ours = mechanism(way).pay(split, oracle)
@@ -229,3 +261,8 @@ def test_a_peer_pays_what_ours_pays(market, valuator, empty):
     assert theirs.totals == pytest.approx(ours.totals, abs=sampled)
     assert theirs.evaluations == 2 ** len(split.identities) - 1
     assert np.isfinite(theirs.computing)
+    many = create("attack", "sybil_split_k@10").apply(0, market.state).submission
+    if learner == "coverage":  # of so many players they sample, and we do not
+        assert len(many.identities) > 10
+        theirs, ours = Peer(valuator).pay(many, oracle), mechanism(way, samples=4000).pay(many, oracle)
+        assert theirs.totals == pytest.approx(ours.totals, abs=0.03)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from datamarket_gym.arena.suite import named, suite
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.specs import Document, fault
+from datamarket_gym.peers.peer import Peer
 from datamarket_gym.pipeline.mechanism import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
 
@@ -72,6 +73,12 @@ class ArenaEntry(Document):
                 MECHANISMS.create({"name": "program", "command": self.command}), self.name
             )
         return as_mechanism(MECHANISMS.create(self.spec))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of the peer that pays, where one does; an error where it is not installed."""
+        found = None if self.track == "attack" or self.command else MECHANISMS.create(self.spec)
+        return {found.package: found.version} if isinstance(found, Peer) else {}
 
     @property
     def what(self) -> str:

@@ -16,6 +16,8 @@ from datamarket_gym.arena.suite import Draws, Suite
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.runs import libraries
 from datamarket_gym.core.sources import is_ours
+from datamarket_gym.peers.environments import installed
+from datamarket_gym.peers.peer import Peer
 from datamarket_gym.pipeline.mechanism import MECHANISMS, Mechanism
 from datamarket_gym.world.attacks.attack import ATTACKS
 
@@ -37,6 +39,9 @@ def why_not(entry: ArenaEntry) -> str:
         return "it names what is not known here, or not so; give its code with --load"
     if isinstance(found, Mechanism):
         return "" if found.samples <= _MOST_SAMPLES else f"more than {_MOST_SAMPLES:,} samples"
+    if isinstance(found, Peer):  # it starts a script of ours, with a valuator's name from a list of ours
+        missing = installed(found.package) is None
+        return f"not installed here; datamarket peers install {found.package}" if missing else ""
     # A registered object of ours may start programs, with words from a stranger's bundle.
     return "it is no mechanism of this pipeline" if is_ours(type(found).__module__) else ""
 

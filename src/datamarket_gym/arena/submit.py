@@ -53,6 +53,7 @@ def submit(
         attack = ATTACKS.create(filled(entry.spec, 1.0))
         if not is_ours(type(attack).__module__):
             check_attack(attack)
+    peer = entry.versions
     part = suite().part(quick)
     tasks = {f"{task}-{draw}": (task, draw) for task, draw in part.cells}
     jobs = min(jobs, len(tasks))
@@ -76,7 +77,7 @@ def submit(
                 commitment=draws.commitment,
                 entry=entry,
                 files=_program_files(entry.command),
-                versions=made["versions"],
+                versions={**made["versions"], **peer},
                 plug_points=made["plug_points"],
                 machine=machine(),
                 jobs=jobs,

@@ -2,7 +2,7 @@
 
 ``peer@NAME-VALUATOR``, such as ``peer@pydvl-shapley``: a script of ours, run by the Python of the peer's environment,
 speaks the file protocol and hands the peer a game whose players are the identities, valued by the
-paper's learner. ``knn5`` is 5-NN Shapley of single units, added up by identity.
+market's own learner, if that is among `LEARNS`. ``knn5`` is 5-NN Shapley of single units, added up by identity.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from datamarket_gym.units.submission import Submission
 
 VALUATORS = {f"{peer.name}-{way}": (peer.name, way) for peer in PEERS.values() for way in peer.valuators}
 """What may stand behind ``peer@``: a peer and what it values by."""
-LEARNS = {"shapley": ("logistic",), "banzhaf": ("logistic",), "knn5": ("knn", "knn@5")}
+_KNN = ("knn", "knn@5")
+_GAMES = ("logistic", "coverage", *_KNN)
+LEARNS = {"shapley": _GAMES, "banzhaf": _GAMES, "knn5": _KNN}
 """The learners under which each can pay, as they are written."""
 
 
@@ -55,7 +57,7 @@ class Peer:
             raise ParameterError(
                 "learner",
                 utility.learns_by,
-                f"peer@{self.valuator} pays by {LEARNS[way][0]}: choose that",
+                f"peer@{self.valuator} pays by {', '.join(LEARNS[way])}: choose one of these",
             )
         with resources.as_file(resources.files("datamarket_gym.peers") / "scripts") as scripts:
             words = [str(python), "-B", "-s", str(scripts / f"{name}_peer.py"), way]

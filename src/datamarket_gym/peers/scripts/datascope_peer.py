@@ -1,8 +1,8 @@
-"""datascope: exact Shapley values by its brute force over all subsets of units."""
+"""datascope: Shapley values by its brute force over all subsets, or, of many players, by its Monte Carlo sampler."""
 
 import numpy as np
 from datascope.importance import ImportanceMethod, ShapleyImportance, Utility, UtilityResult
-from market_files import pay
+from market_files import ORDERS, pay
 
 
 class _Worth(Utility):
@@ -24,7 +24,13 @@ class _Worth(Utility):
 
 
 def shapley(market):
-    importance = ShapleyImportance(method=ImportanceMethod.BRUTEFORCE, utility=_Worth(market))
+    importance = ShapleyImportance(
+        method=ImportanceMethod.BRUTEFORCE if market.few else ImportanceMethod.MONTECARLO,
+        utility=_Worth(market),
+        mc_iterations=ORDERS,
+        mc_truncation_steps=0,  # no order is cut short
+        seed=market.seed,
+    )
     nothing = np.zeros(len(market.players))
     importance.fit(market.rows, nothing)
     return list(importance.score(market.rows[:1], nothing[:1]))

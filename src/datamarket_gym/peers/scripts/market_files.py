@@ -2,21 +2,22 @@
 
 A script is called as ``python SCRIPT VALUATOR IN OUT`` by the Python of the peer's own environment. To a peer every
 player is one row, its number; whatever subset of rows it asks for, `Market.worth` answers with U of the units that
-those identities submitted: the accuracy of the paper's learner on the validation rows, solved to convergence, and
-U(empty) for nobody. Each coalition is fitted once.
+those identities submitted, by the market's own learner, and U(empty) for nobody. Each coalition is valued once.
+
+Up to `EXACT` players a peer goes through all subsets, where it can; of more it samples `ORDERS` orders, or about as
+many coalitions as these have.
 """
 
 import csv
 import json
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from utilities import UTILITIES
+
+EXACT, ORDERS = 10, 250
 
 
 class Market:
@@ -32,14 +33,20 @@ class Market:
         self.empty = 0.0 if told["empty"] == "none" else 1.0 / len(told["classes"])
         self.seed = told["seed"]
         self.rows = np.arange(len(self.players)).reshape(-1, 1)
+        self._utility = UTILITIES[told["learner"]](self)
         self._known = {}
 
     def worth(self, players):
         """U of the units of some players, given by their numbers in any shape."""
         chosen = tuple(sorted({int(number) for number in np.ravel(players)}))
         if chosen not in self._known:
-            self._known[chosen] = self._accuracy(chosen)
+            self._known[chosen] = self._utility(chosen) if chosen else self.empty
         return self._known[chosen]
+
+    @property
+    def few(self):
+        """Whether there are so few players that all subsets can be gone through."""
+        return len(self.players) <= EXACT
 
     def by_player(self, values):
         """The sums of units' values, by player."""
@@ -47,21 +54,8 @@ class Market:
 
     @property
     def evaluations(self):
-        """Coalitions that were fitted."""
+        """Coalitions that were valued."""
         return len(self._known) - (() in self._known)
-
-    def _accuracy(self, chosen):
-        if not chosen:
-            return self.empty
-        mine = np.isin(self.player, chosen)
-        label = self.label[mine]
-        if len(set(label)) == 1:
-            return float((self.held_label == label[0]).mean())
-        model = LogisticRegression(tol=1e-9, max_iter=10_000)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fitted = make_pipeline(StandardScaler(), model).fit(self.features[mine], label)
-        return float((fitted.predict(self.held) == self.held_label).mean())
 
 
 def _table(path, at):

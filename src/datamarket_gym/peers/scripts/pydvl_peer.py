@@ -1,15 +1,19 @@
-"""pyDVL: exact Shapley and Banzhaf values by its sampler that goes through all subsets, and k-NN Shapley of units."""
+"""pyDVL: Shapley and Banzhaf values by its sampler that goes through all subsets, or, of many players, by its samplers
+of permutations and of subsets; and k-NN Shapley of units."""
 
 import numpy as np
-from market_files import pay
+from market_files import ORDERS, pay
 from pydvl.valuation import (
     BanzhafValuation,
     Dataset,
     DeterministicUniformSampler,
     KNNShapleyValuation,
+    MinUpdates,
     ModelUtility,
     NoStopping,
+    PermutationSampler,
     ShapleyValuation,
+    UniformSampler,
 )
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -34,14 +38,18 @@ class _Lookup:
         return self.market.worth(model.chosen)
 
 
-def _exact(valuation):
+def _by(valuation, drawing):
     def values(market):
         told = _Lookup(market)
         utility = ModelUtility(told, told, clone_before_fit=False, catch_errors=False)
         names = market.rows[:, 0]
         players = Dataset(market.rows.astype(float), np.zeros(len(names)))
-        sampler = DeterministicUniformSampler()
-        found = valuation(utility, sampler, is_done=NoStopping(sampler)).fit(players).result
+        if market.few:
+            sampler = DeterministicUniformSampler()
+            done = NoStopping(sampler)
+        else:
+            sampler, done = drawing(seed=market.seed), MinUpdates(ORDERS)
+        found = valuation(utility, sampler, is_done=done).fit(players).result
         value = np.empty(len(names))
         for item in found:
             value[int(item.idx)] = item.value
@@ -59,4 +67,10 @@ def knn5(market):
     return market.by_player(value)
 
 
-pay({"knn5": knn5, "shapley": _exact(ShapleyValuation), "banzhaf": _exact(BanzhafValuation)})
+pay(
+    {
+        "knn5": knn5,
+        "shapley": _by(ShapleyValuation, PermutationSampler),
+        "banzhaf": _by(BanzhafValuation, UniformSampler),
+    }
+)

@@ -1,21 +1,33 @@
-"""shapiq: exact Shapley and Banzhaf values of a game that is asked for every coalition."""
+"""shapiq: Shapley and Banzhaf values by its exact computer, or, of many players, by its samplers."""
 
 import numpy as np
-from market_files import pay
-from shapiq import ExactComputer
+from market_files import ORDERS, pay
+from shapiq import SVARMIQ, ExactComputer, PermutationSamplingSV
 
 
-def _exact(index):
+def _by(index, drawing):
     def values(market):
         n = len(market.players)
 
         def game(coalitions):
-            return np.array([market.worth(np.flatnonzero(each)) for each in coalitions])
+            return np.array([market.worth(np.flatnonzero(each)) for each in np.atleast_2d(coalitions)])
 
-        found = ExactComputer(game, n_players=n)(index, order=1)
+        if market.few:
+            found = ExactComputer(game, n_players=n)(index, order=1)
+        else:
+            found = drawing(n, market.seed).approximate(budget=ORDERS * n, game=game)
         return [found[(i,)] for i in range(n)]
 
     return values
 
 
-pay({"shapley": _exact("SV"), "banzhaf": _exact("BV")})
+def _banzhaf(n, seed):
+    return SVARMIQ(n, max_order=1, index="BII", random_state=seed)
+
+
+pay(
+    {
+        "shapley": _by("SV", lambda n, seed: PermutationSamplingSV(n, random_state=seed)),
+        "banzhaf": _by("BV", _banzhaf),
+    }
+)
