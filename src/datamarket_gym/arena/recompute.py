@@ -50,7 +50,14 @@ def recompute(bundle: Bundle, part: Suite, draws: Draws, markets: int) -> int:
     """Play so many markets, drawn by chance, again; how many, or an error where a row differs."""
     chosen = SystemRandom().sample(part.cells, min(markets, len(part.cells)))
     for task, draw in sorted(chosen):
-        again = cell(AskedCells(part, draws, bundle.entry), task, draw)["rows"]
+        try:
+            again = cell(AskedCells(part, draws, bundle.entry), task, draw)["rows"]
+        except DataMarketError:
+            raise
+        except Exception as error:  # numbers in a stranger's spec: too many units for any memory, say
+            raise BundleError(
+                f"{task}, draw {draw}, cannot be played again: {type(error).__name__}: {str(error)[:120]}"
+            ) from error
         _compare(bundle, again)
     return len(chosen)
 
