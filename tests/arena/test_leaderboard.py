@@ -332,6 +332,14 @@ def test_one_submission_is_ranked_once(bundle):
     assert [each.folder for each in board.refused] == ["zz"]
     assert board.refused[0].why == "its rows are those of uniform"
 
+    def by_a_hair(rows):  # less than playing again would find
+        for row in rows:
+            for name in ("pay", "honest_pay", "pot"):
+                row[name] *= 1 + 9e-7
+
+    change_rows(bundle.parent / "zz", by_a_hair)
+    assert [each.folder for each in leaderboard(bundle.parent, markets=1).refused] == ["zz"]
+
 
 def test_private_markets_are_ranked_apart_and_their_key_is_told_to_nobody(bundle, tmp_path):
     key = make_key(tmp_path / "key")

@@ -22,7 +22,7 @@ from datamarket_gym.pipeline.mechanism import MECHANISMS, Mechanism
 from datamarket_gym.world.attacks.attack import ATTACKS
 
 _COMPARED = ("honest_pay", "pay", "pot", "providers", "worth", "fairness_loss")
-_TOLERANCE = 1e-6  # of the larger number: libraries of other versions round otherwise
+TOLERANCE = 1e-6  # of the larger number: libraries of other versions round otherwise
 _MOST_SAMPLES = 10_000
 
 
@@ -71,7 +71,7 @@ def _compare(bundle: Bundle, again: Sequence[dict[str, object]]) -> None:
         told = theirs[str(row["task"]), int(str(row["draw"])), against]
         for name in _COMPARED:
             here, there = float(str(row[name])), float(getattr(told, name))
-            if abs(here - there) > _TOLERANCE * max(abs(here), abs(there), 1e-9):
+            if abs(here - there) > TOLERANCE * max(abs(here), abs(there), 1e-9):
                 raise BundleError(
                     f"recomputed, {row['task']}, draw {row['draw']}, {against}: {name} is {here:.6g} and not "
                     f"{there:.6g}{_versions(bundle)}"
