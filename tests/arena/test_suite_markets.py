@@ -1,5 +1,7 @@
 """DataMarket-v1: what it says is fixed, and its markets tell nobody who cheats."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -113,6 +115,8 @@ def test_private_keys_draw_other_markets_and_are_not_told(tmp_path):
     with pytest.raises(ParameterError, match="not overwritten"):
         make_key(tmp_path / "key")
     (tmp_path / "weak").write_text("secret")
+    with pytest.raises(ParameterError, match="64 hexadecimal digits"):
+        private(Path("/dev/zero"))  # which has no end
     with pytest.raises(ParameterError, match="64 hexadecimal digits"):
         private(tmp_path / "weak")
 
