@@ -44,6 +44,7 @@ class _ResultRow(BaseModel):
     honest_pay: Amount
     pay: Amount
     pot: Positive
+    paid: Amount
     providers: Annotated[int, Field(ge=2, le=1000)]
     worth: Positive
     fairness_loss: Annotated[float, Field(ge=0.0, le=1.0 + 1e-9, allow_inf_nan=False)]

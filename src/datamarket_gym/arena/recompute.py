@@ -21,7 +21,7 @@ from datamarket_gym.peers.peer import Peer
 from datamarket_gym.pipeline.mechanism import MECHANISMS, Mechanism
 from datamarket_gym.world.attacks.attack import ATTACKS
 
-_COMPARED = ("honest_pay", "pay", "pot", "providers", "worth", "fairness_loss")
+_COMPARED = ("honest_pay", "pay", "pot", "paid", "providers", "worth", "fairness_loss")
 TOLERANCE = 1e-6  # of the larger number: libraries of other versions round otherwise
 _MOST_SAMPLES = 10_000
 
