@@ -114,22 +114,28 @@ def test_scores_are_functions_of_rows():
     part = suite().part(True)
     attacks = ["honest", *(attack.name for attack in part.attacks), "best response"]
 
-    def row(attack, pay, loss):
+    def row(attack, pay, loss, paid=8.0):
         return MechanismRow(
-            task="synthetic", draw=0, honest_pay=2.0, pay=pay, pot=8.0, providers=4, worth=10.0,
+            task="synthetic", draw=0, honest_pay=2.0, pay=pay, pot=8.0, paid=paid, providers=4, worth=10.0,
             fairness_loss=loss, seconds=1.0, evaluations=None, found="", attack=attack,
         )  # fmt: skip
 
     rows = [row(attack, 2.0, 0.1) for attack in attacks]
     rows[3] = row(attacks[3], 5.0, 0.1)
+    rows[5] = row(
+        attacks[5], 0.0, 0.1, paid=0.0
+    )  # nobody is paid anything where that attack is suspected
+    rows[6] = row(attacks[6], 2.0, 0.1, paid=20.0)
     rows[-1] = row("best response", 4.0, 0.9)
     found = mechanism_scores(rows, part)
     assert found.worst_case.value == found.best_response.value == 2.5
     assert found.worst_attack == f"{attacks[3]}, synthetic"
-    assert found.mean_gain.value == pytest.approx(1 + 1.5 / len(part.attacks))
+    assert found.mean_gain.value == pytest.approx(1 + (1.5 - 1) / len(part.attacks))
     assert found.fairness_loss.value == pytest.approx(0.1)
-    assert found.efficiency.value == 0.8
-    assert found.loss.value == pytest.approx(1.5 + 0.1 + 0.2)
+    markets = len(part.attacks) + 1
+    efficiency = (0.8 * (markets - 2) + 0.0 + 0.5) / markets
+    assert found.efficiency.value == pytest.approx(efficiency)
+    assert found.loss.value == pytest.approx(1.5 + 0.1 + 1 - efficiency)
     assert (found.loss.error, found.evaluations) == (None, None)
 
 
