@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from datamarket_gym.arena import recompute as recomputing
 from datamarket_gym.arena import submit as module
 from datamarket_gym.arena.bundle import (
     MANIFEST,
@@ -248,7 +249,8 @@ def test_rows_that_cannot_be_are_refused(bundle, change, why):
         ({"quick": False}, "rows of the suite are missing"),
         ({"seeds": "private"}, "by which key"),
         ({"entry": {"name": "n" * 61}}, "entry.name: String should have at most 60"),
-        ({"entry": {"name": "a\u202eb"}}, "entry.name: Value error, use printable characters"),
+        ({"entry": {"name": "a\u202eb"}}, "entry.name: Value error, use characters that can be seen"),
+        ({"entry": {"name": "\u3164"}}, "entry.name: Value error, use characters that can be seen"),
         ({"entry": {"checks": 50}}, "checks more than 3 units"),
         ({"entry": {"spec": ""}}, "entry: Value error, name a spec or a command, and not both"),
         ({"entry": {"command": "true"}}, "entry: Value error, name a spec or a command"),
@@ -258,7 +260,7 @@ def test_rows_that_cannot_be_are_refused(bundle, change, why):
         ),
         ({"scores": {"loss": 0}}, "scores: Extra inputs are not permitted"),
         ({"digest": "x"}, "digest: String should match"),
-        ({"machine": "\x1b[2J"}, "machine: Value error, use printable"),
+        ({"machine": "\x1b[2J"}, "machine: Value error, use characters"),
         ({"\x1b[31mred": 1}, "?[31mred: Extra inputs"),
     ],
 )
@@ -354,12 +356,43 @@ def test_private_markets_are_ranked_apart_and_their_key_is_told_to_nobody(bundle
     assert all(key.key not in path.read_text() for path in out.iterdir())
     seeds = {key.seed("synthetic", 0, purpose) for purpose in ("market", "names", "mechanism")}
     assert all(str(seed) not in path.read_text() for path in out.iterdir() for seed in seeds)
-    assert [group.commitment for group in leaderboard(bundle.parent).groups] == ["", key.commitment]
+    both = leaderboard(bundle.parent, draws=[key])
+    assert [group.commitment for group in both.groups] == ["", key.commitment]
+    # Whoever draws keys until one suits is not ranked by it: only keys that are given here are.
+    alone = leaderboard(bundle.parent)
+    assert [group.commitment for group in alone.groups] == [""]
+    [why] = [each.why for each in alone.refused]
+    assert "private key that is not given" in why
     shutil.rmtree(bundle)
-    (unknown,) = leaderboard(out.parent, markets=1).groups.values()
-    assert unknown[0].checked == "as reported (the private key is not given)"
     (known,) = leaderboard(out.parent, markets=1, draws=[key]).groups.values()
     assert known[0].checked == "1 of 1 markets played again"
+
+
+def test_rows_of_other_markets_are_refused(bundle):
+    def easier(rows):
+        for row in rows:
+            row["worth"] *= 0.9
+
+    change_rows(bundle, easier)
+    assert "another market" in refusal(bundle)
+
+
+def test_what_would_take_forever_or_all_memory_is_not_played_again(bundle, monkeypatch):
+    monkeypatch.setattr(recomputing, "SECONDS", 5.0)
+    submit(ArenaEntry.of_attack("copycat"), public(), bundle.parent / "attack", quick=True)
+    shutil.rmtree(bundle)
+    for spec in ("sybil_split_k@1000000000", "junk_padding(ratio=1e6)"):
+        change_manifest(bundle.parent / "attack", entry={"spec": spec})
+        [why] = [each.why for each in leaderboard(bundle.parent, markets=1).refused]
+        assert "cannot be played again" in why
+
+
+@pytest.mark.parametrize("name", ["https://a.example", "see www.a.example"])
+def test_no_name_becomes_a_link(bundle, name):
+    change_manifest(bundle, entry={"name": name})
+    told = markdown_page(leaderboard(bundle.parent), "bundles")
+    assert "://a" not in told
+    assert "www.a" not in told
 
 
 def test_names_are_text_and_never_markup(bundle):

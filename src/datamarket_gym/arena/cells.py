@@ -9,7 +9,13 @@ from typing import Any
 from datamarket_gym.arena.blind import blind_state, uneven
 from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.suite import Draws, Suite, SuiteTask
-from datamarket_gym.arena.target import BlindTarget, PlayedAttack, owned, require_after_originals
+from datamarket_gym.arena.target import (
+    BlindTarget,
+    PlayedAttack,
+    owned,
+    refused,
+    require_after_originals,
+)
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.collapse import told_at_the_end
@@ -107,14 +113,19 @@ def _target(
     task: str,
     draw: int,
 ) -> BlindTarget:
-    return BlindTarget(
-        drawn.state,
-        payer,
-        drawn.utility,
-        drawn.attacker,
-        Checks(checks, asked.suite.power) if checks else None,
-        key=asked.draws.seed(task, draw, "names"),
-    )
+    try:
+        return BlindTarget(
+            drawn.state,
+            payer,
+            drawn.utility,
+            drawn.attacker,
+            Checks(checks, asked.suite.power) if checks else None,
+            key=asked.draws.seed(task, draw, "names"),
+        )
+    except DataMarketError:
+        raise
+    except Exception as error:  # whatever somebody's mechanism does
+        raise refused(payer, HONEST, error) from error
 
 
 def _row(drawn: ArenaMarket, target: BlindTarget, label: Row, found: PlayedAttack) -> Row:

@@ -17,10 +17,15 @@ LONGEST_NAME = 60
 LONGEST_TEXT = 4000
 
 
+_BLANK = frozenset(
+    "\u115f\u1160\u2800\u3164\uffa0"
+)  # printable, as Python has it, and nothing to be seen
+
+
 def _readable(text: str) -> str:
-    """Text without control characters and without marks that turn the direction of writing."""
-    if text != text.strip() or not text.isprintable():
-        raise ValueError("use printable characters, and no spaces around them")
+    """Text without what cannot be seen: control characters, fillers, marks that turn the direction of writing."""
+    if text != text.strip() or not text.isprintable() or not _BLANK.isdisjoint(text):
+        raise ValueError("use characters that can be seen, and no spaces around them")
     return text
 
 

@@ -1,6 +1,6 @@
 """The leaderboard: every bundle of a folder, ranked by what its rows say, or refused with the reason.
 
-RankedBundle beside one another are submissions of one track that played the same markets: the public ones, those of one
+Beside one another stand submissions of one track that played the same markets: the public ones, those of one
 private key, or the quick part, each in a table of its own.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from datamarket_gym.arena.bundle import AttackRow, Bundle, BundleError, MechanismRow, read_bundle
+from datamarket_gym.arena.cells import ArenaMarket
 from datamarket_gym.arena.recompute import TOLERANCE, recompute, why_not
 from datamarket_gym.arena.scores import (
     AttackScores,
@@ -143,21 +145,43 @@ def board_of(bundle: Bundle) -> Board:
 
 
 def ranked(bundle: Bundle, known: Mapping[str, Draws] | None = None, markets: int = 0) -> RankedBundle:
-    """The scores of a bundle, which is complete; ``markets`` of it played again, by the draws of its commitment."""
+    """The scores of a bundle, which is complete; of a stranger's the draws that are ``known`` decide what is believed.
+
+    Its markets must be among those, and ``markets`` of them are played again.
+    """
     part = require_complete(bundle)
     scores: MechanismScores | AttackScores
     if bundle.entry.track == "mechanism":
         scores = mechanism_scores([row for row in bundle.rows if isinstance(row, MechanismRow)], part)
     else:
         scores = attack_scores([row for row in bundle.rows if isinstance(row, AttackRow)], part)
+    if known is None:
+        return RankedBundle(bundle, scores)
+    draws = known.get(bundle.manifest.commitment)
+    if draws is None:
+        raise BundleError("its markets are of a private key that is not given here (--private-key)")
+    _require_drawn(bundle, draws)
     if not markets:
         return RankedBundle(bundle, scores)
-    draws = (known or {}).get(bundle.manifest.commitment)
-    why = "the private key is not given" if draws is None else why_not(bundle.entry)
-    if why or draws is None:
+    if why := why_not(bundle.entry):
         return RankedBundle(bundle, scores, f"as reported ({why})")
     again = recompute(bundle, part, draws, markets)
     return RankedBundle(bundle, scores, f"{again} of {len(part.cells)} markets played again")
+
+
+def _require_drawn(bundle: Bundle, draws: Draws) -> None:
+    """Refuse rows that are not of the markets that follow from the key."""
+    for row in bundle.rows:
+        worth, providers = _market(draws, row.task, row.draw)
+        if row.providers != providers or abs(row.worth - worth) > TOLERANCE * worth:
+            raise BundleError(f"{row.task}, draw {row.draw}: its rows are of another market")
+
+
+@lru_cache(maxsize=1000)
+def _market(draws: Draws, task: str, draw: int) -> tuple[float, int]:
+    """What all units of a market are worth, and how many providers there are."""
+    drawn = ArenaMarket.of(draws, suite().task(task), draw)
+    return drawn.worth, len(drawn.state.providers)
 
 
 def _place(found: RankedBundle) -> tuple[float, str]:

@@ -5,6 +5,7 @@ Names, authors, specs and commands are strangers' texts: they are escaped wherev
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -20,7 +21,7 @@ from datamarket_gym.payout.report.html import template_text
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_MARKUP = frozenset("\\`*_{}[]#!|<>&~$@")
+_MARKUP = frozenset("\\`*_{}[]#!|<>&~$@:")
 MECHANISM_HEADS = (
     "loss", "best response", "worst case", "mean gain", "unfair", "efficiency", "checks", "seconds", "values"
 )  # fmt: skip
@@ -171,8 +172,9 @@ def _checked(section: Section) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown, and HTML within it, shows as it is."""
-    return "".join(f"&#{ord(character)};" if character in _MARKUP else character for character in text)
+    """Text that Markdown, and HTML within it, shows as it is; no address in it becomes a link."""
+    told = "".join(f"&#{ord(character)};" if character in _MARKUP else character for character in text)
+    return re.sub(r"(?i)www\.", lambda found: f"{found[0][:3]}&#46;", told)
 
 
 @lru_cache

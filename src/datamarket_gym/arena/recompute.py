@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from secrets import SystemRandom
+from typing import Any
 
 from datamarket_gym.arena.bundle import AttackRow, Bundle, BundleError, MechanismRow
 from datamarket_gym.arena.cells import AskedCells, cell
 from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.suite import Draws, Suite
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.executors import Processes
 from datamarket_gym.core.runs import libraries
 from datamarket_gym.core.sources import is_ours
 from datamarket_gym.peers.environments import installed
@@ -24,6 +26,9 @@ from datamarket_gym.world.attacks.attack import ATTACKS
 _COMPARED = ("honest_pay", "pay", "pot", "paid", "providers", "worth", "fairness_loss")
 TOLERANCE = 1e-6  # of the larger number: libraries of other versions round otherwise
 _MOST_SAMPLES = 10_000
+SECONDS = 900.0
+"""What playing one market again may take."""
+_BYTES = 12 * 2**30
 
 
 def why_not(entry: ArenaEntry) -> str:
@@ -47,19 +52,36 @@ def why_not(entry: ArenaEntry) -> str:
 
 
 def recompute(bundle: Bundle, part: Suite, draws: Draws, markets: int) -> int:
-    """Play so many markets, drawn by chance, again; how many, or an error where a row differs."""
-    chosen = SystemRandom().sample(part.cells, min(markets, len(part.cells)))
-    for task, draw in sorted(chosen):
+    """Play so many markets, drawn by chance, again; how many, or an error where a row differs.
+
+    A stranger's spec may ask for more time or memory than anybody has, so that each is played in a process that is
+    bounded in both.
+    """
+    chosen = sorted(SystemRandom().sample(part.cells, min(markets, len(part.cells))))
+    for task, draw in chosen:
         try:
-            again = cell(AskedCells(part, draws, bundle.entry), task, draw)["rows"]
-        except DataMarketError:
-            raise
-        except Exception as error:  # numbers in a stranger's spec: too many units for any memory, say
+            asked = AskedCells(part, draws, bundle.entry)
+            [(_, again)] = Processes(2, timeout=SECONDS).each(_bounded, asked, [(task, draw)])
+        except Exception as error:
             raise BundleError(
                 f"{task}, draw {draw}, cannot be played again: {type(error).__name__}: {str(error)[:120]}"
             ) from error
-        _compare(bundle, again)
+        _compare(bundle, again["rows"])
     return len(chosen)
+
+
+def _bounded(asked: AskedCells, task: str, draw: int) -> dict[str, Any]:
+    """A market, played in a worker with bounded memory."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return cell(asked, task, draw)
+    allowed = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_BYTES, allowed[1]))
+    try:
+        return cell(asked, task, draw)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, allowed)
 
 
 def _compare(bundle: Bundle, again: Sequence[dict[str, object]]) -> None:

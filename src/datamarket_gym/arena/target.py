@@ -24,8 +24,8 @@ from datamarket_gym.judge.redteam.expectation import checked_attack
 from datamarket_gym.judge.redteam.space import AttackCosts, Effort
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.learners.targets import require_learnable
-from datamarket_gym.pipeline.mechanism import mechanism
-from datamarket_gym.pipeline.own import OwnPayments
+from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
+from datamarket_gym.pipeline.own import OwnMechanism, OwnPayments
 from datamarket_gym.pipeline.payments import PaidTotals
 from datamarket_gym.units.truth import SubmittedProfile
 
@@ -136,10 +136,7 @@ class BlindTarget(Target):
                     )
                     pay = checked.expected(self.checks).pay
         except Exception as error:  # whatever somebody's mechanism does, it has not paid
-            raise RefusedError(
-                f"{self._payer.name} did not pay the market of attack {profile.attack!r}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+            raise refused(self._payer, profile.attack, error) from error
         told = paid.evaluations
         return PlayedAttack(pay, due, profile, paid.seconds, None if math.isnan(told) else int(told))
 
@@ -177,6 +174,13 @@ class BlindTarget(Target):
 
 class RefusedError(DataMarketError):
     """A mechanism did not pay a market; whoever is to be ranked pays all of them."""
+
+
+def refused(payer: Mechanism | OwnMechanism, attack: str, error: Exception) -> RefusedError:
+    """That somebody's mechanism did not pay, and why."""
+    return RefusedError(
+        f"{payer.name} did not pay the market of attack {attack!r}: {type(error).__name__}: {error}"
+    )
 
 
 def require_after_originals(profile: SubmittedProfile) -> None:

@@ -102,6 +102,10 @@ def show_board(board: Board) -> None:
                 console.print(f"{line.place} {line.name}: {told}", markup=False, highlight=False)
         else:
             console.print(_table(section, console.width >= _WIDE), "")
+        for line in section.lines:
+            if line.what != line.name:
+                told = f"{line.name} is {line.what}"
+                console.print(told, style="dim", markup=False, highlight=False)
         for text in dict.fromkeys(line.checked for line in section.lines):
             names = ", ".join(line.name for line in section.lines if line.checked == text)
             console.print(f"{text}: {names}", style="dim", markup=False, highlight=False)

@@ -61,9 +61,13 @@ class Serial:
 
 @dataclass(frozen=True)
 class Processes:
-    """Several processes of this machine, which end with this one."""
+    """Several processes of this machine, which end with this one.
+
+    A task that takes longer than ``timeout`` seconds is ended, where there are at least two jobs.
+    """
 
     jobs: int
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         require_count("jobs", self.jobs)
@@ -75,7 +79,7 @@ class Processes:
         from joblib import Parallel, delayed, parallel_config
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
-            parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered")
+            parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered", timeout=self.timeout)
         known = tuple(sys.path), registered(_dumps)
         caller = _Caller(os.getpid(), in_worker(max(1, available_cores() // self.jobs)), known)
         try:
@@ -87,6 +91,8 @@ class Processes:
             raise DataMarketError(
                 "a worker process was killed, perhaps because memory ran out; run it again with fewer jobs"
             ) from error
+        except TimeoutError as error:
+            raise DataMarketError(f"a task was not done after {self.timeout:g} seconds") from error
 
 
 def executor(jobs: int) -> Executor:
