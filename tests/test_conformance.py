@@ -12,6 +12,7 @@ import pytest
 import datamarket_gym
 from component_samples import GAMES, made
 from datamarket_gym.conformance import CHECKERS, ConformanceError, check_attack, check_evidence
+from datamarket_gym.core import registry
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.core.registry import HOMES, components, create, register, written
 from datamarket_gym.evidence import Edges, EvidenceLayer
@@ -143,10 +144,45 @@ def test_checkers_catch_broken_promises():
         with pytest.raises(ConformanceError, match="the clusters depend on"):
             check_evidence(ByName())
     finally:
-        from datamarket_gym.core import registry
-
         registry._components["attack"].pop("vandal")
         registry._components["evidence"].pop("by_name")
+
+
+def in_random_order(own):
+    return [Block(0, own.rows, label=np.random.default_rng().permutation(own.honest.label[own.rows]))]
+
+
+def at_random_times(own):
+    return [Block(0, own.rows, time=np.random.default_rng().random(len(own.rows)))]
+
+
+def relabelling_all(own):
+    own.honest.label[:] = own.honest.label[0]
+    return [Block(0, own.rows)]
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        (in_random_order, "two different profiles: label; draw random numbers from own.rng"),
+        (at_random_times, "two different profiles: time"),
+        (relabelling_all, "the honest market was changed: label"),
+    ],
+)
+def test_what_an_attack_does_to_any_column_is_looked_at(how, says, monkeypatch):
+    monkeypatch.setitem(registry._components, "attack", dict(registry._components["attack"]))
+
+    @register("attack", "odd_column")
+    @dataclass(frozen=True)
+    class Odd(Attack):
+        """Does something to a column."""
+
+        def blocks(self, own):
+            return how(own)
+
+    with pytest.raises(ConformanceError, match=says):
+        check_attack(Odd())
+    check_attack(create("attack", "honest"))  # what it wrote over is not what others are tried on
 
 
 def test_names_are_taken_once_and_kinds_are_known():

@@ -58,7 +58,7 @@ def made(one: Compact) -> str:
     ]
     for name in names:
         gains = [_shown(found["gain", name, attack]) for attack in attacks]
-        apart = f"{far[name]:.1e}" if name in far else ""
+        apart = f"{far[name]:.4f}" if name in far else ""
         lines.append(f"| `{name}` | " + " | ".join(gains) + f" | {apart} |")
     lines += [
         "",

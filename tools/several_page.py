@@ -26,6 +26,7 @@ PLAYED = {
 }  # fmt: skip
 Kind = tuple[str, int]
 """A mechanism, and how many units of each payee are looked at."""
+GAINS = ("gain", "gain_from_cheating")
 
 
 def block(text: str) -> str:
@@ -40,7 +41,7 @@ def made(one: Compact) -> str:
     learners = list(dict.fromkeys(row["learner"] for row in rows))
     parts = [
         f"Means over {one.seeds} markets of {most} providers; standard errors of gains up to "
-        f"{max(row['se'] or 0.0 for row in rows if row['metric'] == 'gain'):.2f}. Under every number of providers who "
+        f"{max(row['se'] or 0.0 for row in rows if row['metric'] in GAINS):.2f}. Under every number of providers who "
         "may cheat stand their **gain against all honest / against being the only honest one / what the honest rest "
         "keeps** of its pay (nobody is left where all may cheat). A dash: undefined. " + _fewer(one),
         "",

@@ -114,22 +114,28 @@ def test_scores_are_functions_of_rows():
     part = suite().part(True)
     attacks = ["honest", *(attack.name for attack in part.attacks), "best response"]
 
-    def row(attack, pay, loss):
+    def row(attack, pay, loss, paid=8.0):
         return MechanismRow(
-            task="synthetic", draw=0, honest_pay=2.0, pay=pay, pot=8.0, providers=4, worth=10.0,
+            task="synthetic", draw=0, honest_pay=2.0, pay=pay, pot=8.0, paid=paid, providers=4, worth=10.0,
             fairness_loss=loss, seconds=1.0, evaluations=None, found="", attack=attack,
         )  # fmt: skip
 
     rows = [row(attack, 2.0, 0.1) for attack in attacks]
     rows[3] = row(attacks[3], 5.0, 0.1)
+    rows[5] = row(
+        attacks[5], 0.0, 0.1, paid=0.0
+    )  # nobody is paid anything where that attack is suspected
+    rows[6] = row(attacks[6], 2.0, 0.1, paid=20.0)
     rows[-1] = row("best response", 4.0, 0.9)
     found = mechanism_scores(rows, part)
     assert found.worst_case.value == found.best_response.value == 2.5
     assert found.worst_attack == f"{attacks[3]}, synthetic"
-    assert found.mean_gain.value == pytest.approx(1 + 1.5 / len(part.attacks))
+    assert found.mean_gain.value == pytest.approx(1 + (1.5 - 1) / len(part.attacks))
     assert found.fairness_loss.value == pytest.approx(0.1)
-    assert found.efficiency.value == 0.8
-    assert found.loss.value == pytest.approx(1.5 + 0.1 + 0.2)
+    markets = len(part.attacks) + 1
+    efficiency = (0.8 * (markets - 2) + 0.0 + 0.5) / markets
+    assert found.efficiency.value == pytest.approx(efficiency)
+    assert found.loss.value == pytest.approx(1.5 + 0.1 + 1 - efficiency)
     assert (found.loss.error, found.evaluations) == (None, None)
 
 
@@ -244,6 +250,12 @@ def test_rows_that_cannot_be_are_refused(bundle, change, why):
         ({"entry": {"name": "n" * 61}}, "entry.name: String should have at most 60"),
         ({"entry": {"name": "a\u202eb"}}, "entry.name: Value error, use printable characters"),
         ({"entry": {"checks": 50}}, "checks more than 3 units"),
+        ({"entry": {"spec": ""}}, "entry: Value error, name a spec or a command, and not both"),
+        ({"entry": {"command": "true"}}, "entry: Value error, name a spec or a command"),
+        (
+            {"entry": {"spec": "", "command": "true", "checks": 3}},
+            "a program is a mechanism without checks",
+        ),
         ({"scores": {"loss": 0}}, "scores: Extra inputs are not permitted"),
         ({"digest": "x"}, "digest: String should match"),
         ({"machine": "\x1b[2J"}, "machine: Value error, use printable"),
@@ -286,6 +298,12 @@ def test_only_plain_files_of_bounded_size_are_opened(bundle, tmp_path):
     bundle.unlink()
     (tmp_path / "moved").rename(bundle)
     assert "results.json, the whole: Invalid JSON" in refusal(bundle)
+    for name in (RESULTS, MANIFEST, SUMS):
+        (bundle / name).unlink()
+        (bundle / name).mkdir()
+        assert f"{name} is not a plain file" in refusal(bundle)
+        (bundle / name).rmdir()
+        (bundle / name).write_text("")
 
 
 @pytest.mark.parametrize(
@@ -305,12 +323,28 @@ def test_nothing_of_a_bundle_is_run(bundle, tmp_path, entry):
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("ratio", ["1e300", "1e13"])
+def test_an_attack_too_large_to_be_played_again_is_refused(tmp_path, ratio):
+    out = tmp_path / "bundles" / "junk"
+    submit(ArenaEntry.of_attack("junk_padding"), public(), out, quick=True)
+    change_manifest(out, entry={"spec": f"junk_padding(ratio={ratio})"})
+    assert "synthetic, draw 0, cannot be played again: " in refusal(out, markets=1)
+
+
 def test_one_submission_is_ranked_once(bundle):
     shutil.copytree(bundle, bundle.parent / "zz")
     change_manifest(bundle.parent / "zz", entry={"name": "mine now"})
     board = leaderboard(bundle.parent)
     assert [each.folder for each in board.refused] == ["zz"]
     assert board.refused[0].why == "its rows are those of uniform"
+
+    def by_a_hair(rows):  # less than playing again would find
+        for row in rows:
+            for name in ("pay", "honest_pay", "pot"):
+                row[name] *= 1 + 9e-7
+
+    change_rows(bundle.parent / "zz", by_a_hair)
+    assert [each.folder for each in leaderboard(bundle.parent, markets=1).refused] == ["zz"]
 
 
 def test_private_markets_are_ranked_apart_and_their_key_is_told_to_nobody(bundle, tmp_path):
@@ -412,3 +446,31 @@ def test_a_program_enters_by_the_command_line(tmp_path, monkeypatch, capsys):
     assert shown.count("1 by weight") == 2
     assert "by_weight.py" in (tmp_path / "b.html").read_text()
     assert "| 1 | by weight: " in (tmp_path / "b.md").read_text()
+
+
+def test_what_a_program_or_loaded_code_paid_before_a_change_of_it_is_not_taken_for_new(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / (" " + "long" * 60 + ".py")  # longer than names in a manifest
+    file.write_text(PROGRAM)
+    entry = ArenaEntry.of_command(f"{sys.executable} '{file.name}'", name="by weight")
+    first = submit(entry, public(), tmp_path / "out", quick=True)
+    assert any(name.startswith("longlong") for name in first.manifest.files)
+    file.write_text(PROGRAM.replace("c / 500", "1 / 500"))
+    with pytest.raises(RunError, match="holds another submission"):
+        submit(entry, public(), tmp_path / "out", quick=True)
+    entry = ArenaEntry.of_spec("uniform")
+    submit(entry, public(), tmp_path / "loaded", quick=True)
+    monkeypatch.setattr(module, "sources_elsewhere", lambda: {"mine": "0" * 64})
+    with pytest.raises(RunError, match="holds another submission"):
+        submit(entry, public(), tmp_path / "loaded", quick=True)
+
+
+def test_a_bundle_can_be_called_anew(bundle):
+    before = read_bundle(bundle)
+    again = submit(ArenaEntry.of_spec("uniform", name="equal pay"), public(), bundle, quick=True)
+    assert (again.entry.name, again.entry.authors) == ("equal pay", "")
+    assert again.rows == before.rows
+    assert [each.name for each in bundle.parent.iterdir()] == ["uniform"]
+    assert leaderboard(bundle.parent).refused == []

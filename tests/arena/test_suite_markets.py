@@ -1,5 +1,7 @@
 """DataMarket-v1: what it says is fixed, and its markets tell nobody who cheats."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -68,7 +70,7 @@ def test_attacks_do_what_they_did(drawn):
         "theft of half, 0.6 spreads": 1.335,
         "theft of the best, 1 spread": 1.052,
         "turned copies": 1.311,
-        "bridge": 1.235,
+        "bridge": 1.23,
         "leaked rows": 2.124,
         "best response": 2.124,
     }
@@ -113,6 +115,8 @@ def test_private_keys_draw_other_markets_and_are_not_told(tmp_path):
     with pytest.raises(ParameterError, match="not overwritten"):
         make_key(tmp_path / "key")
     (tmp_path / "weak").write_text("secret")
+    with pytest.raises(ParameterError, match="64 hexadecimal digits"):
+        private(Path("/dev/zero"))  # which has no end
     with pytest.raises(ParameterError, match="64 hexadecimal digits"):
         private(tmp_path / "weak")
 
@@ -195,20 +199,86 @@ def test_mechanisms_that_ask_for_the_truth_are_refused(drawn):
 class Foresight(Attack):
     """Hands in the others' units before they came."""
 
+    label = "foresight"
+
     def blocks(self, own):
         theirs = own.rows_of("all")
         return [Block(0, own.rows), Block(0, theirs, copy=True, time=own.earliest(len(theirs)))]
 
 
+class Disowned(Attack):
+    """The same, a hair away from the originals, and said to be made of its own units."""
+
+    label = "disowned"
+
+    def blocks(self, own):
+        theirs = own.rows_of("all")
+        moved = own.honest.features[theirs] * (1 + 1e-9)
+        rows = np.resize(own.rows, len(theirs))
+        early = own.earliest(len(theirs))
+        return [Block(0, own.rows), Block(1, rows, features=moved, copy=True, time=early)]
+
+
 def test_attacks_neither_forge_clocks_nor_foresee(drawn):
-    late = blind_profile(
-        ATTACKS.create("copycat").apply(drawn.attacker, drawn.state), drawn.state.honest, 7
-    )
-    require_after_originals(late)
-    Foresight.label = "foresight"
-    early = blind_profile(Foresight().apply(drawn.attacker, drawn.state), drawn.state.honest, 7)
+    require_after_originals(ATTACKS.create("copycat").apply(drawn.attacker, drawn.state))
+    early = Foresight().apply(drawn.attacker, drawn.state)
     with pytest.raises(DataMarketError, match="before that came"):
         require_after_originals(early)
     # The clock is the operator's: what an attack writes is not believed.
     forged = ATTACKS.create("backdate(victim=all)").apply(drawn.attacker, drawn.state)
+    require_after_originals(forged)
     require_after_originals(blind_profile(forged, drawn.state.honest, 7))
+
+
+def arrived(drawn, attack):
+    """An attacked market as it is shown: which units were added, their places, and whose unit each is nearest to."""
+    honest = drawn.state.honest
+    blind = blind_profile(attack.apply(drawn.attacker, drawn.state), honest, 7)
+    return blind, ~np.isin(blind.submission.id, honest.submission.id)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.5, victims=7)",
+        "near_duplicate_2x_sybils@0.5",
+        "turn(cosine=0.8, victim=all)",
+        "synthetic_laundering(ratio=3.0, how=mix, first=True)",
+        "junk_padding(ratio=1.0, identities=3)",
+        "leak_stuffing",
+    ],
+)
+def test_what_is_added_comes_among_the_others_and_after_its_source(drawn, attack):
+    blind, added = arrived(drawn, ATTACKS.create(attack))
+    shown, honest = blind.submission, drawn.state.honest
+    time = dict(zip(shown.id.tolist(), shown.times.tolist(), strict=True))
+    assert len(set(time.values())) == len(shown)  # copies do not come at one moment
+    owner = honest.truth.aligned(honest.submission).owner
+    theirs = set(honest.submission.id[owner != drawn.attacker].tolist())
+    source = blind.truth.aligned(shown).source
+    for unit, original in zip(shown.id[added].tolist(), source[added].tolist(), strict=True):
+        assert original not in theirs or time[unit] > time[original]
+    # Neither the end of the queue nor its beginning is the attacker's.
+    ranked = added[np.argsort(shown.times)]
+    for end in (ranked[-added.sum() :], ranked[: added.sum()]):
+        assert end.mean() < 0.8
+    kept = shown.take(~added)  # honest units come in the order in which they came
+    before = dict(zip(honest.submission.id.tolist(), honest.submission.times.tolist(), strict=True))
+    order = [before[unit] for unit in kept.id[np.argsort(kept.times)].tolist()]
+    assert order == sorted(order)
+
+
+def test_copies_that_are_called_one_s_own_come_after_their_originals(drawn):
+    blind, added = arrived(drawn, Disowned())
+    shown, honest = blind.submission, drawn.state.honest.submission
+    apart = ((shown.features[added][:, None] - honest.features) ** 2).sum(axis=2)
+    now = dict(zip(shown.id.tolist(), shown.times.tolist(), strict=True))
+    for moment, nearest in zip(shown.times[added].tolist(), apart.argmin(axis=1).tolist(), strict=True):
+        assert moment > now[str(honest.id[nearest])]
+
+
+def test_providers_come_in_rhythms_of_their_own(drawn):
+    honest = drawn.state.honest.submission
+    means = [honest.times[honest.identity == name].mean() for name in honest.identities.tolist()]
+    assert max(means) - min(means) > 0.25
+    assert len(set(honest.times.tolist())) == len(honest)

@@ -242,6 +242,22 @@ def test_the_experiment_names_every_peer_that_values_identities(nowhere):
     }  # fmt: skip
 
 
+def test_players_stand_in_the_order_of_what_they_submitted(tmp_path, monkeypatch, market):
+    """Of many players peers sample: who is drawn when has nothing to do with names."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    market_files = importlib.import_module("market_files")
+    units, oracle = market.honest.submission, market.utility_oracle(Utility("knn"))
+    names = dict(zip(units.identities.tolist(), units.identities[::-1].tolist(), strict=True))
+    swapped = np.array([names[name] for name in units.identity.tolist()])
+    players = []
+    for each in (units, units.take(np.arange(len(units)), {"identity": swapped})):
+        write_market(tmp_path, each, oracle)
+        read = market_files.Market(tmp_path)
+        assert read.players[read.player].tolist() == each.identity.tolist()
+        players.append(read.players.tolist())
+    assert players[1] == [names[name] for name in players[0]]
+
+
 @pytest.mark.parametrize("valuator", VALUATORS)
 @pytest.mark.parametrize("learner", ["logistic", "coverage", "knn"])
 @pytest.mark.slow

@@ -83,6 +83,14 @@ def test_a_market_reads_back_to_the_same_bits(tmp_path, submission, utility):
     assert 0 <= seed < 2**31
 
 
+def test_equal_labels_have_one_text(tmp_path, submission, utility):
+    """0 and 0.0 are one class to every learner here; to a program texts are all there is."""
+    floats = UtilityOracle(utility.features, utility.label.astype(float), Utility("logistic"))
+    assert write_market(tmp_path, submission, floats)["classes"] == ["0.0", "1.0"]
+    assert [row[3] for row in rows(tmp_path / "units.csv")[1:]] == ["0.0", "1.0", "1.0", "0.0"]
+    assert {row[0] for row in rows(tmp_path / "validation.csv")[1:]} == {"0.0", "1.0"}
+
+
 def test_nothing_but_the_three_files_goes_in(tmp_path, submission, utility):
     write_market(tmp_path, submission, utility)
     assert {path.name for path in tmp_path.iterdir()} == {"market.json", "units.csv", "validation.csv"}

@@ -386,11 +386,36 @@ def test_the_checker_catches_broken_promises():
             submission.features[0] = 0.0
             return dict.fromkeys(submission.identities.tolist(), 1.0)
 
+    class Relabels:
+        def pay(self, submission, utility):
+            submission.label[:] = submission.label[0]
+            return dict.fromkeys(submission.identities.tolist(), 1.0)
+
+    class ByName:
+        def pay(self, submission, utility):
+            return {n: float("~" not in n) for n in submission.identities.tolist()}
+
+    class FirstInTheAlphabet:
+        def pay(self, submission, utility):
+            return {
+                n: float(n == min(submission.identities.tolist()))
+                for n in submission.identities.tolist()
+            }
+
+    class FirstUnit:
+        def pay(self, submission, utility):
+            first = submission.identity[np.argsort(submission.id)[0]]
+            return {n: float(n == first) for n in submission.identities.tolist()}
+
     for broken, words in (
         (Random, "paid in two ways"),
         (FirstRow, "order of rows"),
         (FirstOfEquals, "order of rows"),
-        (Vandal, "changes the sub"),
+        (Vandal, "changes the submission: features"),
+        (Relabels, "changes the submission: label"),
+        (ByName, "what identities or units are called"),
+        (FirstInTheAlphabet, "what identities or units are called"),
+        (FirstUnit, "what identities or units are called"),
     ):
         with pytest.raises(ConformanceError, match=words):
             check_mechanism(broken())

@@ -84,6 +84,8 @@ def test_what_cannot_be_played_is_not_moved_to():
     game = lambda p: None if p == ("d", "d") else DILEMMA(p)  # noqa: E731
     path = best_response_dynamics(game, ["cd", "cd"])
     assert (path.ended, path.last) == ("equilibrium", ("d", "c"))
+    assert path.untried == ((), ("d",))  # of which the equilibrium says nothing
+    assert best_response_dynamics(DILEMMA, ["cd", "cd"]).untried == ((), ())
     path = best_response_dynamics(game, ["cd", "cd"], order="simultaneous")
     assert (path.ended, path.last) == ("unsettled", ("d", "d"))
     assert "cannot be played" in path.why

@@ -94,3 +94,13 @@ def test_odd_input_is_refused(env):
     assert mechanism(
         "recommended"
     )  # and the room says what is missing where PettingZoo is not installed
+
+
+@pytest.mark.parametrize(
+    "action",
+    [np.zeros(3), np.zeros(50), np.zeros((11, 1)), np.full(11, np.nan), np.full(11, -0.1), np.full(11, 1.1), None],
+)  # fmt: skip
+def test_an_action_outside_the_space_is_no_attack(env, action):
+    env.reset(seed=0)
+    with pytest.raises(DataMarketError, match=r"action = .*: give 11 numbers in \[0, 1\]"):
+        env.step({"provider_0": action})

@@ -1,6 +1,7 @@
 """Experiments of kind ``several``: rows that are the stage's, on a market small enough to look at."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from datamarket_gym.judge.redteam import Stage
 from datamarket_gym.lab import parse_spec, run_experiment
 from datamarket_gym.lab.cells import compute, market_of
 from datamarket_gym.lab.figures import draw
+from datamarket_gym.lab.kinds.several import _unplayable
 from datamarket_gym.lab.spec import builtin_specs
 
 SPEC = """
@@ -111,3 +113,9 @@ def test_the_built_in_experiment_is_what_the_page_says():
     assert spec.options["epsilon"] == 0.01
     assert max(spec.options["cheats"]["round_robin"]) == 4
     assert "0.01 of an equal share" in spec.about
+
+
+def test_what_a_search_could_not_play_is_no_move_of_the_menu():
+    stage = SimpleNamespace(impossible={("split", "honest"): "", ("found by a search", "honest"): ""})
+    path = SimpleNamespace(profiles=(("honest", "honest"),))
+    assert _unplayable(stage, path, ["honest", "split"]) == 1

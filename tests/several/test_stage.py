@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from datamarket_gym import Utility, mechanism, utility
+from datamarket_gym import Submission, Utility, UtilityOracle, mechanism, utility
 from datamarket_gym.core import registry
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.judge.guarantees import Checks
@@ -15,6 +15,7 @@ from datamarket_gym.judge.redteam import (
     Target,
     best_response,
     best_response_dynamics,
+    market_state,
 )
 from datamarket_gym.judge.redteam.seat import Seat
 from datamarket_gym.world.attacks import Cheating, attacked_by
@@ -179,6 +180,8 @@ def test_what_cannot_be_played_is_said(market, oracle):
     assert "use fewer identities" in stage.impossible[plays]
     with pytest.raises(DataMarketError, match="one attack for each of 2 parties"):
         stage.profile((HONEST,))
+    with pytest.raises(DataMarketError, match="one attack for each of 2 parties"):
+        stage.payoffs((HONEST,))
     with pytest.raises(DataMarketError, match="alone or in one coalition"):
         Stage(market.state, mechanism("recommended"), oracle, [(0, 1), 1])
     with pytest.raises(DataMarketError, match="at least one provider"):
@@ -187,6 +190,29 @@ def test_what_cannot_be_played_is_said(market, oracle):
     many = Stage(market.state, mechanism("shapley"), oracle, [0, 1, 2], Checks(1))
     assert many.payoffs((names,) * 3) is None
     assert "false units under 12 names" in many.impossible[(names,) * 3]
+
+
+@pytest.mark.parametrize(
+    ("attack", "says"), [("copycatt", "did you mean copycat"), ("sybil_split_k(k=0)", "k")]
+)
+def test_what_is_no_attack_is_an_error_and_no_equilibrium(market, oracle, attack, says):
+    stage = Stage(market.state, mechanism("shapley"), oracle, [0, 1])
+    with pytest.raises(DataMarketError, match=says):
+        best_response_dynamics(stage.payoffs, [[HONEST, attack]] * 2)
+
+
+def test_parties_whose_pseudonyms_would_be_the_same_are_refused():
+    rng = np.random.default_rng(0)
+    submission = Submission(
+        id=[f"u{i}" for i in range(18)], identity=np.repeat(["a", "a~", "b"], 6), features=rng.normal(size=(18, 3)),
+        label=np.arange(18) % 2,
+    )  # fmt: skip
+    held, label = rng.normal(size=(20, 3)), np.arange(20) % 2
+    state = market_state(submission, held, label)
+    oracle = UtilityOracle(held, label, Utility.paying("coverage"))
+    with pytest.raises(DataMarketError, match="'a' has the same pseudonyms; rename one"):
+        Stage(state, mechanism("shapley"), oracle, ["a", "a~"])
+    assert Stage(state, mechanism("shapley"), oracle, ["a~", "b"]).honest.value > 0
 
 
 def test_a_mechanism_of_ones_own_is_played_too(market, oracle):

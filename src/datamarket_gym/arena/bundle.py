@@ -44,6 +44,7 @@ class _ResultRow(BaseModel):
     honest_pay: Amount
     pay: Amount
     pot: Positive
+    paid: Amount
     providers: Annotated[int, Field(ge=2, le=1000)]
     worth: Positive
     fairness_loss: Annotated[float, Field(ge=0.0, le=1.0 + 1e-9, allow_inf_nan=False)]
@@ -151,7 +152,10 @@ def read_bundle(folder: Path) -> Bundle:
     """The bundle in a folder; `BundleError` says why it is not believed."""
     if folder.is_symlink() or not folder.is_dir():
         raise BundleError("it is not a folder")
-    there = {path.name for path in folder.iterdir()}
+    try:
+        there = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        raise BundleError("it is a folder that cannot be read") from error
     if missing := {*_LARGEST} - there:
         raise BundleError(f"{', '.join(sorted(missing))} is missing; has the submission ended?")
     if more := there - {*_LARGEST}:
@@ -175,9 +179,10 @@ def _read(path: Path, limit: int) -> bytes:
         file = os.open(path, flags)
     except OSError as error:
         raise BundleError(f"{path.name} is not a plain file that can be read") from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):  # before a stream is made of it: a folder makes none
+        os.close(file)
+        raise BundleError(f"{path.name} is not a plain file")
     with os.fdopen(file, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise BundleError(f"{path.name} is not a plain file")
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise BundleError(f"{path.name} is larger than {limit:,} bytes")

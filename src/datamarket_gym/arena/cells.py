@@ -94,8 +94,8 @@ def _attack_rows(asked: AskedCells, drawn: ArenaMarket, task: str, draw: int) ->
         payer = ArenaEntry.of_spec(opponent.mechanism).mechanism()
         seeded = payer.seeded(asked.draws.seed(task, draw, "mechanism"))
         target = _target(asked, drawn, seeded, opponent.checks, task, draw)
+        require_after_originals(target.as_handed_in(text))
         found = target.outcome(text)
-        require_after_originals(found.profile)
         yield _row(drawn, target, {"opponent": opponent.label}, found)
 
 
@@ -123,6 +123,7 @@ def _row(drawn: ArenaMarket, target: BlindTarget, label: Row, found: PlayedAttac
         "honest_pay": target.pay,
         "pay": found.pay,
         "pot": target.pot,
+        "paid": float(found.paid.totals.sum()),
         "providers": len(drawn.state.providers),
         "worth": drawn.worth,
         "fairness_loss": target.fairness_loss(found),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from datamarket_gym.arena.suite import named, suite
 from datamarket_gym.core.errors import ParameterError
@@ -38,6 +38,15 @@ class ArenaEntry(Document):
     spec: Spec = ""
     command: Spec = ""
     checks: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> ArenaEntry:
+        """One thing is submitted: a spec, or the command of a program, which is no attack and cannot be checked."""
+        if bool(self.spec) == bool(self.command):
+            raise ValueError("name a spec or a command, and not both")
+        if self.command and (self.track == "attack" or self.checks):
+            raise ValueError("a program is a mechanism without checks; leave them out")
+        return self
 
     @classmethod
     def of_spec(cls, spec: str, *, checks: int = 0, name: str = "", authors: str = "") -> ArenaEntry:

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from datamarket_gym.arena.bundle import AttackRow, Bundle, BundleError, MechanismRow, read_bundle
-from datamarket_gym.arena.recompute import recompute, why_not
+from datamarket_gym.arena.recompute import TOLERANCE, recompute, why_not
 from datamarket_gym.arena.scores import (
     AttackScores,
     MechanismScores,
@@ -20,11 +22,14 @@ from datamarket_gym.arena.scores import (
     require_complete,
 )
 from datamarket_gym.arena.suite import Draws, Suite, public, suite
+from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import SILENT, Progress
 
 _MOST = 1000
 """Bundles that are read."""
+_ALIKE = 10 * TOLERANCE
+"""Of the larger number: by how much rows of a copy may differ."""
 
 
 @dataclass(frozen=True)
@@ -94,15 +99,17 @@ def leaderboard(
     known = {each.commitment: each for each in (public(), *draws)}
     groups: dict[RankGroup, list[RankedBundle]] = {}
     refused: list[Refused] = []
-    same: dict[str, str] = {}
+    seen: dict[RankGroup, dict[str, Values]] = {}
     progress.stage("reading bundles", "bundles")
     for at, place in enumerate(places):
         progress.count(at, len(places))
         try:
             bundle = read_bundle(place)
             found = ranked(bundle, known, markets)
-            if (first := same.setdefault(_content(bundle), place.name)) != place.name:
+            others, said = seen.setdefault(RankGroup.of(bundle), {}), _said(bundle)
+            if first := next((name for name, other in others.items() if _same(said, other)), ""):
                 raise BundleError(f"its rows are those of {first}")
+            others[place.name] = said
         except DataMarketError as error:
             refused.append(Refused(printable(place.name), printable(str(error))))
             continue
@@ -114,12 +121,15 @@ def leaderboard(
     return Board(suite(), {group: sorted(groups[group], key=_place) for group in order}, refused)
 
 
-def _content(bundle: Bundle) -> str:
-    """What a bundle's rows say but for the seconds, which no two runs share."""
+def _said(bundle: Bundle) -> Values:
+    """What a complete bundle's rows say but for the seconds, which no two runs share."""
     rows = sorted((row.task, row.draw, row.against, row.pay, row.fairness_loss) for row in bundle.rows)
-    return repr(
-        (RankGroup.of(bundle), [(*where, f"{pay:.6g}", f"{loss:.6g}") for *where, pay, loss in rows])
-    )
+    return np.array([row[3:] for row in rows])
+
+
+def _same(one: Values, other: Values) -> bool:
+    """Whether rows say the same, but for differences that playing again would let pass, and some more."""
+    return bool(np.all(np.abs(one - other) <= _ALIKE * np.maximum(np.abs(one), np.abs(other)) + 1e-9))
 
 
 def printable(text: str) -> str:

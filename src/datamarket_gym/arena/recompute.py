@@ -21,8 +21,8 @@ from datamarket_gym.peers.peer import Peer
 from datamarket_gym.pipeline.mechanism import MECHANISMS, Mechanism
 from datamarket_gym.world.attacks.attack import ATTACKS
 
-_COMPARED = ("honest_pay", "pay", "pot", "providers", "worth", "fairness_loss")
-_TOLERANCE = 1e-6  # of the larger number: libraries of other versions round otherwise
+_COMPARED = ("honest_pay", "pay", "pot", "paid", "providers", "worth", "fairness_loss")
+TOLERANCE = 1e-6  # of the larger number: libraries of other versions round otherwise
 _MOST_SAMPLES = 10_000
 
 
@@ -50,7 +50,14 @@ def recompute(bundle: Bundle, part: Suite, draws: Draws, markets: int) -> int:
     """Play so many markets, drawn by chance, again; how many, or an error where a row differs."""
     chosen = SystemRandom().sample(part.cells, min(markets, len(part.cells)))
     for task, draw in sorted(chosen):
-        again = cell(AskedCells(part, draws, bundle.entry), task, draw)["rows"]
+        try:
+            again = cell(AskedCells(part, draws, bundle.entry), task, draw)["rows"]
+        except DataMarketError:
+            raise
+        except Exception as error:  # numbers in a stranger's spec: too many units for any memory, say
+            raise BundleError(
+                f"{task}, draw {draw}, cannot be played again: {type(error).__name__}: {str(error)[:120]}"
+            ) from error
         _compare(bundle, again)
     return len(chosen)
 
@@ -64,7 +71,7 @@ def _compare(bundle: Bundle, again: Sequence[dict[str, object]]) -> None:
         told = theirs[str(row["task"]), int(str(row["draw"])), against]
         for name in _COMPARED:
             here, there = float(str(row[name])), float(getattr(told, name))
-            if abs(here - there) > _TOLERANCE * max(abs(here), abs(there), 1e-9):
+            if abs(here - there) > TOLERANCE * max(abs(here), abs(there), 1e-9):
                 raise BundleError(
                     f"recomputed, {row['task']}, draw {row['draw']}, {against}: {name} is {here:.6g} and not "
                     f"{there:.6g}{_versions(bundle)}"

@@ -6,7 +6,8 @@ Of a mechanism, over markets (task and draw) and attacks:
     best response  the mean over markets of the largest gain there, of the suite's attacks and the searched one
     mean gain      the mean over markets and attacks
     fairness loss  the mean over markets, honest and attacked, of the part of the pot that is with the wrong provider
-    efficiency     the mean over honest markets of min(pot, worth) / max(pot, worth): nothing kept back, nothing made up
+    efficiency     the mean over markets, honest and attacked, of what is paid over what honest data are worth, or
+                   the other way round if more is paid: nothing kept back, nothing made up
     loss           (best response - 1) + fairness loss + (1 - efficiency): what ranks; less is better
 
 Standard errors are over draws, tasks taken apart.
@@ -15,7 +16,7 @@ Standard errors are over draws, tasks taken apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,7 +104,9 @@ def _require_agreeing(bundle: Bundle) -> None:
                 raise BundleError(f"rows of {row.task}, draw {row.draw}, disagree on honest pay")
             if row.attack == HONEST and abs(row.pay - row.honest_pay) > _TOLERANCE * row.pot:
                 raise BundleError(f"honesty gains something in {row.task}, draw {row.draw}")
-        if row.honest_pay > row.pot * (1 + _TOLERANCE):
+            if row.attack == HONEST and abs(row.paid - row.pot) > _TOLERANCE * row.pot:
+                raise BundleError(f"what is paid in {row.task}, draw {row.draw}, is not the honest pot")
+        if row.honest_pay > row.pot * (1 + _TOLERANCE) or row.pay > row.paid * (1 + _TOLERANCE):
             raise BundleError(f"{row.task}, draw {row.draw}: one provider is paid more than all")
 
 
@@ -122,16 +125,15 @@ def mechanism_scores(rows: Sequence[MechanismRow], part: Suite) -> MechanismScor
     }  # fmt: skip
     attack, task = max(worst, key=lambda pair: float(np.mean(worst[pair])))
     best = [[max(1.0, *over([*library, BEST], task, draw)) for draw in draws] for task in names]
-    fair = [
-        [
-            float(np.mean([row.fairness_loss for row in rows
-                           if (row.task, row.draw) == (task, draw) and row.attack != BEST]))
-            for draw in draws
-        ]
-        for task in names
-    ]  # fmt: skip
-    honest = {(row.task, row.draw): row for row in rows if row.attack == HONEST}
-    paid = [[_efficiency(honest[task, draw]) for draw in draws] for task in names]
+    counted = [row for row in rows if row.attack != BEST]
+
+    def of_markets(number: Callable[[MechanismRow], float]) -> list[list[float]]:
+        return [
+            [float(np.mean([number(row) for row in counted if (row.task, row.draw) == (task, draw)])) for draw in draws]
+            for task in names
+        ]  # fmt: skip
+
+    fair, paid = of_markets(lambda row: row.fairness_loss), of_markets(_efficiency)
     losses = [
         [b - 1.0 + f + 1.0 - e for b, f, e in zip(*cells, strict=True)]
         for cells in zip(best, fair, paid, strict=True)
@@ -170,7 +172,7 @@ def attack_scores(rows: Sequence[AttackRow], part: Suite) -> AttackScores:
 
 
 def _efficiency(row: MechanismRow) -> float:
-    return min(row.pot, row.worth) / max(row.pot, row.worth)
+    return min(row.paid, row.worth) / max(row.paid, row.worth)
 
 
 def _score(by_task: list[list[float]]) -> Score:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import tomllib
 from functools import cache
@@ -18,12 +19,14 @@ from pathlib import Path
 from pydantic import Field
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.files import write_text
 from datamarket_gym.core.specs import Document
 from datamarket_gym.lab.spec import TaskEntry, UtilityEntry
 
 _KEY_CHARACTERS = 64
 """Of a private key: 32 bytes in hexadecimal, so that nobody finds it by trying."""
+
+_LONGEST_FILE = 1_000
+"""Bytes that are read of a key's file, which may be a device without an end."""
 
 
 class SuiteTask(Document):
@@ -142,7 +145,8 @@ def public() -> Draws:
 def private(file: Path) -> Draws:
     """The markets of a judge's key."""
     try:
-        key = file.read_text(encoding="ascii").strip()
+        with file.open("rb") as stream:
+            key = stream.read(_LONGEST_FILE).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise DataMarketError(f"the private key {str(file)!r} cannot be read: {error}") from error
     if len(key) != _KEY_CHARACTERS or not set(key) <= set("0123456789abcdef"):
@@ -155,8 +159,12 @@ def private(file: Path) -> Draws:
 
 def make_key(file: Path) -> Draws:
     """A new private key in a file that only its owner may read; one that is there is never overwritten."""
-    if file.exists():
-        raise ParameterError("FILE", str(file), "there is a file already; a key is not overwritten")
-    write_text(file, secrets.token_hex(_KEY_CHARACTERS // 2) + "\n")
-    file.chmod(0o600)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:  # made with its rights, in one step: at no moment can others read it, and of two makers one is refused
+        made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        remedy = "there is a file already; a key is not overwritten"
+        raise ParameterError("FILE", str(file), remedy) from error
+    with os.fdopen(made, "w", encoding="ascii") as stream:
+        stream.write(secrets.token_hex(_KEY_CHARACTERS // 2) + "\n")
     return private(file)

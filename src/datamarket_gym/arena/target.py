@@ -107,9 +107,13 @@ class BlindTarget(Target):
         other.knowledge = knowledge
         return other
 
+    def as_handed_in(self, attack: str) -> SubmittedProfile:
+        """The manipulated profile at the times that the attack wants."""
+        return super().profile(attack)
+
     def profile(self, attack: str) -> SubmittedProfile:
         """The manipulated profile, blind."""
-        return blind_profile(super().profile(attack), self.state.honest, self.key)
+        return blind_profile(self.as_handed_in(attack), self.state.honest, self.key)
 
     def outcome(self, attack: str) -> PlayedAttack:
         """What an attack comes to; an error of a mechanism that will not pay goes through."""

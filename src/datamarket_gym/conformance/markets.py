@@ -6,7 +6,9 @@ import numpy as np
 
 from datamarket_gym.conformance.promise import (
     ConformanceError,
+    changed,
     check_written,
+    fresh_market,
     promise,
     samples,
     small_market,
@@ -43,13 +45,13 @@ def check_encoder(encoder: Encoder) -> None:
 
 
 def check_attack(attack: Attack) -> None:
-    """Any provider can attack; others' units stay as they were; the truth covers every unit.
+    """Any provider can attack, in the same way each time; others' units stay as they were; the truth covers every unit.
 
     So it is in a market without labels, or the attack says why it cannot be played there.
     """
     check_written("attack", attack)
-    _check_played(attack, small_market(attack.needs_content).state)
-    bare = small_market(attack.needs_content, labels=False).state
+    _check_played(attack, fresh_market(attack.needs_content).state)
+    bare = fresh_market(attack.needs_content, labels=False).state
     try:
         _check_played(attack, bare)
     except DataMarketError as error:
@@ -60,40 +62,48 @@ def check_attack(attack: Attack) -> None:
 
 
 def _check_played(attack: Attack, state: MarketState) -> None:
-    before = state.honest.submission.features.copy()
+    honest = state.honest.submission
+    before = honest.take(np.arange(len(honest)))
     for provider in range(len(state.providers)):
         first, again = attack.apply(provider, state), attack.apply(provider, state)
+        column = changed(honest, before)
+        promise(not column, f"the honest market was changed: {column}")
         _same(first, again)
         attacker = first.attacker
         promise(attacker in state.providers, f"{attacker!r} is not a provider of the market")
         promise(first.identities_of(str(attacker)), f"{attacker} is left without an identity")
         _others_untouched(first, state.honest)
-    promise((state.honest.submission.features == before).all(), "the honest market was changed")
 
 
 def _same(first: SubmittedProfile, again: SubmittedProfile) -> None:
-    a, b = first.submission, again.submission
+    broken = "applied twice to the same market, the attack gives two different profiles"
+    promise(len(first.submission) == len(again.submission), broken)
+    column = changed(first.submission, again.submission)
+    promise(not column, f"{broken}: {column}; draw random numbers from own.rng")
+    one, other = (p.truth.aligned(p.submission) for p in (first, again))
     promise(
-        len(a) == len(b) and (a.features == b.features).all() and (a.identity == b.identity).all(),
-        "applied twice to the same market, the attack gives two different profiles",
+        (one.owner == other.owner).all()
+        and (one.source == other.source).all()
+        and dict(one.controller) == dict(other.controller),
+        f"{broken}: the truth",
     )
 
 
 def _others_untouched(attacked: SubmittedProfile, honest: SubmittedProfile) -> None:
     truth = attacked.truth.aligned(attacked.submission)
     controllers = truth.controllers(attacked.submission)[attacked.submission.identity_codes]
-    theirs = controllers != attacked.attacker
-    before = honest.truth.owner != attacked.attacker
+    theirs = np.flatnonzero(controllers != attacked.attacker)
+    before = np.flatnonzero(honest.truth.aligned(honest.submission).owner != attacked.attacker)
     promise(
         set(attacked.submission.id[theirs]) == set(honest.submission.id[before]),
         "other providers' units went missing or were added",
     )
-    rows = np.argsort(attacked.submission.id[theirs])
-    kept = np.argsort(honest.submission.id[before])
-    promise(
-        (attacked.submission.features[theirs][rows] == honest.submission.features[before][kept]).all(),
-        "other providers' features were changed",
+    now, then = (
+        each.take(rows[np.argsort(each.id[rows])])
+        for each, rows in ((attacked.submission, theirs), (honest.submission, before))
     )
+    column = changed(now, then)
+    promise(not column, f"other providers' units were changed: {column}")
 
 
 def check_partition(partition: Partition) -> None:

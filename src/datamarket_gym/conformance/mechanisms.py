@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 
-from datamarket_gym.conformance.promise import check_written, promise, small_market
+from datamarket_gym.conformance.promise import changed, check_written, promise, small_market
 from datamarket_gym.core.arrays import Codes
-from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph, EvidenceLayer
-from datamarket_gym.learners.oracle import Utility
+from datamarket_gym.evidence.graph import GRANULARITIES, LAYERS, Clusters, EvidenceGraph, EvidenceLayer
+from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
 from datamarket_gym.pipeline.represent import Collapse, Representative
@@ -134,7 +135,7 @@ def check_mechanism(mechanism: Payer) -> None:
     """The spec survives JSON, nothing of a cluster's score is lost, and names do not matter.
 
     Of a mechanism that is not of our pipeline: it pays every identity a finite amount, the same for the
-    same units in any order, and leaves the submission as it was.
+    same units in any order and under any names, and leaves the submission as it was.
     """
     if not isinstance(mechanism, Mechanism):
         _check_own(as_mechanism(mechanism))
@@ -153,17 +154,17 @@ def check_mechanism(mechanism: Payer) -> None:
     shuffled, _ = _shuffled(profile.submission)
     again = mechanism.pay(shuffled, small_market().utility_oracle(utility), profile.truth)
     promise(paid.as_dict() == again.as_dict(), "payments depend on the order of rows")
+    if not LAYERS.create(mechanism.evidence).needs_oracle:  # some err, by a draw for each name
+        _names_do_not_matter(mechanism, profile, small_market().utility_oracle(utility), paid.as_dict())
 
 
 def _check_own(mechanism: Mechanism | OwnMechanism) -> None:
     profile, oracle = _attacked(), small_market().utility_oracle(Utility("knn@3"))
     submission = profile.submission
-    before = submission.features.copy(), submission.identity.copy()
+    before = submission.take(np.arange(len(submission)))
     paid = mechanism.pay(submission, oracle, profile.truth).as_dict()
-    promise(
-        (submission.features == before[0]).all() and (submission.identity == before[1]).all(),
-        "the mechanism changes the submission",
-    )
+    column = changed(submission, before)
+    promise(not column, f"the mechanism changes the submission: {column}; work on a copy")
     promise(
         mechanism.pay(submission, oracle, profile.truth).as_dict() == paid,
         "the same submission was paid in two ways; draw random numbers from a seed of its own",
@@ -178,3 +179,44 @@ def _check_own(mechanism: Mechanism | OwnMechanism) -> None:
             np.allclose([other[name] for name in one], list(one.values()), atol=1e-9),
             "payments depend on the order of rows",
         )
+        _names_do_not_matter(mechanism, each, oracle, one)
+
+
+def _names_do_not_matter(
+    mechanism: Mechanism | OwnMechanism,
+    profile: SubmittedProfile,
+    utility: UtilityOracle,
+    paid: Mapping[str, float],
+) -> None:
+    """The same units under other names of identities and of units, which sort the other way, are paid the same."""
+    renamed, names = _renamed(profile)
+    other = mechanism.pay(renamed.submission, utility, renamed.truth).as_dict()
+    promise(
+        np.allclose([other[names[name]] for name in paid], list(paid.values()), atol=1e-9),
+        "payments depend on what identities or units are called",
+    )
+
+
+def _renamed(profile: SubmittedProfile) -> tuple[SubmittedProfile, dict[str, str]]:
+    submission, truth = profile.submission, profile.truth.aligned(profile.submission)
+    by_name = np.lexsort((submission.id, submission.identity))
+    names, units = (
+        {str(old): f"{stem}{len(column) - i:05d}" for i, old in enumerate(column)}
+        for stem, column in (("n", submission.identities), ("u", submission.id[by_name]))
+    )
+    identity, unit = (
+        np.array([new[str(old)] for old in column])
+        for new, column in ((names, submission.identity), (units, submission.id))
+    )
+    told = {"identity": identity, "id": unit, "batch": identity}
+    source = np.array([units.get(str(old), str(old)) for old in truth.source])
+    if submission.source is not None:
+        told["source"] = np.array([units.get(str(old), str(old)) for old in submission.source])
+    controller = {names[name]: truth.controller[name] for name in names}
+    return (
+        SubmittedProfile(
+            submission.take(np.arange(len(submission)), told),
+            GroundTruth(unit, truth.owner, source, controller),
+        ),
+        names,
+    )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import create, written
+from datamarket_gym.units.submission import Submission
 from datamarket_gym.world.encoders.base import ENCODERS
 from datamarket_gym.world.encoders.pixels import to_bytes
 from datamarket_gym.world.market import ProviderMarket
@@ -38,8 +39,30 @@ def check_written(kind: str, component: Any) -> None:
     )
 
 
+_COLUMNS = (
+    "id", "identity", "features", "label", "embedding", "source", "batch", "time", "licence",
+)  # fmt: skip
+
+
+def changed(one: Submission, other: Submission) -> str:
+    """The first column in which two submissions differ, row by row; nothing where they are the same."""
+    for name in _COLUMNS:
+        if not np.array_equal(getattr(one, name), getattr(other, name)):
+            return name
+    names = [*one.metadata, *(name for name in other.metadata if name not in one.metadata)]
+    both = one.metadata.keys() & other.metadata.keys()
+    return next(
+        (n for n in names if n not in both or not np.array_equal(one.metadata[n], other.metadata[n])), ""
+    )
+
+
 @cache
 def small_market(content: str = "", labels: bool = True) -> ProviderMarket:
+    """A `fresh_market` that is made once; not for whoever might write into it."""
+    return fresh_market(content, labels)
+
+
+def fresh_market(content: str = "", labels: bool = True) -> ProviderMarket:
     """Four providers with ten units each; ``content`` ("text" or "image") lets units carry some."""
     task = "synthetic(n_providers=4, per_provider=10, validation=40)"
     draw = TASKS.create(task if labels else {"name": "without_labels", "of": task}).draw(7)

@@ -53,7 +53,7 @@ def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -
         "protocol": VERSION,
         "learner": utility.learns_by,
         "empty": utility.utility.empty,
-        "classes": _texts(utility.classes),
+        "classes": _texts(utility.classes, utility.classes),
         "features": int(submission.features.shape[1]),
         "units": len(submission),
         "validation": len(utility.label),
@@ -62,9 +62,11 @@ def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -
     features = np.asarray(submission.features, dtype=np.float64)
     columns = [f"f{i}" for i in range(told["features"])]
     _write_csv(
-        folder / UNITS, ["unit", "identity", "time", "label", *columns], _unit_rows(submission, features)
+        folder / UNITS,
+        ["unit", "identity", "time", "label", *columns],
+        _unit_rows(submission, features, _texts(submission.label, utility.classes)),
     )
-    held = zip(_texts(utility.label), utility.features, strict=True)
+    held = zip(_texts(utility.label, utility.classes), utility.features, strict=True)
     _write_csv(folder / VALIDATION, ["label", *columns], ([label, *row.tolist()] for label, row in held))
     (folder / MARKET).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return told
@@ -125,15 +127,19 @@ def _content_seed(submission: Submission) -> int:
     return int(combined_key(submission.keys.tolist())[:8], 16) >> 1
 
 
-def _unit_rows(submission: Submission, features: NDArray[np.float64]) -> Iterator[list[Any]]:
+def _unit_rows(
+    submission: Submission, features: NDArray[np.float64], labels: list[str]
+) -> Iterator[list[Any]]:
     times = [""] * len(submission) if submission.time is None else submission.time.tolist()
-    names = (submission.id.tolist(), submission.identity.tolist(), times, _texts(submission.label))
+    names = (submission.id.tolist(), submission.identity.tolist(), times, labels)
     for *told, row in zip(*names, features, strict=True):
         yield [*told, *row.tolist()]
 
 
-def _texts(labels: NDArray[Any]) -> list[str]:
-    return [str(label) for label in labels.tolist()]
+def _texts(labels: NDArray[Any], classes: NDArray[Any]) -> list[str]:
+    """Labels as texts: equal ones, as 0 and 0.0 are, have one text, that of the class."""
+    named = {value: str(value) for value in classes.tolist()}
+    return [named.get(label, str(label)) for label in labels.tolist()]
 
 
 def _write_csv(path: Path, head: list[str], rows: Iterable[list[Any]]) -> None:

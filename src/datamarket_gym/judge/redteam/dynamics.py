@@ -4,7 +4,7 @@ Players have finite menus. A player moves only if that pays more than ``epsilon`
 menu, the first listed among equals; so the path is a function of the game. It ends
 
 - in an *equilibrium*: nobody can gain more than ``epsilon`` by another item of its menu (an epsilon-equilibrium of the
-  game with these menus: what is on no menu was not tried),
+  game with these menus: what is on no menu was not tried, nor what cannot be played there, which is told),
 - in a *cycle*: the same profile has come back, and as moves depend on the profile alone it will again, or
 - *unsettled*: after ``rounds`` rounds, or where all moved at once to what cannot be played.
 """
@@ -39,6 +39,8 @@ class Path:
 
     ``regrets``: what each player could still gain at the last profile by another item of its menu. ``cycle``: the
     profiles that come again and again, in order; none where there is no cycle. ``why`` is said of an unsettled one.
+    ``untried``: of each player, the items of its menu that could not be played at the last profile. Regrets and an
+    equilibrium say nothing of these.
     """
 
     profiles: tuple[Profile, ...]
@@ -48,6 +50,7 @@ class Path:
     rounds: int
     cycle: tuple[Profile, ...] = ()
     why: str = ""
+    untried: tuple[tuple[str, ...], ...] = ()
 
     @property
     def last(self) -> Profile:
@@ -136,5 +139,10 @@ class _Game:
     def ended(
         self, gone: list[Profile], how: str, rounds: int, cycle: tuple[Profile, ...] = (), why: str = ""
     ) -> Path:
-        regrets = tuple(self.best(gone[-1], player)[1] for player in range(len(self.menus)))
-        return Path(tuple(gone), how, regrets, self.epsilon, rounds, cycle, why)
+        last, players = gone[-1], range(len(self.menus))
+        regrets = tuple(self.best(last, player)[1] for player in players)
+        untried = tuple(
+            tuple(i for i in self.menus[p] if self.payoffs((*last[:p], i, *last[p + 1 :])) is None)
+            for p in players
+        )
+        return Path(tuple(gone), how, regrets, self.epsilon, rounds, cycle, why, untried)

@@ -37,6 +37,7 @@ from datamarket_gym.pipeline.own import OwnMechanism, Payer, worth
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import SubmittedProfile
+from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.attacks.several import Cheating, as_owners, attacked_by, members_of
 from datamarket_gym.world.market import MarketState
 
@@ -155,6 +156,7 @@ class Stage:
         listed = [name for members in self.members for name in members]
         if twice := [name for name in listed if listed.count(name) > 1]:
             raise ParameterError("parties", twice[0], "a provider cheats alone or in one coalition")
+        _require_names_apart(self.members)
         self._lead = {name: members[0] for members in self.members for name in members}
         self._known: dict[Plays, StageOutcome] = {}
         self._worths: dict[bytes, float] = {}
@@ -171,9 +173,14 @@ class Stage:
         return self.honest.value / len(self.state.providers)
 
     def payoffs(self, plays: Plays) -> tuple[float, ...] | None:
-        """What each party is paid, in equal shares of v(all); None where it cannot be played, see ``impossible``."""
+        """What each party is paid, in equal shares of v(all); None where it cannot be played, see ``impossible``.
+
+        What is no attack at all, such as a name that is misspelt, is an error.
+        """
         if plays in self.impossible:
             return None
+        if plays not in self._known:
+            self._require_plays(plays)
         try:
             found = self.outcome(plays)
         except (
@@ -185,16 +192,22 @@ class Stage:
 
     def profile(self, plays: Plays) -> SubmittedProfile:
         """What is submitted where everybody plays so."""
-        if len(plays) != len(self.members):
-            raise ParameterError(
-                "plays", plays, f"give one attack for each of {len(self.members)} parties"
-            )
+        self._require_plays(plays)
         cheats = [
             Cheating(members, attack, self.knowledge)
             for members, attack in zip(self.members, plays, strict=True)
             if attack != HONEST
         ]
         return moved_embeddings(attacked_by(cheats, self.state), self.state)
+
+    def _require_plays(self, plays: Plays) -> None:
+        """Refuse what says nothing of some party, and attacks that there are none of."""
+        if len(plays) != len(self.members):
+            raise ParameterError(
+                "plays", plays, f"give one attack for each of {len(self.members)} parties"
+            )
+        for attack in plays:
+            ATTACKS.create(attack)
 
     def outcome(self, plays: Plays) -> StageOutcome:
         """What is paid where everybody plays so."""
@@ -337,6 +350,19 @@ class _Checked(Drafts):
         amounts = {n: 0.0 if n in failed else max(a, 0.0) for n, a in market.totals.items()}
         left = self.profile.submission.take(self._left(failed))
         return _Ending(chance, amounts, market.value, left)
+
+
+def _require_names_apart(parties: Sequence[Sequence[str]]) -> None:
+    """Refuse parties whose pseudonyms would be the same: no way to play both could be paid."""
+    known: dict[str, str] = {}
+    for name in [members[0] for members in parties]:
+        other = known.setdefault(name.rstrip("~"), name)
+        if other != name:
+            raise ParameterError(
+                "parties",
+                name,
+                f"{other!r} has the same pseudonyms; rename one, not by a tilde at the end",
+            )
 
 
 def _totals(amounts: Mapping[str, float], profile: SubmittedProfile) -> dict[str, float]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.core.errors import UnknownNameError, require_in
+from datamarket_gym.core.errors import ParameterError, UnknownNameError, require_in
 from datamarket_gym.core.registry import written
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.units.truth import SubmittedProfile
@@ -209,6 +209,10 @@ class Space:
 
     def attack_at(self, point: np.ndarray) -> str:
         """The written attack at a point of [0, 1]^(1 + DIMENSIONS): the family first, then its dials."""
+        if point.shape != (1 + DIMENSIONS,) or not ((point >= 0.0) & (point <= 1.0)).all():
+            raise ParameterError(
+                "action", np.array2string(point, threshold=5), f"give {1 + DIMENSIONS} numbers in [0, 1]"
+            )
         family = FAMILIES[min(int(point[0] * len(FAMILIES)), len(FAMILIES) - 1)]
         names = [dial.name for dial in SPACE[family]]
         return self.attack(family, dict(zip(names, point[1:].tolist(), strict=False)))

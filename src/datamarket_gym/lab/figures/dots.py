@@ -1,4 +1,4 @@
-"""Figures that compare many attacks or layers side by side: S2, S10 and three ablations."""
+"""Figures that compare many attacks or layers side by side: S2, S10, peers and three ablations."""
 
 from __future__ import annotations
 
@@ -150,6 +150,22 @@ def units_as_players(rows: Sequence[Row]) -> Any:
             if axis is not axes[0]:
                 axis.set_yticklabels([])
         legend_below(figure, *axes)
+    return figure
+
+
+@drawer("peers")
+def who_computes(rows: Sequence[Row]) -> Any:
+    """A panel for every attack, a line for every mechanism: ours and those of other libraries."""
+    shown = [row for row in pick(rows, "gain") if row["attack"] != "honest"]
+    attacks = distinct(shown, "attack")
+    with plotting() as plt:
+        figure, axes = panels(plt, len(attacks), size=(2.9, 2.9))
+        for number, (axis, attack) in enumerate(zip(axes, attacks, strict=True)):
+            dots(axis, [row for row in shown if row["attack"] == attack], "mechanism", "metric")
+            honest_line(axis, vertical=True)
+            axis.set(title=words("attack", attack), xlabel="gain")
+            if number % 3:
+                axis.set_yticklabels([])
     return figure
 
 

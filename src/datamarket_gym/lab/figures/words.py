@@ -144,6 +144,9 @@ MECHANISMS = {
     "lineage@0.9": "recommended, threshold 0.9",
 }
 
+PEERS = {"pydvl": "pyDVL", "opendataval": "OpenDataVal"}
+"""Peers that do not write themselves as their packages."""
+
 EVIDENCE = {
     "none": "no evidence",
     "oracle_latent": "true owners known",
@@ -279,7 +282,9 @@ def attack_words(text: str) -> str:
 
 
 def mechanism_words(text: str) -> str:
-    """A mechanism in words: its rule and, after a slash, its evidence with the threshold."""
+    """A mechanism in words: its rule and, after a slash, its evidence with the threshold; of a peer who computes."""
+    if (peer := re.fullmatch(r"peer@(\w+)-(\w+)", text)) and peer[2] in MECHANISMS:
+        return f"{MECHANISMS[peer[2]]} by {PEERS.get(peer[1], peer[1])}"
     rule, slash, evidence = text.partition("/")
     if rule not in MECHANISMS:
         return EVIDENCE.get(rule, text) if not slash else text

@@ -179,7 +179,7 @@ class _Scene:
             "rounds": float(path.rounds),
             "regret": max(path.regrets),
             "cheating_adds": _mean(found, "cheating_adds") / stage.scale,
-            "unplayable": float(_unplayable(stage, path)),
+            "unplayable": float(_unplayable(stage, path, self.menu)),
             **_played(ends, cheats),
         }
 
@@ -203,11 +203,15 @@ def _from_cheating(stage: Stage, found: list[Standings]) -> float:
     return _mean(found, "gain_from_cheating")
 
 
-def _unplayable(stage: Stage, path: Path) -> int:
-    """How many moves from a profile of the path could not be played, and so were not made."""
+def _unplayable(stage: Stage, path: Path, menu: list[str]) -> int:
+    """How many moves of the menu from a profile of the path could not be played, and so were not made.
+
+    What a search has tried at the end of another path is none of them.
+    """
     return sum(
         any(sum(a != b for a, b in zip(plays, gone, strict=True)) == 1 for gone in path.profiles)
         for plays in stage.impossible
+        if set(plays) <= set(menu)
     )
 
 

@@ -21,7 +21,7 @@ EXACT, ORDERS = 10, 250
 
 
 class Market:
-    """The market of a folder; ``players`` are its identities, in the order of their names."""
+    """The market of a folder; ``players`` are its identities, in the order of what they submitted."""
 
     def __init__(self, folder):
         told = json.loads((folder / "market.json").read_text(encoding="utf-8"))
@@ -29,7 +29,7 @@ class Market:
             sys.exit(f"this script knows protocol 1, and was given {told['protocol']}")
         names, self.label, self.features = _table(folder / "units.csv", 3)
         _, self.held_label, self.held = _table(folder / "validation.csv", 0)
-        self.players, self.player = np.unique(names[1], return_inverse=True)
+        self.players, self.player = _players(names[1], self.label, self.features)
         self.empty = 0.0 if told["empty"] == "none" else 1.0 / len(told["classes"])
         self.seed = told["seed"]
         self.rows = np.arange(len(self.players)).reshape(-1, 1)
@@ -56,6 +56,16 @@ class Market:
     def evaluations(self):
         """Coalitions that were valued."""
         return len(self._known) - (() in self._known)
+
+
+def _players(names, label, features):
+    """The identities and each unit's, by content: what is drawn has nothing to do with names."""
+    found, codes = np.unique(names, return_inverse=True)
+    held = [[] for _ in found]
+    for code, *unit in zip(codes.tolist(), label.tolist(), features.tolist(), strict=True):
+        held[code].append(unit)
+    order = np.array(sorted(range(len(found)), key=lambda i: sorted(held[i])))
+    return found[order], np.argsort(order)[codes]
 
 
 def _table(path, at):
