@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "DataMarket-Gym"
 author = "The DataMarket-Gym authors"
+copyright = f"{author}, Apache-2.0"
 version = release = datamarket_gym.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "docstrings", "mathml"]
 

@@ -22,6 +22,7 @@ LARGEST = (
 _FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})(.*)$")
 _LINK = re.compile(r"(?<=\]\()([^()\s]+)(?=\))")
 _INCLUDED = re.compile(r"^```\{literalinclude\} (\S+)\n:language: (\w+)\n```$", re.M)
+_TOGETHER = re.compile(r"(?<=\d) [±→] (?=\d)|(?<=\(p) (?=[-\d])")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
@@ -82,8 +83,16 @@ def place(file: Path) -> Path:
     return Path("source", f"{file.relative_to(ROOT)}.md")
 
 
+def together(line: str) -> str:
+    """A line of prose in which no line break falls between a number and its error."""
+    return _TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), line)
+
+
 def rewritten(page: Path, needed: Callable[[Path], None]) -> str:
-    """The text of a page for the site; ``needed`` is told of every file that it links to and that is no page."""
+    """The text of a page for the site; ``needed`` is told of every file that it links to and that is no page.
+
+    A number and its error stay on one line, however narrow a column of a table is.
+    """
     here = place(page)
 
     def moved(match: re.Match[str]) -> str:
@@ -105,4 +114,4 @@ def rewritten(page: Path, needed: Callable[[Path], None]) -> str:
         return f"`````{match[2]}\n{body}\n`````"
 
     text = _INCLUDED.sub(included, page.read_text(encoding="utf-8"))
-    return "".join(_LINK.sub(moved, line) if says else line for line, says in lines_of(text))
+    return "".join(together(_LINK.sub(moved, line)) if says else line for line, says in lines_of(text))

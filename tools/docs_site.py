@@ -15,7 +15,7 @@ from docs_gallery import gallery
 from docs_html import faults
 from docs_links import DOCS, ROOT, pages, place, rewritten
 from docs_reference import PAGE, reference
-from docs_tree import INDEX, SECTIONS, lead_page, sorted_pages, title_of, toctree
+from docs_tree import INDEX, SECTIONS, as_linked, lead_page, sorted_pages, title_of, toctree
 
 TEN = DOCS / "ten-numbers.md"
 WORDS = {
@@ -65,6 +65,7 @@ def with_tree(texts: dict[str, str]) -> dict[str, str]:
         leads.append(lead)
         titles = {page: heading(page, texts[page]) for page in mine}
         text = texts.get(lead) or lead_page(section, titles)
+        mine = as_linked(mine, section, text)
         is_made = lead.startswith(f"{PAGE}/")  # the reference lists its pages itself
         texts[lead] = text if is_made or not mine else text + toctree(mine, lead)
     texts[INDEX] += toctree(leads, INDEX)

@@ -1,5 +1,6 @@
 """Which page belongs to which section of the site. A page that no section names is in the last one, so none is lost."""
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -78,6 +79,21 @@ def sorted_pages(pages: Iterable[str]) -> dict[Section, list[str]]:
         left = [page for page in left if page not in found[section]]
     found[SECTIONS[-1]] += left
     return found
+
+
+def as_linked(pages: Iterable[str], section: Section, lead: str) -> list[str]:
+    """Pages of a section, those of one pattern in the order in which the page that leads them links to them last."""
+    here = section.lead.rpartition("/")[0]
+
+    def key(page: str) -> tuple[int, float]:
+        group = next(
+            (i for i, each in enumerate(section.patterns) if fnmatchcase(page, each)),
+            len(section.patterns),
+        )
+        at = lead.rfind(f"]({page.removeprefix(f'{here}/') if here else page})")
+        return group, at if at >= 0 else math.inf
+
+    return sorted(pages, key=key)
 
 
 def toctree(pages: Iterable[str], lead: str) -> str:

@@ -92,7 +92,7 @@ def _bars(one: Compact) -> str:
         verdict = (
             "holds"
             if found.holds
-            else f"**does not hold** on {', '.join(where)} ({len(found.broken)} of {len(found.numbers)} cells)"
+            else f"**does not hold** on {', '.join(where)} ({len(found.broken)} of {len(found.numbers)} rows)"
         )
         largest = f"the largest is {_exactly(found.numbers[0][0])}" if found.numbers else "no rows"
         lines.append(f"- {promise.says} It {verdict}; {largest}.")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from datamarket_gym.lab.pages.asked import asked
 from repository import ROOT, tool_named
 
 site, tree, links = tool_named("docs_site"), tool_named("docs_tree"), tool_named("docs_links")
@@ -54,6 +55,26 @@ def test_every_page_is_in_one_section(texts):
 def test_a_page_that_no_section_names_is_not_lost():
     found = tree.sorted_pages(["index.md", "payout.md", "new-thing.md"])
     assert found[tree.SECTIONS[-1]] == ["new-thing.md"]
+
+
+def test_pages_are_in_the_order_in_which_their_lead_links_to_them():
+    section = tree.Section("T", "t/index.md", "", ("t/*", "x.md"))
+    lead = "[x](../x.md) [c](c.md) [b](b.md) [c](c.md)\n"  # c again, where it is listed
+    assert tree.as_linked(["t/a.md", "t/b.md", "t/c.md", "x.md"], section, lead) == [
+        "t/b.md", "t/c.md", "t/a.md", "x.md",
+    ]  # fmt: skip
+
+
+def test_questions_are_asked_in_the_order_of_the_results(texts):
+    names = texts["results.md"].split("{toctree}")[1].splitlines()
+    listed = [name for name in names if name.startswith("/questions/")]
+    assert listed == [f"/questions/{question.slug}" for question in asked().question]
+
+
+def test_a_number_and_its_error_stay_on_one_line():
+    assert links.together("| 1.0 ± 0.1 [2] (p 1.1) | a ± b |") == (
+        "| 1.0\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.1 [2] (p\N{NO-BREAK SPACE}1.1) | a ± b |"
+    )
 
 
 def test_links_out_of_the_docs_lead_to_pages_of_the_site(tmp_path):

@@ -168,6 +168,14 @@ def test_gains_against_losses_name_every_attack_and_no_label_covers_another():
         plt.close(figure)
 
 
+def test_the_largest_gain_is_in_view_with_its_error():
+    with plotting() as plt:
+        rows = [row for m in losses.MECHANISMS for row in lost([*CROWDED, ("coup", 14.0, 1.0)], m)]
+        figure = losses.gain_against_loss(rows)
+        assert all(axis.get_xlim()[1] > 14.02 for axis in figure.axes)
+        plt.close(figure)
+
+
 def test_results_that_do_not_say_what_others_lose_are_refused(tmp_path):
     rows = [row for row in lost(CROWDED) if row["metric"] == "gain"]
     with pytest.raises(DataMarketError, match="run the experiment again"):

@@ -96,7 +96,7 @@ def test_numbers_are_those_of_the_files(made, front):
     worst = max(checked, key=lambda row: row["value"])
     above = sum(row["value"] > 1.02 for row in checked)
     assert f"**{worst['value']:.3f} ± {worst['se']:.3f}** is what is left" in front
-    assert f"{above} of {len(checked)} cells miss our bar of 1.02" in front
+    assert f"{above} of {len(checked)} rows miss our bar of 1.02" in front
     families = {}
     for row in checked:
         families[row["family"]] = max(families.get(row["family"], 0.0), row["value"])

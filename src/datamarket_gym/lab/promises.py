@@ -79,7 +79,7 @@ def counted(found: Kept) -> str:
     known = [(number, row) for number, row in found.numbers if not math.isnan(number)]
     none = len(found.numbers) - len(known)
     said = f"{len(found.broken) - none} of {len(found.numbers)} rows are above {found.promise.at_most:g}"
-    said += f", {none} have no number" if none else ""
+    said += f", {none} have no number, which is a miss too" if none else ""
     if known:
         largest, row = known[0]
         said += f"; the largest is {largest:.3f} ({_short(row)})"

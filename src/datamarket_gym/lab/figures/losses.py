@@ -71,7 +71,10 @@ def gain_against_loss(rows: Sequence[Row]) -> Any:
                     va="top", fontsize=_SIZE, color=COLOURS[across + 1],
                 )  # fmt: skip
             axes[down, 0].set_ylabel("victim's loss, of its honest share")
-        for axis, points, number in _in_view(axes, shown, tasks, mechanisms):
+        panels = _in_view(axes, shown, tasks, mechanisms)
+        furthest = max(p.gain + p.errors[0] for _, points, _ in panels for p in points)
+        axes[0, 0].set_xlim(right=max(9.5, 1.1 * furthest))  # of all panels: they share it
+        for axis, points, number in panels:
             label(axis, points, COLOURS[number + 1])
         say(
             figure,
@@ -129,7 +132,7 @@ def _dots(axis: Any, points: Sequence[Point], number: int) -> None:
         elinewidth=0.6,
     )
     axis.set_xscale("symlog", base=2, linthresh=1.0, linscale=1.0)
-    ticks = [0, 0.5, 1, 1.5, 2, 3, 4, 6, 8]
+    ticks = [0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16]
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
     axis.set(xlim=(-0.1, 9.5), ylim=(-0.14, 1.1))

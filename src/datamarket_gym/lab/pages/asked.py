@@ -49,7 +49,8 @@ class ShortTable(Document):
 
     Rows with the labels of ``where`` go down by ``down`` and across by ``across``; of several rows that fall
     into one cell ``fold`` says which is shown. Lines are in the order of the results, or the ``largest`` first (in
-    the column ``by``, or in any); ``most`` of them are shown. ``called`` gives labels shorter names.
+    the column ``by``, or in any); ``most`` of them are shown. ``called`` gives labels shorter names; columns of
+    ``counts`` have no decimals.
     """
 
     title: str
@@ -65,6 +66,7 @@ class ShortTable(Document):
     digits: int = Field(default=2, ge=0, le=4)
     percent: bool = False
     called: dict[str, str] = Field(default_factory=dict)
+    counts: list[str] = Field(default_factory=list)
 
     @property
     def experiments(self) -> list[str]:

@@ -10,6 +10,7 @@ from datamarket_gym.lab.pages.against import Against, counted, furthest
 from datamarket_gym.lab.pages.asked import Pick, ResultQuestion
 from datamarket_gym.lab.pages.picked import Rows, fields, filled, required
 from datamarket_gym.lab.pages.short import short_table
+from datamarket_gym.lab.pages.spent import TIME
 from datamarket_gym.lab.promises import Kept
 from datamarket_gym.lab.promises import counted as told
 from datamarket_gym.lab.results import Compact
@@ -81,15 +82,24 @@ def answer(question: ResultQuestion, found: Found) -> AnsweredPage:
     """The answer; results that lack something for it are an error that says what."""
     required(found.rows, question.experiments)
     known = found.known(question.numbers, question.experiments)
-    text = [f"# {question.asks}", "", filled(question.answer, known, question.slug), ""]
+    line = filled(question.short, known, question.slug)
+    text = [
+        f"# {question.asks}",
+        "",
+        f"**{line}**",
+        "",
+        filled(question.answer, known, question.slug),
+        "",
+    ]
     text += [short_table(table, found.rows) for table in question.tables]
     links = ", ".join(f"[{name}](../{found.tables}/{name}.md)" for name in question.experiments)
-    text += [f"{NOTE}{links}.", ""]
+    note = "The full table: " if question.experiments == [TIME] else NOTE
+    text += [f"{note}{links}.", ""]
     text += [_figure(question, figure) for figure in question.figures]
     if question.more:
         text += [f"More: {', '.join(f'[{page}](../{page})' for page in question.more)}.", ""]
     page = "\n".join([*text, *_held(question, found), *_paper(question, found)]).rstrip() + "\n"
-    return AnsweredPage(question, filled(question.short, known, question.slug), page)
+    return AnsweredPage(question, line, page)
 
 
 def _figure(question: ResultQuestion, name: str) -> str:

@@ -101,7 +101,8 @@ def _called(table: ShortTable, key: str, value: str) -> str:
 def _cell(row: Row | None, table: ShortTable, errors: bool) -> str:
     if row is None:
         return "-"
-    text = shown(row if errors else {**row, "se": None}, table.digits, percent=table.percent)
+    digits = 0 if _at(row, table.across) in table.counts else table.digits
+    text = shown(row if errors else {**row, "se": None}, digits, percent=table.percent)
     return text + ("\\*" if row.get("left_out") else "")
 
 
