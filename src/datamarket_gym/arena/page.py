@@ -165,6 +165,8 @@ def _best(section: Section) -> str:
 
 def _checked(section: Section) -> str:
     told = dict.fromkeys(line.checked for line in section.lines)
+    if len(told) == 1:
+        return f"All {plain(next(iter(told)))}."
     by = {text: [plain(line.name) for line in section.lines if line.checked == text] for text in told}
     return " ".join(
         f"{plain(text[0].upper() + text[1:])}: {'; '.join(names)}." for text, names in by.items()
