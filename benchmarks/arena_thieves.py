@@ -12,6 +12,8 @@ players; ``nothing`` is that without any knowledge. Losses are those of the lead
 those of a new private key.
 
 Usage: python benchmarks/arena_thieves.py [--draws N] [--out FILE]
+
+The table of docs/enter.md is that of docs/benchmarks/arena-thieves.txt; a test holds them together.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from datamarket_gym.arena.bundle import (
 )
 from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.leaderboard import leaderboard
-from datamarket_gym.arena.page import html_page, markdown_page
+from datamarket_gym.arena.markdown import markdown_page
+from datamarket_gym.arena.page import html_page
 from datamarket_gym.arena.scores import mechanism_scores, require_complete
 from datamarket_gym.arena.submit import submit
 from datamarket_gym.arena.suite import make_key, public, suite
@@ -438,6 +439,14 @@ def test_the_page_of_the_docs_is_what_the_command_writes():
     page = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
     assert page == markdown_page(board, "docs/leaderboard")
     assert sum(path.stat().st_size for path in BOARD.rglob("*") if path.is_file()) < 1_000_000
+
+
+def test_the_table_of_thieves_is_what_was_measured():
+    kept = (ROOT / "docs" / "benchmarks" / "arena-thieves.txt").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "enter.md").read_text(encoding="utf-8")
+    table = page.split("<!-- thieves -->\n")[1].split("<!-- /thieves -->")[0]
+    assert table.splitlines() == [line for line in kept.splitlines() if line.startswith("|")]
+    assert suite().hash[:16] in kept
 
 
 def test_trivial_mechanisms_lose_on_the_docs_board():

@@ -1,11 +1,10 @@
-"""The leaderboard as a page that holds everything in itself, as Markdown, and as rows for a terminal.
+"""The leaderboard's tables as lines of text, and as a page that holds everything in itself.
 
 Names, authors, specs and commands are strangers' texts: they are escaped wherever they stand.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -21,7 +20,6 @@ from datamarket_gym.payout.report.html import template_text
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_MARKUP = frozenset("\\`*_{}[]#!|<>&~$@:")
 MECHANISM_HEADS = (
     "loss", "best response", "worst case", "mean gain", "unfair", "efficiency", "checks", "seconds", "values"
 )  # fmt: skip
@@ -116,67 +114,6 @@ def html_page(board: Board) -> str:
     style = template_text("base.css") + _text("leaderboard.css")
     shown = sections(board)
     return _template().render(board=board, suite=board.suite, sections=shown, style=style)
-
-
-def markdown_page(board: Board, folder: str) -> str:
-    """The same tables as Markdown, with the command that writes them."""
-    lines = [
-        "# Leaderboard",
-        "",
-        f"Written by `datamarket leaderboard {folder} --out {folder}.md`; do not edit. "
-        "What the columns mean, and how to enter: [enter.md](enter.md).",
-        "",
-        f"Suite {board.suite.name}, hash `{board.suite.hash[:16]}`. Scores are worked out from the rows of bundles; "
-        "no bundle says what it scored.",
-    ]
-    for section in sections(board):
-        lines += ["", f"## {section.title}", ""]
-        lines += [_best(section), ""]
-        heads = ("", "submission", *section.heads)
-        lines.append("| " + " | ".join(heads) + " |")
-        lines.append("|---|---|" + "---:|" * len(section.heads))
-        for line in section.lines:
-            name = (
-                plain(line.name) if line.name == line.what else f"{plain(line.name)}: {plain(line.what)}"
-            )
-            by = f" ({plain(line.authors)})" if line.authors else ""
-            lines.append(f"| {line.place} | {name}{by} | " + " | ".join(line.cells) + " |")
-        if section.track == "mechanism":
-            lines += [
-                "",
-                "Worst cases: "
-                + "; ".join(f"{plain(x.name)}: {plain(x.worst)}" for x in section.lines)
-                + ".",
-            ]
-        lines += ["", _checked(section)]
-    if board.refused:
-        lines += ["", "## Not ranked", ""]
-        lines += [f"- {plain(each.folder)}: {plain(each.why)}" for each in board.refused]
-    return "\n".join(lines) + "\n"
-
-
-def _best(section: Section) -> str:
-    return (
-        "Less loss is better."
-        if section.track == "mechanism"
-        else "More gain is better, for the attacker."
-    )
-
-
-def _checked(section: Section) -> str:
-    told = dict.fromkeys(line.checked for line in section.lines)
-    if len(told) == 1:
-        return f"All {plain(next(iter(told)))}."
-    by = {text: [plain(line.name) for line in section.lines if line.checked == text] for text in told}
-    return " ".join(
-        f"{plain(text[0].upper() + text[1:])}: {'; '.join(names)}." for text, names in by.items()
-    )
-
-
-def plain(text: str) -> str:
-    """Text that Markdown, and HTML within it, shows as it is; no address in it becomes a link."""
-    told = "".join(f"&#{ord(character)};" if character in _MARKUP else character for character in text)
-    return re.sub(r"(?i)www\.", lambda found: f"{found[0][:3]}&#46;", told)
 
 
 @lru_cache

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from datamarket_gym.arena.entry import ArenaEntry
 from datamarket_gym.arena.leaderboard import Board, board_of, leaderboard
-from datamarket_gym.arena.page import Section, html_page, markdown_page, sections
+from datamarket_gym.arena.markdown import markdown_page
+from datamarket_gym.arena.page import Section, html_page, sections
 from datamarket_gym.arena.submit import submit
 from datamarket_gym.arena.suite import private, public, suite
 from datamarket_gym.core.errors import DataMarketError, ParameterError
