@@ -35,10 +35,12 @@ which writes this page: {part}.
 |---|---|---|---|---|---|{lines}|
 {rows}
 The workflow in `.github/workflows/ci.yml` runs all tests on 3.11 to 3.14. `requirements.lock` is for all of them: where
-versions need different pins it has both, and pip takes the one that fits.
+versions need different pins it has both, and pip takes the one that fits. No Python 3.14 could be had on the machine of these
+runs; the first command below, which finds a wheel of every pin for it, ended without an error there.
 
 <!-- not run: minutes -->
 ```
+pip install --dry-run --python-version 3.14 --only-binary=:all: --target wheels --require-hashes -r requirements.lock
 make test PYTHON=python3.13 VENV=.venv-3.13    # an environment of its own beside .venv
 ```
 """
