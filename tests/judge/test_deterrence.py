@@ -285,6 +285,41 @@ def test_a_new_draft_must_be_drawn_anew():
     assert passed * perfect.passes(after["fake"] / total) * total <= honest
 
 
+@given(seed=st.integers(0, 10**6))
+@settings(deadline=None)
+def test_of_a_fixed_pot_genuine_units_are_never_paid_more_than_honest_pay(seed):
+    """Whoever fails in which draft and whatever is found of it, where what was forfeited is kept."""
+    rng = np.random.default_rng(seed)
+    names = [*("other" for _ in range(3)), *(f"cheat {i}" for i in range(4))]
+    of = {f"unit {i}": str(rng.choice(names)) for i in range(12)}
+    fake = {unit for unit, name in of.items() if name != "other" and rng.random() < 0.6}
+    mine = {unit for unit, name in of.items() if name != "other"} - fake
+    rows = [
+        (tuple(rng.choice(list(of), int(rng.integers(1, 7)), replace=False)), rng.exponential())
+        for _ in range(9)
+    ]
+
+    def paid_for(units, failed, pot):
+        amounts = {u: a for u, a in shares(units, rows).items() if of[u] not in failed}
+        total = sum(amounts.values())
+        return {u: pot * a / total for u, a in amounts.items()} if total else {}
+
+    genuine = set(of) - fake
+    honest = paid_for(genuine, set(), 1.0)
+    assume(honest)
+    most = sum(honest[unit] for unit in mine)
+    there, failed, pot = set(of), set(), 1.0
+    while True:
+        draft = paid_for(there, failed, pot)
+        assert sum(draft.get(unit, 0.0) for unit in mine) <= most + 1e-12
+        caught = {of[u] for u in there & fake if of[u] not in failed and rng.random() < 0.3}
+        if not caught:
+            break
+        pot -= sum(amount for unit, amount in draft.items() if of[unit] in caught)  # kept
+        failed |= caught
+        there -= {u for u in there & fake if of[u] in caught and rng.random() < 0.7}
+
+
 # ---- power and false alarms
 
 
