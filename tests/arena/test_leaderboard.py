@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -516,3 +517,20 @@ def test_a_bundle_can_be_called_anew(bundle):
     assert again.rows == before.rows
     assert [each.name for each in bundle.parent.iterdir()] == ["uniform"]
     assert leaderboard(bundle.parent).refused == []
+
+
+SMALLER = """
+import resource
+from datamarket_gym.arena import recompute
+
+recompute.cell = lambda *asked: resource.getrlimit(resource.RLIMIT_AS)
+before = (6 * 2**30, 8 * 2**30)
+resource.setrlimit(resource.RLIMIT_AS, before)
+print(recompute._bounded(None, "synthetic", 0) == before == resource.getrlimit(resource.RLIMIT_AS))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bounds on memory are those of Linux")
+def test_a_bound_on_memory_that_is_there_already_stays():
+    found = subprocess.run([sys.executable, "-c", SMALLER], capture_output=True, text=True, check=False)
+    assert found.stdout == "True\n", found.stderr

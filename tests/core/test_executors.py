@@ -228,3 +228,27 @@ def test_workers_compute_by_what_the_caller_names_and_share_the_cores():
     with computing(Compute(memory=0.5)):
         ((_, found),) = Processes(2).each(named, None, [()])
     assert found == (0.5, max(1, available_cores() // 2))
+
+
+def sleeps(shared, seconds):
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def gives_up(shared):
+    raise TimeoutError("nobody answers")
+
+
+def test_a_task_that_takes_too_long_is_ended_and_later_ones_are_done():
+    ((_, worker),) = Processes(2, timeout=60).each(sleeps, None, [(0,)])
+    with pytest.raises(DataMarketError, match="a task was not done after 1 seconds"):
+        list(Processes(2, timeout=1).each(sleeps, None, [(60,), (60,)]))
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+    assert len(list(Processes(2, timeout=60).each(sleeps, None, [(0,), (0,)]))) == 2
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_a_timeout_of_the_task_itself_goes_through(timeout):
+    with pytest.raises(TimeoutError, match="nobody answers"):
+        list(Processes(2, timeout=timeout).each(gives_up, None, [()]))

@@ -77,7 +77,8 @@ def _bounded(asked: AskedCells, task: str, draw: int) -> dict[str, Any]:
     except ImportError:  # not on Windows
         return cell(asked, task, draw)
     allowed = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (_BYTES, allowed[1]))
+    bounds = [_BYTES, *(each for each in allowed if each != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_AS, (min(bounds), allowed[1]))
     try:
         return cell(asked, task, draw)
     finally:

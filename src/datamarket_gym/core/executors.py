@@ -14,6 +14,7 @@ is `datamarket_gym.core.cluster.Connection`.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import sys
@@ -91,7 +92,9 @@ class Processes:
             raise DataMarketError(
                 "a worker process was killed, perhaps because memory ran out; run it again with fewer jobs"
             ) from error
-        except TimeoutError as error:
+        except multiprocessing.TimeoutError as error:  # joblib's; the built-in one is a task's own
+            if self.timeout is None:
+                raise
             raise DataMarketError(f"a task was not done after {self.timeout:g} seconds") from error
 
 
