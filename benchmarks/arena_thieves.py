@@ -6,7 +6,12 @@ Each is handed what a program of the file protocol is handed, in one process tha
     memory     knows the honest market, which is paid first, and pays for no unit that came later
     small pot  knows it too, and pays all later markets a millionth, in the shares of `shapley`
     tables     knows the public tables of digits and tumours, and pays for no unit that is not in them
+    grid       learns the steps of each column from the validation rows, and pays for no unit between them
+    sizes      pays no name that has more or fewer units than a provider of these tasks can have
+    second     pays no name nine tenths of whose units came after the most similar unit of another name
+    all three  grid, sizes and second
 
+The first and the last four need neither memory nor tables.
 Of equal units all pay for the first alone, and value what they keep by `quotient_shapley/exact_hash` with units as
 players; ``nothing`` is that without any knowledge. Losses are those of the leaderboard, on the public markets and on
 those of a new private key.
@@ -36,6 +41,7 @@ from datamarket_gym.arena.scores import mechanism_scores
 from datamarket_gym.arena.suite import Draws, public, suite
 from datamarket_gym.core.files import write_text
 from datamarket_gym.core.registry import register
+from datamarket_gym.world.attacks.attack import squares
 from datamarket_gym.world.tasks.bundled import BreastCancer, Digits
 
 VALUED = mechanism(
@@ -102,6 +108,60 @@ def tables(submission: Submission, utility: UtilityOracle) -> Kept:
     return np.array([unit in _tables[width] and unit not in shown for unit in units])
 
 
+def grid(submission: Submission, utility: UtilityOracle) -> Kept:
+    """The units most of whose numbers lie on the grids of the validation rows' columns, where there are such grids."""
+    fits = []
+    for column in range(submission.features.shape[1]):
+        step = _step(utility.features[:, column])
+        if step is not None:
+            places = (submission.features[:, column] - utility.features[0, column]) / step
+            fits.append(np.abs(places - np.round(places)) < 1e-3)
+    if len(fits) < 5:
+        return np.ones(len(submission), dtype=bool)
+    return np.mean(fits, axis=0) >= 0.8
+
+
+def _step(column: NDArray[np.float64]) -> float | None:
+    """The step of a grid on which all numbers of a column lie: the least gap, or a part of it."""
+    values = np.unique(np.round(column, 13))
+    gaps = np.diff(values)
+    for parts in range(1, 41) if len(gaps) else ():
+        step = float(gaps.min()) / parts
+        places = (values - values[0]) / step
+        if step > 1e-6 and np.abs(places - np.round(places)).max() < 1e-4:
+            return step
+    return None
+
+
+def sizes(submission: Submission, _: UtilityOracle) -> Kept:
+    """The units of names that have as many as a provider can have: two fifths of a task's, to all of them."""
+    most = {24: 60, 64: 60, 30: 40}[submission.features.shape[1]]
+    names, count = np.unique(submission.identity, return_counts=True)
+    return _of_others(submission, names[(count > most) | (count < 0.4 * most)])
+
+
+def second(submission: Submission, _: UtilityOracle) -> Kept:
+    """The units of names that did not come after others nearly always."""
+    apart = squares(submission.features, submission.features)
+    apart[submission.identity[:, None] == submission.identity] = np.inf
+    later = submission.times > submission.times[apart.argmin(axis=1)]
+    names = submission.identities
+    mine = [submission.identity == name for name in names.tolist()]
+    suspect = [bool(own.sum() >= 20 and later[own].mean() > 0.9) for own in mine]
+    return _of_others(submission, names[np.array(suspect)])
+
+
+def _of_others(submission: Submission, suspects: NDArray[np.str_]) -> Kept:
+    """The units of all but the suspects; of all where nobody else is left."""
+    kept: Kept = ~np.isin(submission.identity, suspects)
+    return kept if kept.any() else ~kept
+
+
+def all_three(submission: Submission, utility: UtilityOracle) -> Kept:
+    """What passes all of these."""
+    return grid(submission, utility) & sizes(submission, utility) & second(submission, utility)
+
+
 def _as_bytes(features: NDArray[np.float64], label: NDArray[np.generic]) -> list[bytes]:
     rows = zip(np.round(features, 9) + 0.0, label.tolist(), strict=True)
     return [row.tobytes() + str(int(of)).encode() for row, of in rows]
@@ -112,6 +172,10 @@ WAYS: dict[str, Callable[[Submission, UtilityOracle], Kept]] = {
     "arrivals": arrivals,
     "memory": memory,
     "tables": tables,
+    "grid": grid,
+    "sizes": sizes,
+    "second": second,
+    "all three": all_three,
 }
 
 
@@ -176,7 +240,7 @@ def main() -> None:
         "|---|---|---|---|---|---|---|",
     ]
     for draws in (public(), Draws(key=secrets.token_hex(32))):
-        for way in ("nothing", "arrivals", "memory", "small pot", "tables"):
+        for way in ("nothing", "arrivals", "memory", "small pot", *list(WAYS)[3:]):
             _remembered.clear()
             _markets.clear()
             lines.append(losses(way, draws, given.draws))

@@ -50,7 +50,7 @@ def made(one: Compact) -> str:
     """The block."""
     found = cells(one)
     attacks = list(dict.fromkeys(attack for _, _, attack in found))
-    shown = [attack for attack in attacks if attack in SHORT]
+    shown = [attack for attack in attacks if attack != "honest"]
     errors = max(row["se"] or 0.0 for (metric, _, _), row in found.items() if metric == "gain")
     names = list(dict.fromkeys(name for _, name, _ in found))
     far = {

@@ -35,8 +35,8 @@ which writes this page: {part}.
 |---|---|---|---|---|---|{lines}|
 {rows}
 The workflow in `.github/workflows/ci.yml` runs all tests on 3.11 to 3.14. `requirements.lock` is for all of them: where
-versions need different pins it has both, and pip takes the one that fits. No Python 3.14 could be had on the machine of these
-runs; the first command below, which finds a wheel of every pin for it, ended without an error there.
+versions need different pins it has both, and pip takes the one that fits. No Python 3.14 could be had on the machine of
+these runs; the first command below, which finds a wheel of every pin for it, ended without an error there.
 
 <!-- not run: minutes -->
 ```

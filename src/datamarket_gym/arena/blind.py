@@ -4,8 +4,8 @@ Providers of a market are numbered, pseudonyms are written after the name they b
 copy, and attackers' units come last. A mechanism that looked for that would need no evidence. So identities and units
 are renamed by a keyed hash, rows are shuffled, and what a real market would not know (sources, accounts) is left out.
 Times are places in the order of arrival, and what an attacker adds comes among the others' units (`_arrivals`).
-Nor do numbers tell: in tasks every provider has as many units as the next, and there are always as many providers, so
-that whoever has another number would be a cheat. Here both differ from draw to draw.
+In tasks every provider has as many units as the next, and there are always as many providers, so that whoever has
+another number would be a cheat. Here both differ from draw to draw, within bounds that can be known (docs/enter.md).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def blind_profile(profile: SubmittedProfile, honest: SubmittedProfile, key: int)
 
 
 def _arrivals(profile: SubmittedProfile, honest: SubmittedProfile, key: int) -> Values:
-    """Times of an attacked profile at which added units come among the others, and none before what it was made of.
+    """Times of an attacked profile at which added units come among the others, none before its source.
 
     Attacks hand in what they add after everything else, or before, so that a mechanism could drop the end of the
     queue. Here an added unit comes at any moment after its source and after the other provider's unit that it

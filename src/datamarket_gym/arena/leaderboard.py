@@ -125,7 +125,9 @@ def leaderboard(
 
 def _said(bundle: Bundle) -> Values:
     """What a complete bundle's rows say but for the seconds, which no two runs share."""
-    rows = sorted((row.task, row.draw, row.against, row.pay, row.fairness_loss) for row in bundle.rows)
+    rows = sorted(
+        (row.task, row.draw, row.against, row.pay, row.paid, row.fairness_loss) for row in bundle.rows
+    )
     return np.array([row[3:] for row in rows])
 
 
