@@ -117,19 +117,27 @@ def _edges(
         )
 
 
+def _panel_for_each_attack(
+    plt: Any, shown: Sequence[Row], series: str, per_row: int, size: tuple[float, float]
+) -> tuple[Any, Any]:
+    """A figure with the gains of every attack in a panel of its own, by mechanism, and its panels."""
+    attacks = distinct(shown, "attack")
+    figure, axes = panels(plt, len(attacks), per_row=per_row, size=size)
+    for number, (axis, attack) in enumerate(zip(axes, attacks, strict=True)):
+        dots(axis, [row for row in shown if row["attack"] == attack], "mechanism", series)
+        honest_line(axis, vertical=True)
+        axis.set(title=words("attack", attack), xlabel="gain")
+        if number % per_row:
+            axis.set_yticklabels([])
+    return figure, axes
+
+
 @drawer("s2")
 def main_table(rows: Sequence[Row]) -> Any:
     """Gain of every mechanism under every attack, counted from zero and from chance; the paper's beside it."""
     shown = [{**row, "series": variant(row, ["representative", "empty"])} for row in pick(rows, "gain")]
-    attacks = distinct(shown, "attack")
     with plotting() as plt:
-        figure, axes = panels(plt, len(attacks), per_row=4, size=(3.0, 4.8))
-        for number, (axis, attack) in enumerate(zip(axes, attacks, strict=True)):
-            dots(axis, [row for row in shown if row["attack"] == attack], "mechanism", "series")
-            honest_line(axis, vertical=True)
-            axis.set(title=words("attack", attack), xlabel="gain")
-            if number % 4:
-                axis.set_yticklabels([])
+        figure, axes = _panel_for_each_attack(plt, shown, "series", 4, (3.0, 4.8))
         legend_below(figure, *axes)
     return figure
 
@@ -158,15 +166,8 @@ def units_as_players(rows: Sequence[Row]) -> Any:
 def who_computes(rows: Sequence[Row]) -> Any:
     """A panel for every attack, a line for every mechanism: ours and those of other libraries."""
     shown = [row for row in pick(rows, "gain") if row["attack"] != "honest"]
-    attacks = distinct(shown, "attack")
     with plotting() as plt:
-        figure, axes = panels(plt, len(attacks), size=(2.9, 2.9))
-        for number, (axis, attack) in enumerate(zip(axes, attacks, strict=True)):
-            dots(axis, [row for row in shown if row["attack"] == attack], "mechanism", "metric")
-            honest_line(axis, vertical=True)
-            axis.set(title=words("attack", attack), xlabel="gain")
-            if number % 3:
-                axis.set_yticklabels([])
+        figure, _ = _panel_for_each_attack(plt, shown, "metric", 3, (2.9, 2.9))
         say(figure, "not shown: nobody cheats, where every gain is 1")
     return figure
 
