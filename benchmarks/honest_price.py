@@ -168,7 +168,7 @@ def grown(market: ProviderMarket) -> list[float]:
     row = []
     for theta in (found.price.theta, found.theta):
         paid = mechanism(f"recommended/lineage@{theta}").pay(submission, oracle)
-        tied = 1 - paid.clusters.n_clusters / len(submission)
+        tied = 1 - paid.clustering.n_clusters / len(submission)
         row += [theta, moved(alone, paid), tied, float((near >= theta).mean())]
     return row
 

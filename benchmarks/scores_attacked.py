@@ -105,8 +105,8 @@ def gains(market: ProviderMarket) -> Iterator[tuple[str, list[float]]]:
                 checked = CheckedAttack(payer, attacked, honest, value, thief, before)
                 row.append(checked.expected(Checks(3, 0.8)).pay / before)
                 added = ~np.isin(made.id, units.id)
-                sizes = np.bincount(paid.clusters.label)
-                tied = float((sizes[paid.clusters.label[added]] > 1).mean()) if added.any() else np.nan
+                sizes = np.bincount(paid.clustering.label)
+                tied = float((sizes[paid.clustering.label[added]] > 1).mean()) if added.any() else np.nan
         yield name, [*row, tied]
 
 

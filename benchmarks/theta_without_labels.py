@@ -93,7 +93,7 @@ def units(domain: str, seeds: int, labels: bool) -> None:
         drawn = ProviderMarket.from_task(task, seed)
         oracle, submission = drawn.utility_oracle(COVERAGE), drawn.honest.submission
         paid = np.sort(identical.pay(submission, oracle).scores.values)[::-1]
-        tied = len(submission) - recommended.pay(submission, oracle).clusters.n_clusters
+        tied = len(submission) - recommended.pay(submission, oracle).clustering.n_clusters
         found.append((paid[0] / paid.sum(), paid[:4].sum() / paid.sum(), tied))
     one, four, tied = np.mean(found, axis=0)
     name = f"{domain}, {'with labels' if labels else 'without'}"

@@ -139,7 +139,7 @@ def test_nobody_who_comes_later_is_paid_for_the_past(seed, times):
 
     def shares(some):
         paid = m.pay(some, oracle)
-        owners = {cluster: set() for cluster in range(paid.clusters.n_clusters)}
+        owners = {cluster: set() for cluster in range(paid.clustering.n_clusters)}
         for cluster, who, share in zip(
             paid.shares.cluster.tolist(),
             paid.shares.identity.tolist(),
@@ -149,7 +149,7 @@ def test_nobody_who_comes_later_is_paid_for_the_past(seed, times):
             owners[cluster] |= {(some.identities[who], share)} if share else set()
         return {
             unit: owners[c]
-            for unit, c in zip(some.id.tolist(), paid.clusters.label.tolist(), strict=True)
+            for unit, c in zip(some.id.tolist(), paid.clustering.label.tolist(), strict=True)
         }
 
     before, after = shares(past), shares(everything)

@@ -166,7 +166,7 @@ def test_units_that_were_set_aside_do_not_move_whose_is_whose():
     with pytest.warns(LeakedRowsWarning):
         paid = m.pay(profile.submission, oracle, profile.truth)
     assert len(paid.leaks)
-    amounts, ids = unit_amounts(paid), paid.clusters.submission.id
+    amounts, ids = unit_amounts(paid), paid.clustering.submission.id
     mine = [paid.identities[i] == "provider_0" for i in amounts.identity]
     own = np.isin(ids[amounts.row], market.honest.submission.id)
     with warnings.catch_warnings():

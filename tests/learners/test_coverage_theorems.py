@@ -316,7 +316,7 @@ def test_withholding_may_untie():
         np.zeros(2, dtype=int),
     )
     chain = market.paid(evidence="lineage@0.9")
-    assert chain.clusters.n_clusters == 2
+    assert chain.clustering.n_clusters == 2
     freed = market.kept(np.array([0, 2, 3])).paid(evidence="lineage@0.9")
     assert freed.total([MINE]) > chain.total([MINE]) + 0.01
     given_ties = market.paid(), market.kept(np.array([0, 2, 3])).paid()
@@ -335,7 +335,7 @@ def test_squatting_raises_genuine_pay():
     squat = market.with_units(np.array([[1.0, 1.0]]), np.array([0]))
     names = np.array([MINE, "provider_1", "additions"])
     honest = market.paid(evidence="lineage@0.92")
-    assert honest.clusters.n_clusters == 2
+    assert honest.clustering.n_clusters == 2
     late, early = (
         squat.paid(names, np.array([1.0, 2.0, when]), evidence="lineage@0.92") for when in (3.0, 0.0)
     )

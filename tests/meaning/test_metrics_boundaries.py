@@ -88,7 +88,7 @@ def test_a_cluster_of_two_owners_is_mixed(market, paid):
     owner = market.honest.truth.owner
     label = np.where(np.isin(owner, ["provider_0", "provider_1"]), 0, 1)
     label[np.flatnonzero(owner == "provider_2")[:3]] = 2
-    clusters = type(paid.clusters)(label, paid.clusters.edges, "unit")
+    clusters = type(paid.clustering)(label, paid.clustering.edges, "unit")
     assert mixed_component_fraction(clusters, market.honest) == pytest.approx(2 / 3)
 
 

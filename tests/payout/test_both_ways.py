@@ -82,7 +82,7 @@ def test_both_ways_give_the_same_records(tmp_path, changes, evidence):
     for prefix, mechanism in (("", m), ("without_evidence_", m.model_copy(update={"evidence": "none"}))):
         paid = mechanism.pay(inputs.submission, utility)
         ours = {
-            "ties": paid.clusters,
+            "ties": paid.clustering,
             "represented": paid.canonical,
             "scores": paid.scores,
             "amounts": paid.shares,

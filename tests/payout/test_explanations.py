@@ -82,7 +82,7 @@ def test_it_says_what_the_results_say(folder, results, names):
     """What was worked out from records and inputs before is read from tables now."""
     assert len(names) == 7
     seen = Counter()
-    clusters, inputs, shares = results.payments.clusters, results.inputs, results.payments.shares
+    clusters, inputs, shares = results.payments.clustering, results.inputs, results.payments.shares
     for name in names:
         code, found = inputs.identities.index(name), explain(folder, name)
         mine = np.unique(clusters.label[inputs.owner == code])
@@ -211,7 +211,7 @@ def test_a_victim_inside_a_large_cluster_sees_its_own_ties(crowd):
     assert (last.for_others, last.counted_for[0].names) == (20, ["victim"])
     # what was shown before: the 40 most senior units, and as many ties, among which the last thief has none
     results = finished_results(crowd, places_of(crowd))[1]
-    label = results.payments.clusters.label
+    label = results.payments.clustering.label
     [cluster] = describe(results, label[:1])
     assert "thief 99" not in [unit["identity"] for unit in cluster["units"]]
 

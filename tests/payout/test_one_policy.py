@@ -261,7 +261,7 @@ def test_a_vector_of_zeros_is_similar_to_its_equals_alone_and_stops_nothing(mark
     )
     paid = mechanism("recommended").pay(blank, oracle)
     assert paid.threshold.theta == mechanism("recommended").pay(submission, oracle).threshold.theta
-    assert np.bincount(paid.clusters.label)[paid.clusters.label[:3]].tolist() == [3, 3, 3]
+    assert np.bincount(paid.clustering.label)[paid.clustering.label[:3]].tolist() == [3, 3, 3]
     empty = UtilityOracle(np.vstack([oracle.features, features[:1]]), np.r_[oracle.label, 0], KNN)
     assert settle(mechanism("recommended"), blank, empty)[1].theta == paid.threshold.theta
 
@@ -270,13 +270,13 @@ def test_a_threshold_that_somebody_names_is_kept_and_its_collapse_is_told(market
     submission, oracle = market
     with pytest.warns(CollapsedMarketWarning) as caught:
         paid = mechanism(FIXED).pay(submission, oracle)
-    sizes = np.bincount(paid.clusters.label)
+    sizes = np.bincount(paid.clustering.label)
     words = str(caught[0].message)
     assert [each.category for each in caught] == [CollapsedMarketWarning, UndatedMarketWarning]
     assert sizes.max() > 300
     assert paid.grand_value < 0.2
     for number in (
-        f"{paid.clusters.n_clusters} clusters of {UNITS} different units",
+        f"{paid.clustering.n_clusters} clusters of {UNITS} different units",
         f"{sizes.max()} units of {SELLERS} of {SELLERS} identities",
         "datamarket theta",
     ):
@@ -292,7 +292,7 @@ def test_classes_that_become_one_unit_each_are_a_collapse():
     oracle = UtilityOracle(near(held), held, KNN)
     with pytest.warns(CollapsedMarketWarning, match="10 clusters of 400 different units"):
         paid = mechanism(FIXED, leak_check="off").pay(submission, oracle)
-    assert np.bincount(paid.clusters.label).max() < 100
+    assert np.bincount(paid.clustering.label).max() < 100
     assert paid.grand_value < 0.2
 
 

@@ -94,7 +94,7 @@ def test_a_scores_error_is_that_of_a_mean_over_groups_of_validation_rows(tmp_pat
         )
         utility.classes = np.arange(3)
         found = spec().mechanism("exact_hash").pay(inputs.submission, utility)
-        scores.append(found.scores.values[found.clusters.label])
+        scores.append(found.scores.values[found.clustering.label])
     error = dict(zip(inputs.ids, np.std(scores, axis=0, ddof=1) / np.sqrt(20), strict=True))
     for row in listed(whole, "clusters.parquet"):
         assert row["score_error"] == pytest.approx(error[row["unit"]], abs=1e-12)

@@ -66,7 +66,7 @@ def test_a_table_is_tied_and_settled_as_its_standardised_features_are():
     oracle = UtilityOracle(scaled[1], HELD_LABEL, Utility.paying())
     plain = mechanism("recommended").pay(dataclasses.replace(TABLE, features=scaled[0]), oracle)
     paid = mechanism("recommended").pay(TABLE, table_oracle())
-    assert (paid.clusters.label == plain.clusters.label).all()
+    assert (paid.clustering.label == plain.clustering.label).all()
     assert paid.threshold.theta == plain.threshold.theta
     np.testing.assert_allclose(paid.totals, plain.totals, rtol=0, atol=1e-9)
 
@@ -92,8 +92,8 @@ def test_validation_rows_under_noise_are_leaks_of_a_table():
 
 def test_payments_hold_the_units_as_they_were_submitted():
     paid = mechanism("recommended").pay(TABLE, table_oracle())
-    assert paid.clusters.submission.embedding is None
-    assert (paid.clusters.submission.features == TABLE.features).all()
+    assert paid.clustering.submission.embedding is None
+    assert (paid.clustering.submission.features == TABLE.features).all()
 
 
 def test_guarantees_see_the_same_ties():

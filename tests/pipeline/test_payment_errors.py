@@ -34,7 +34,7 @@ def test_an_identitys_error_takes_clusters_as_independent_and_units_of_one_as_on
     paid = mechanism("quotient_shapley/cosine@0.6", granularity="unit", allocation=rule, **SAMPLED).pay(
         submission, oracle
     )
-    label = paid.clusters.label
+    label = paid.clustering.label
 
     def share(name, cluster):
         inside = submission.identity[label == cluster]

@@ -33,7 +33,7 @@ def test_a_names_units_sum_to_its_total(name, learner):
     totals = np.bincount(found.identity, weights=found.amount, minlength=len(paid.identities))
     assert totals == pytest.approx(paid.totals, abs=1e-12)
     assert len(np.unique(found.row)) == len(found.row)
-    owner = paid.clusters.submission.identity[found.row]
+    owner = paid.clustering.submission.identity[found.row]
     assert (owner == paid.identities[found.identity]).all()
 
 

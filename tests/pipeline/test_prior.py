@@ -140,10 +140,10 @@ def test_ties_among_new_units_stay_as_they_were():
     with_old = Submission.concat([again(june, [1, 2], "eve", "old", 0.01, -5.0), twice])
     paid = recommended().pay(with_old, given_june)
     assert paid.known.unit.tolist() == [0, 1]
-    edges = paid.clusters.edges
+    edges = paid.clustering.edges
     pairs = {tuple(sorted(pair)) for pair in zip(edges.left, edges.right, strict=True)}
     assert pairs == {(4, 20), (5, 21)}
-    assert paid.clusters.n_clusters == 20
+    assert paid.clustering.n_clusters == 20
 
 
 @pytest.mark.parametrize("evidence", ["exact_hash", "cosine@0.9", "lineage@0.9", "lineage@none"])
@@ -214,7 +214,7 @@ def test_rows_of_known_units_are_those_of_the_whole_submission():
     with pytest.warns(UserWarning, match="set aside"):
         paid = recommended().pay(everything, given_june)
     assert (paid.leaks.unit.tolist(), paid.known.unit.tolist()) == ([0], [21])
-    assert len(paid.clusters.label) == 20
+    assert len(paid.clustering.label) == 20
     assert "1 unit bought before" in paid.title
 
 

@@ -95,7 +95,7 @@ def test_what_was_paid_can_be_read_back(market, tmp_path, changes):
     profile = create("attack", "near_duplicate_2x_sybils").apply(0, market.state)
     m = mechanism("recommended", **changes)
     paid = m.pay(profile.submission, market.utility_oracle(Utility("knn", "chance")), profile.truth)
-    kinds = {"clusters": Clusters, "canonical": CanonicalUnits, "scores": Scores, "shares": Amounts}
+    kinds = {"clustering": Clusters, "canonical": CanonicalUnits, "scores": Scores, "shares": Amounts}
     for name, kind in kinds.items():
         write_record(tmp_path / f"{name}.npz", getattr(paid, name))
         same(read_record(tmp_path / f"{name}.npz", kind), getattr(paid, name))

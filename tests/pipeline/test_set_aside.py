@@ -62,8 +62,8 @@ def test_nobody_elses_pay_moves_by_a_bit(market, utility, stuffed):
     assert paid.leaks.row.tolist() == list(range(6))
     assert paid.leaks.id.tolist() == [f"leaked {i}" for i in range(6)]
     assert paid.leaks.identity.tolist() == ["stranger"] * 4 + ["provider_0"] * 2
-    assert len(paid.clusters.label) == len(market.honest.submission)
-    assert paid.clusters.submission.id.tolist() == market.honest.submission.id.tolist()
+    assert len(paid.clustering.label) == len(market.honest.submission)
+    assert paid.clustering.submission.id.tolist() == market.honest.submission.id.tolist()
     assert paid.threshold == honest.threshold
     assert "6 units set aside as leaked" in repr(paid)
 
@@ -112,11 +112,11 @@ def test_given_ties_are_those_of_the_units_that_play(market, utility, stuffed):
     everything = EvidenceGraph.build(stuffed, "pool")
     with pytest.warns(LeakedRowsWarning):
         paid = RECOMMENDED.pay(stuffed, utility, clusters=everything)
-    assert len(paid.clusters.label) == len(stuffed) - 6
+    assert len(paid.clustering.label) == len(stuffed) - 6
     assert paid.total(["stranger"]) == 0.0
     similar = EvidenceGraph.build(stuffed, "cosine@0.5")
     with pytest.warns(LeakedRowsWarning):
-        playing = RECOMMENDED.pay(stuffed, utility, clusters=similar).clusters
+        playing = RECOMMENDED.pay(stuffed, utility, clusters=similar).clustering
 
     def pairs(clusters, submission):
         ids, edges = submission.id, clusters.edges

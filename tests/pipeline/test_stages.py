@@ -120,7 +120,7 @@ def test_an_identitys_error_adds_parts_of_one_cluster_and_squares_over_clusters(
         np.zeros(4), errors, 0, "made up", number=np.arange(4), grand_value=0.0,
         by_group=np.empty((0, 4)), group_size=np.empty(0, dtype=int),
     )  # fmt: skip
-    made = Payments(paid.identities, paid.clusters, paid.canonical, scores, shares)
+    made = Payments(paid.identities, paid.clustering, paid.canonical, scores, shares)
     # identity 0: half of cluster 0 in two parts, and 0.4 of cluster 1
     assert made.standard_errors == pytest.approx([np.hypot(1.5, 0.4), 1.5, 0.6, 0.0])
 
@@ -179,7 +179,7 @@ def test_scores_are_numbered_by_content_and_shares_listed_by_it(market):
     one, two = m.pay(submission, oracle), m.pay(submission.take(order), oracle)
     shuffled = submission.take(order)
     found = [
-        dict(zip(s.keys.tolist(), p.scores.number[p.clusters.label].tolist(), strict=True))
+        dict(zip(s.keys.tolist(), p.scores.number[p.clustering.label].tolist(), strict=True))
         for s, p in ((submission, one), (shuffled, two))
     ]
     assert found[0] == found[1]

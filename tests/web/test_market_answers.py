@@ -132,7 +132,7 @@ def test_equals_the_library(question):
         assert told["victim_loss_sum"] == (
             None if np.isnan(report.victim_loss_sum) else report.victim_loss_sum
         )
-        assert scheme["attacked"]["clusters"] == paid.payments.clusters.n_clusters
+        assert scheme["attacked"]["clusters"] == paid.payments.clustering.n_clusters
         assert scheme["attacked"]["grand_value"] == paid.payments.grand_value
     attacker = profile.attacker
     before = honest.payments.total([attacker])

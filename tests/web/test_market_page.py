@@ -63,7 +63,7 @@ class TestMarketNumbers:
             assert minus(cells[4]) == pytest.approx(paid[cells[0]], abs=5e-5)
 
     def graph(self, page, library):
-        clusters = library.paid("chosen")[1].clusters
+        clusters = library.paid("chosen")[1].clustering
         discs = page.locator(".evidence .disc")
         assert discs.count() == len(library.profile.submission.identities)
         rings = page.locator(".evidence .disc.attacker .ring").count()

@@ -43,10 +43,10 @@ def measured_gain(pay: float, honest_pay: float, pot: float, providers: int) -> 
 def owned(profile: SubmittedProfile, utility: UtilityOracle) -> tuple[dict[str, float], float]:
     """What the latent oracle pays each provider for the content it owns, and what all of it is worth."""
     paid = ORACLE.pay(profile.submission, utility, profile.truth)
-    playing = paid.clusters.submission or profile.submission
+    playing = paid.clustering.submission or profile.submission
     owner = profile.truth.aligned(playing).owner
     amounts = dict.fromkeys(sorted(set(profile.truth.controller.values())), 0.0)
-    first = np.unique(paid.clusters.label, return_index=True)[1]
+    first = np.unique(paid.clustering.label, return_index=True)[1]
     for name, value in zip(owner[first].tolist(), paid.scores.values.tolist(), strict=True):
         amounts[name] += value
     return amounts, paid.grand_value

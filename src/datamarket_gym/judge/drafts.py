@@ -152,7 +152,7 @@ class Drafts:
     def _market(
         self, profile: SubmittedProfile, paid: Payments, failed: frozenset[str] = frozenset()
     ) -> _Market:
-        playing = paid.clusters.submission or profile.submission
+        playing = paid.clustering.submission or profile.submission
         amounts = unit_amounts(paid)
         identity = paid.identities[amounts.identity]
         true = genuine(replace(profile, submission=playing), self.honest)[amounts.row]

@@ -19,7 +19,7 @@ from datamarket_gym.payout.warnings import StandingWarning
 
 def chains_of(results: Results) -> list[Chain]:
     """Large parts of groups that ties from elsewhere hold together, the thinnest first."""
-    clusters = results.payments.clusters
+    clusters = results.payments.clustering
     everyone = np.arange(len(clusters.label))
     tree = components(everyone, clusters.edges.where(np.isin(clusters.edges.reason, DESCENT)))
     return cuts(clusters, tree, np.bincount(tree)[tree].astype(np.float64), everyone)

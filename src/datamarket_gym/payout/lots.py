@@ -17,7 +17,7 @@ def drawn_clusters(results: Results) -> Codes:
     """The clusters that one identity owns because of a lot: another's unit in it carries the same time."""
     from datamarket_gym.evidence.order import seniority_ranks
 
-    submission, clusters = results.inputs.submission, results.payments.clusters
+    submission, clusters = results.inputs.submission, results.payments.clustering
     rank, label, owner = seniority_ranks(submission, clusters.lot), clusters.label, results.inputs.owner
     by_rank = np.lexsort((rank, label))
     first = by_rank[np.searchsorted(label[by_rank], label)]  # of the cluster that each unit is in
@@ -38,7 +38,7 @@ def under(beacon: str | None) -> str:
 def source_words(results: Results) -> str:
     """How many of the units that name a source descend from it."""
     named = results.inputs.derived
-    counted = int((results.payments.clusters.edges.reason == "trusted source").sum())
+    counted = int((results.payments.clustering.edges.reason == "trusted source").sum())
     if counted == named:
         return f"all {named:,} units that name another as their source descend from it"
     return (

@@ -132,7 +132,7 @@ def write_manifest(
     from datamarket_gym.payout.prior.price import priced_given
 
     spec, division, received = results.spec, results.division, results.inputs.received
-    clusters, earlier = results.payments.clusters, results.inputs.prior
+    clusters, earlier = results.payments.clustering, results.inputs.prior
     prior = [] if earlier is None else [each.plain for each in earlier.runs]
     write_json(
         folder / NAME,

@@ -40,7 +40,7 @@ def clusters_to_show(results: Results) -> tuple[list[Row], int]:
 
     First those of several identities, and among them the largest: there money moved.
     """
-    label, owner = results.payments.clusters.label, results.inputs.owner
+    label, owner = results.payments.clustering.label, results.inputs.owner
     sizes = np.bincount(label)
     holders = np.bincount(distinct_pairs(label, owner)[0], minlength=len(sizes))
     several = np.flatnonzero(sizes > 1)
@@ -51,7 +51,7 @@ def clusters_to_show(results: Results) -> tuple[list[Row], int]:
 
 def describe(results: Results, chosen: Codes) -> list[Row]:
     """Clusters with their units (the one that stands for them first) and ties."""
-    clusters, canonical = results.payments.clusters, results.payments.canonical
+    clusters, canonical = results.payments.clustering, results.payments.canonical
     label, edges = clusters.label, clusters.edges
     errors = score_errors(results)
     share = np.zeros(len(label))
@@ -84,7 +84,7 @@ def _row(
     rank: Codes,
     error: float,
 ) -> Row:
-    inputs, edges = results.inputs, results.payments.clusters.edges
+    inputs, edges = results.inputs, results.payments.clustering.edges
     units = units[np.lexsort((rank[units], ~represents[units]))]
     names = [inputs.identities[inputs.owner[u]] for u in units]
     strongest = ties[np.argsort(-edges.score[ties], kind="stable")]
@@ -173,7 +173,7 @@ def payment_table(results: Results) -> pa.Table:
         count + leaked[name] + removed.get(name, 0) + bad[name] + known[name]
         for count, name in zip(played, results.names, strict=True)
     ]
-    holder = distinct_pairs(results.inputs.owner, results.payments.clusters.label)[0]
+    holder = distinct_pairs(results.inputs.owner, results.payments.clustering.label)[0]
     clusters = [*np.bincount(holder, minlength=n).tolist(), *[0] * absent]
     payee = [*results.payees.group.tolist(), *range(n, n + absent)]
     first = {group: i for i, group in reversed(list(enumerate(payee)))}
@@ -230,7 +230,7 @@ def evidence_table(results: Results) -> pa.Table:
 
     A claim is as many rows as it has identities besides the first: ``claim`` is its number, ``value`` what is shared.
     """
-    inputs, clusters, payees = results.inputs, results.payments.clusters, results.payees
+    inputs, clusters, payees = results.inputs, results.payments.clustering, results.payees
     links = Edges.concat([payees.edges, payees.claimed])
     kinds = ["identity"] * len(payees.edges) + ["claim"] * len(payees.claimed)
     claims = [(i, claim.value) for i, claim in enumerate(payees.claims) for _ in claim.identities[1:]]
@@ -272,9 +272,9 @@ def cluster_table(results: Results) -> pa.Table:
     np.add.at(share, canonical.claim_unit, canonical.claim_share)
     chosen = np.zeros(len(inputs.ids), dtype=bool)
     chosen[canonical.unit] = True
-    label = results.payments.clusters.label
+    label = results.payments.clustering.label
     public = results.payments.scores.number[label]
-    rank = seniority_ranks(inputs.submission, results.payments.clusters.lot)
+    rank = seniority_ranks(inputs.submission, results.payments.clustering.lot)
     moment = np.unique(inputs.submission.times, return_inverse=True)[1]
     order = np.lexsort((rank, public))
     size = np.bincount(label)[label]

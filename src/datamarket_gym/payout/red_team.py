@@ -101,7 +101,7 @@ def _sets(results: Results, units: int) -> int:
     """About how many sets of units all attacks together would have to evaluate; none where there is a formula."""
     if not results.payments.scores.evaluations:
         return 0
-    players = min(units, results.payments.clusters.n_clusters)
+    players = min(units, results.payments.clustering.n_clusters)
     return _TRIALS * results.named_mechanism.samples * players
 
 

@@ -64,7 +64,7 @@ class Results:
     def collapse(self) -> CollapsedMarket | None:
         """What similarity evidence made of the market, where it took much of it for one unit."""
         return find_collapse(
-            self.mechanism.evidence, self.inputs.submission, self.payments.clusters, checked=True
+            self.mechanism.evidence, self.inputs.submission, self.payments.clustering, checked=True
         )
 
     @property

@@ -70,10 +70,10 @@ def _leak(results: Results) -> StandingWarning | None:
 
 def _joined(results: Results) -> StandingWarning | None:
     """Trees of tied units that hold units of many payees."""
-    inputs, label, group = results.inputs, results.payments.clusters.label, results.payees.group
+    inputs, label, group = results.inputs, results.payments.clustering.label, results.payees.group
     limit = min(MANY, max(3, len(np.unique(group))))
     holder = distinct_pairs(label, group[inputs.owner])[0]
-    payees = np.bincount(holder, minlength=results.payments.clusters.n_clusters)
+    payees = np.bincount(holder, minlength=results.payments.clustering.n_clusters)
     number, sizes = results.payments.scores.number, np.bincount(label)
     many = np.flatnonzero(payees >= limit)
     if not len(many):

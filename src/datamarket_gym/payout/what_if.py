@@ -42,7 +42,7 @@ def without_its_evidence(
     if identity not in inputs.identities:  # brings a balance alone: nothing of it was scored
         return results.division.paid[results.names.index(identity)]
     code = inputs.identities.index(identity)
-    mine = np.unique(results.payments.clusters.label[inputs.owner == code])
+    mine = np.unique(results.payments.clustering.label[inputs.owner == code])
     progress.stage("scoring without its evidence")
     return _without(payday, results, mine)[code]
 
@@ -60,7 +60,7 @@ def finished_results(folder: Path, places: Places) -> tuple[Payday, Results]:
 
 def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
     """Payments had the ties in these clusters not been there."""
-    inputs, spec, clusters = results.inputs, payday.spec, results.payments.clusters
+    inputs, spec, clusters = results.inputs, payday.spec, results.payments.clustering
     fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))
     paid = results.mechanism.pay(
         inputs.submission,

@@ -100,7 +100,7 @@ class Payments(PaidTotals):
     """
 
     identities: Text
-    clusters: Clusters
+    clustering: Clusters
     canonical: CanonicalUnits
     scores: Scores
     shares: Amounts
@@ -158,8 +158,8 @@ class Payments(PaidTotals):
     @property
     def title(self) -> str:
         """Who was paid what in one line, and over how many clusters."""
-        units = counted(len(self.clusters.label), "unit")
-        clusters = counted(self.clusters.n_clusters, "cluster")
+        units = counted(len(self.clustering.label), "unit")
+        clusters = counted(self.clustering.n_clusters, "cluster")
         value = f"v(all) = {self.grand_value:.4g}"
         aside = f"; {counted(len(self.leaks), 'unit')} set aside as leaked" if len(self.leaks) else ""
         if len(self.known):

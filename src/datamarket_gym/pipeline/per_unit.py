@@ -29,12 +29,12 @@ def unit_amounts(payments: Payments) -> UnitAmounts:
     Where none of its units does, to all of its units in the cluster alike. A name's amounts sum to its total, up to
     rounding.
     """
-    submission = payments.clusters.submission
+    submission = payments.clustering.submission
     if submission is None:
         raise SubmissionError("these payments do not say which submission they are of; pay it again")
     n = len(payments.identities)
     identity = np.searchsorted(payments.identities, submission.identities)[submission.identity_codes]
-    pair = payments.clusters.label * n + identity
+    pair = payments.clustering.label * n + identity
     canonical = payments.canonical
     claim = np.bincount(canonical.claim_unit, weights=canonical.claim_share, minlength=len(submission))
     pairs, place = np.unique(pair, return_inverse=True)

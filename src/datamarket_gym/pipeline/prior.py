@@ -75,7 +75,7 @@ def prior_of(payments: Payments) -> PriorArt:
     Known units are no part of it: they were, before. Units that were set aside as validation rows are, under whoever
     submitted them, to be recognised: a copy of one that is changed until it is no such row any more is worth the most.
     """
-    submission, canonical = payments.clusters.submission, payments.canonical
+    submission, canonical = payments.clustering.submission, payments.canonical
     if submission is None:
         raise SubmissionError("these payments do not say which submission they divide")
     if (canonical.unit < 0).any() or canonical.weight is not None:
@@ -85,7 +85,7 @@ def prior_of(payments: Payments) -> PriorArt:
     # Of each cluster the first row that was trained on, and the first who has a claim on it.
     first = np.unique(canonical.cluster, return_index=True)[1]
     claim = np.unique(canonical.claim_row, return_index=True)[1]
-    owner = submission.identity[canonical.claim_unit[claim[first]]][payments.clusters.label]
+    owner = submission.identity[canonical.claim_unit[claim[first]]][payments.clustering.label]
     owner = owner.astype(object)
     owner[canonical.unit] = submission.identity[canonical.claim_unit[claim]]
     units = submission.take(np.arange(len(submission)), {"identity": owner.astype(np.str_)})

@@ -28,7 +28,7 @@ def test_a_later_period_is_certified_as_the_units_that_play(later):
     market, m, utility = later
     honest = Paid.by(m, market.honest, utility)
     assert len(honest.payments.known) >= len(market.honest.submission) // 2
-    assert len(honest.profile.submission) == len(honest.payments.clusters.label)
+    assert len(honest.profile.submission) == len(honest.payments.clustering.label)
     attacked = Paid.by(m, create("attack", "copycat").apply(0, market.state), utility)
     found = certify(honest, attacked, m)
     assert found.gain is not None
@@ -40,10 +40,10 @@ def test_clusters_that_do_not_follow_from_units_and_prior_art_are_refused(later)
     require_from_submission(paid, m)
     payments = paid.payments
     merged = replace(
-        payments.clusters, label=np.where(payments.clusters.label == 1, 0, payments.clusters.label)
+        payments.clustering, label=np.where(payments.clustering.label == 1, 0, payments.clustering.label)
     )
     with pytest.raises(DataMarketError, match="not those that"):
-        require_from_submission(replace(paid, payments=replace(payments, clusters=merged)), m)
+        require_from_submission(replace(paid, payments=replace(payments, clustering=merged)), m)
 
 
 def test_units_that_were_left_out_though_nobody_bought_them_are_refused(later):

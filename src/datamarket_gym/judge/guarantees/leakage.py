@@ -134,7 +134,7 @@ def _checked(sides: Comparison, matching: tuple[Codes, Codes]) -> tuple[Codes, C
 def merged_clusters(honest: Paid, attacked: Paid, paying: Codes) -> Codes:
     """The manipulated clusters that carry more than one of the honest clusters ``paying``."""
     before, after = honest.profile, attacked.profile
-    label, now = honest.payments.clusters.label, attacked.payments.clusters.label
+    label, now = honest.payments.clustering.label, attacked.payments.clustering.label
     _, rows, again = np.intersect1d(before.submission.id, after.submission.id, return_indices=True)
     left, right = label[rows], now[again]
     lost = np.setdiff1d(paying, left)
@@ -154,12 +154,12 @@ def _add_descendants(
     after = attacked.profile.truth.aligned(attacked.profile.submission).source
     names, code = np.unique(np.concatenate([before, after]), return_inverse=True)
     old, new = np.split(code, [len(before)])
-    label = honest.payments.clusters.label
+    label = honest.payments.clustering.label
     of_lost = np.flatnonzero(np.isin(label, lost))
     home = np.full(len(names), -1)
     home[old[of_lost]] = label[of_lost]  # a source lies in one cluster, or in several of one content
     derived = np.flatnonzero(home[new] >= 0)
     return (
         np.concatenate([left, home[new[derived]]]),
-        np.concatenate([right, attacked.payments.clusters.label[derived]]),
+        np.concatenate([right, attacked.payments.clustering.label[derived]]),
     )

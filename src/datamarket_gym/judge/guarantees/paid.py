@@ -43,7 +43,7 @@ class PaidProfile:
         same = (
             np.isin(submission.identities, payments.identities).all()
             and (np.isin(missing, gone).all() or (inside is not None and len(inside.known) > 0))
-            and (inside is None or len(inside.clusters.label) == len(submission))
+            and (inside is None or len(inside.clustering.label) == len(submission))
         )
         if not same:
             raise DataMarketError(
@@ -85,7 +85,7 @@ class Paid(PaidProfile):
         """
         submission = profile.submission
         payments = mechanism.pay(submission, utility, profile.truth)
-        playing = payments.clusters.submission
+        playing = payments.clustering.submission
         if (len(payments.leaks) or len(payments.known)) and playing is not None:
             profile = replace(profile, submission=playing)
         whole = submission.take(payments.leaks.others(len(submission))) if len(payments.known) else None
@@ -110,7 +110,7 @@ class Paid(PaidProfile):
     @property
     def n_clusters(self) -> int:
         """K, the number of quotient players."""
-        return self.payments.clusters.n_clusters
+        return self.payments.clustering.n_clusters
 
     def shares_of(self, provider: str) -> Values:
         """Share of each cluster that the provider's identities hold together, in [0, 1]."""
@@ -122,7 +122,7 @@ class Paid(PaidProfile):
     def containing(self, provider: str) -> NDArray[np.bool_]:
         """Which clusters hold a unit submitted under one of the provider's identities."""
         found = np.zeros(self.n_clusters, dtype=bool)
-        found[self.payments.clusters.label[self.submitted_by(provider)]] = True
+        found[self.payments.clustering.label[self.submitted_by(provider)]] = True
         return found
 
     def submitted_by(self, provider: str) -> NDArray[np.bool_]:
@@ -171,12 +171,12 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
                 "art; a mechanism that reads more than both, or another mechanism, cannot be certified"
             )
     clusters = tie(mechanism, submission, truth, utility=paid.utility)
-    if not _same_partition(clusters.label, payments.clusters.label):
+    if not _same_partition(clusters.label, payments.clustering.label):
         raise DataMarketError(
             f"the clusters are not those that {mechanism.evidence!r} finds in this submission; a "
             "mechanism that reads more than the submission, or another mechanism, cannot be certified"
         )
-    found = share(mechanism, submission, payments.clusters, payments.canonical, payments.scores, truth)
+    found = share(mechanism, submission, payments.clustering, payments.canonical, payments.scores, truth)
     place = np.searchsorted(payments.identities, submission.identities)
     found = replace(found, identity=place[found.identity])
     (theirs, paid_out), (ours, due) = (_by_pair(shares, paid) for shares in (payments.shares, found))

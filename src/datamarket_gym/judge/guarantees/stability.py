@@ -82,7 +82,7 @@ def _common_units(honest: Paid, attacked: Paid) -> tuple[Codes, Codes]:
     _, then, now = np.intersect1d(
         honest.profile.submission.id, attacked.profile.submission.id, return_indices=True
     )
-    return honest.payments.clusters.label[then], attacked.payments.clusters.label[now]
+    return honest.payments.clustering.label[then], attacked.payments.clustering.label[now]
 
 
 def _pair_by_content(before: Keys, after: Keys, then: Codes, now: Codes) -> Codes:

@@ -178,7 +178,7 @@ def _settled(
     collapse = find_collapse(
         settled.evidence,
         honest.profile.submission,
-        honest.payments.clusters,
+        honest.payments.clustering,
         checked=settled_by is not None,
     )
     leaks = honest.payments.leaks

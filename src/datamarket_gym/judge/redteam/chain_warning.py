@@ -18,7 +18,7 @@ def chained_words(settled: Mechanism, honest: Paid) -> list[str]:
     if isinstance(layer, Lineage) or not layer.by_similarity:
         return []
     submission = honest.profile.submission
-    found = find_chains(honest.payments.clusters)
+    found = find_chains(honest.payments.clustering)
 
     def named(unit: int) -> str:
         return f"{submission.id[unit]} of {submission.identity[unit]}"

@@ -128,7 +128,7 @@ def caught(
         return honest_cost(m, paid, profile, oracle)
     truth = profile.truth.aligned(submission)
     label = np.full(len(submission), -1)  # of units that were set aside
-    label[paid.leaks.others(len(submission))] = paid.clusters.label
+    label[paid.leaks.others(len(submission))] = paid.clustering.label
     row = {unit: at for at, unit in enumerate(submission.id.tolist())}
     source = [row[unit] for unit in truth.source[copies].tolist()]
     caught = (label[copies] == label[source]) | (label[copies] < 0)

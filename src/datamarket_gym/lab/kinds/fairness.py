@@ -53,8 +53,8 @@ def _distance(
     profile: SubmittedProfile,
     oracle: UtilityOracle,
 ) -> Row:
-    quotient = by_cluster(QuotientGame(paid.canonical, oracle), np.arange(paid.clusters.n_clusters))
-    merged = merged_table(market.honest, profile, paid.clusters, oracle)
+    quotient = by_cluster(QuotientGame(paid.canonical, oracle), np.arange(paid.clustering.n_clusters))
+    merged = merged_table(market.honest, profile, paid.clustering, oracle)
     semivalue = SEMIVALUES.create(m.semivalue)
     scores = semivalues_from_table(quotient, [semivalue]) - semivalues_from_table(merged, [semivalue])
     delta, loss = float(np.abs(quotient - merged).max()), float(np.abs(scores).max())

@@ -91,7 +91,7 @@ def _valued(utility: MarketUtility, options: ValuationOptions, seed: int) -> Val
     submission = utility.market.honest.submission
     m = _unit_mechanism(utility.name, options).seeded(seed)
     paid = utility.pay(m, submission)
-    units = paid.scores.values[paid.clusters.label]
+    units = paid.scores.values[paid.clustering.label]
     names = utility.pay(mechanism(NAMES), submission)
     sums = {name: float(units[submission.identity == name].sum()) for name in names.as_dict()}
     shares = {

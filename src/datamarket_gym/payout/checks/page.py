@@ -132,7 +132,7 @@ class Beside:
         results = self.results
         submission = results.inputs.submission
         vectors = compared(submission, utility_oracle(results.inputs, results.spec))[0].vectors
-        rank = seniority_ranks(submission, results.payments.clusters.lot)
+        rank = seniority_ranks(submission, results.payments.clustering.lot)
         payee = results.payees.group[self.owner]
         rows = [self.row.get(name, -1) for name in names]
         drawn = Ranked(

@@ -189,7 +189,7 @@ def _shown(results: Results, drawn: DrawnChecks, fakes: Sequence[FalseUnit]) -> 
     """The units that the page shows: those drawn, and what is nearest to each, or to a fake."""
     submission = results.inputs.submission
     payee = results.payees.group[results.inputs.owner]
-    rank = seniority_ranks(submission, results.payments.clusters.lot)
+    rank = seniority_ranks(submission, results.payments.clustering.lot)
     place = {name: i for i, name in enumerate(results.inputs.ids)}
     rows = np.array([place[draw.unit] for draw in drawn.draws], dtype=np.int64)
     made, last = np.array([fake.vector for fake in fakes]), np.full(len(fakes), len(rank))

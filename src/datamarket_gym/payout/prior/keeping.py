@@ -28,7 +28,7 @@ def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
     inputs, submission, label = (
         results.inputs,
         results.inputs.submission,
-        results.payments.clusters.label,
+        results.payments.clustering.label,
     )
     sold, whose, names = _owners(results, unpaid)
     rows = np.flatnonzero(sold[label])

@@ -145,14 +145,14 @@ def evidence_words(threshold: Threshold) -> str:
 
 def _facts(results: Results) -> list[tuple[str, str]]:
     spec, paid, given = results.spec, results.division.paid, results.inputs.prior
-    several = np.bincount(results.payments.clusters.label) > 1
+    several = np.bincount(results.payments.clustering.label) > 1
     some = sum(each > 0 for each in paid)
     facts = [
         ("identities paid", f"{some:,} of {len(paid):,}"),
         ("largest payment", f"{spec.money.shown(max(paid))} ({max(paid) / spec.minor:.0%})"),
         ("units", f"{len(results.inputs.ids) + len(results.leaks) + len(results.known):,}"),
         *([] if given is None else [("bought before", f"{len(results.known):,}")]),
-        ("distinct units", f"{results.payments.clusters.n_clusters:,}"),
+        ("distinct units", f"{results.payments.clustering.n_clusters:,}"),
         ("merged groups", f"{int(several.sum()):,}"),
         (
             spec.worth.total if given is None else f"{spec.worth.total}, added",

@@ -23,7 +23,7 @@ def graph_of(profile: SubmittedProfile, payments: Payments, honest: SubmittedPro
     n, playing = len(submission), payments.leaks.others(len(submission))
     providers = list(dict.fromkeys(sorted(truth.controller.values())))
     cluster: list[int | None] = [None] * n
-    for row, number in zip(playing.tolist(), payments.clusters.label.tolist(), strict=True):
+    for row, number in zip(playing.tolist(), payments.clustering.label.tolist(), strict=True):
         cluster[row] = number
     canonical = np.zeros(n, dtype=bool)
     canonical[playing[payments.canonical.claim_unit]] = True
@@ -32,7 +32,7 @@ def graph_of(profile: SubmittedProfile, payments: Payments, honest: SubmittedPro
         None if str(of) == str(unit) else str(of)
         for of, unit in zip(truth.source, submission.id, strict=True)
     ]
-    ties = payments.clusters.edges
+    ties = payments.clustering.edges
     shown, note = _shown(ties)
     reasons, reason = np.unique(shown.reason, return_inverse=True)
     at = _plane(submission.features)
@@ -61,7 +61,7 @@ def graph_of(profile: SubmittedProfile, payments: Payments, honest: SubmittedPro
             {"name": str(name), "edges": int((ties.reason == name).sum())} for name in reasons.tolist()
         ],
         "edges_in_all": len(ties),
-        "clusters": payments.clusters.n_clusters,
+        "clusters": payments.clustering.n_clusters,
         "note": note,
     }
 

@@ -78,7 +78,7 @@ def profile_of(draw: DrawnMarket, cheat: AskedCheat | None) -> SubmittedProfile:
 def _bytes(found: PaidMarket) -> int:
     """About what a payment takes: its units, its ties, and a megabyte for all that is small."""
     payments = found.paid.payments
-    ties, features = payments.clusters.edges, found.paid.profile.submission.features
+    ties, features = payments.clustering.edges, found.paid.profile.submission.features
     return (1 << 20) + sum(
         each.nbytes for each in (ties.left, ties.right, ties.score, ties.reason, features)
     )

@@ -43,7 +43,7 @@ def _scored(payments: Payments) -> dict[str, Any]:
     scores = payments.scores
     return {
         "grand_value": finite(payments.grand_value),
-        "clusters": payments.clusters.n_clusters,
+        "clusters": payments.clustering.n_clusters,
         "method": scores.method,
         "exact": bool(scores.exact),
         "evaluations": int(scores.evaluations),
