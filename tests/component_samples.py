@@ -28,6 +28,7 @@ WRITTEN = {
     ("evidence", "hybrid_perceptual_cosine"): "hybrid_perceptual_cosine@0.95",
     ("evidence", "noisy_oracle_latent"): "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
     ("learner", "sklearn"): "sklearn@GaussianNB",
+    ("learner", "sklearn_regressor"): "sklearn_regressor@Ridge",
     ("mechanism", "program"): f"program(command={PROGRAM!r})",
     ("mechanism", "peer"): "peer@pydvl-shapley",
     ("mechanism", "quotient_shapley"): "quotient_shapley/cosine@0.95",

@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 
     from datamarket_gym.core.errors import CollapsedMarketWarning as CollapsedMarketWarning
     from datamarket_gym.core.errors import DataMarketError as DataMarketError
+    from datamarket_gym.core.errors import FitFailedWarning as FitFailedWarning
+    from datamarket_gym.core.errors import InputTypeError as InputTypeError
     from datamarket_gym.core.errors import LeakedRowsWarning as LeakedRowsWarning
+    from datamarket_gym.core.errors import LongValuationWarning as LongValuationWarning
     from datamarket_gym.core.errors import UndatedMarketWarning as UndatedMarketWarning
+    from datamarket_gym.core.frames import ResultTable as ResultTable
     from datamarket_gym.core.registry import register as register
     from datamarket_gym.evidence import Clusters as Clusters
     from datamarket_gym.evidence import EvidenceGraph as EvidenceGraph
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     from datamarket_gym.games.game import Game as Game
     from datamarket_gym.games.semivalue import Estimator as Estimator
     from datamarket_gym.games.semivalue import Semivalue as Semivalue
+    from datamarket_gym.judge.evaluation import Evaluation as Evaluation
+    from datamarket_gym.judge.evaluation import evaluate as evaluate
     from datamarket_gym.judge.metrics import Metrics as Metrics
     from datamarket_gym.lab import ExperimentSpec
     from datamarket_gym.learners.base import Learner as Learner
@@ -58,6 +64,9 @@ if TYPE_CHECKING:
     from datamarket_gym.pipeline import canonical_training_set as canonical_training_set
     from datamarket_gym.pipeline import mechanism as mechanism
     from datamarket_gym.pipeline import prior_of as prior_of
+    from datamarket_gym.pipeline.pay import pay as pay
+    from datamarket_gym.pipeline.valuation import Valuation as Valuation
+    from datamarket_gym.pipeline.valuation import value as value
     from datamarket_gym.units import GroundTruth as GroundTruth
     from datamarket_gym.units import PriorArt as PriorArt
     from datamarket_gym.units import Submission as Submission
@@ -120,12 +129,16 @@ _EXPORTS = {
     "DataMarketError": "core.errors",
     "Encoder": "world.encoders",
     "Estimator": "games.semivalue",
+    "Evaluation": "judge.evaluation",
     "EvidenceGraph": "evidence",
     "EvidenceLayer": "evidence",
+    "FitFailedWarning": "core.errors",
     "Game": "games.game",
     "GroundTruth": "units",
     "ImportedScores": "learners.scores",
+    "InputTypeError": "core.errors",
     "LeakedRowsWarning": "core.errors",
+    "LongValuationWarning": "core.errors",
     "Learner": "learners.base",
     "Mechanism": "pipeline",
     "Metrics": "judge.metrics",
@@ -138,6 +151,7 @@ _EXPORTS = {
     "QuotientGame": "pipeline",
     "ReferenceRows": "learners.oracle",
     "Representative": "pipeline",
+    "ResultTable": "core.frames",
     "ScoreTable": "learners.score_table",
     "Scorer": "learners.base",
     "Semivalue": "games.semivalue",
@@ -150,15 +164,19 @@ _EXPORTS = {
     "Utility": "learners.oracle",
     "UtilityOracle": "learners.oracle",
     "UtilityRows": "learners.function",
+    "Valuation": "pipeline.valuation",
     "Valuator": "pipeline",
     "canonical_training_set": "pipeline",
     "create": "core.registry",
+    "evaluate": "judge.evaluation",
     "mechanism": "pipeline",
+    "pay": "pipeline.pay",
     "predict_theta": "evidence",
     "prior_of": "pipeline",
     "read_submission": "units",
     "register": "core.registry",
     "utility": "learners.function",
+    "value": "pipeline.valuation",
 }
 
 __all__ = ["__version__", *_EXPORTS]

@@ -85,10 +85,12 @@ def test_an_estimator_without_weights_is_refused_by_name():
     SklearnEstimator(KNeighborsClassifier()).scorer(unweighted, validation)
 
 
-def test_an_error_is_passed_on_with_its_coalition():
+def test_utility_raises_where_the_estimator_fails_on_all_rows():
     rows, validation = market()
     coalitions = np.array([[False, True, True, False], [True, True, False, True]])
-    with pytest.raises(LearnerError, match=r"\[0, 1, 3\].*ArithmeticError: too much") as caught:
+    with pytest.raises(
+        LearnerError, match=r"failed on all 48 rows.*ArithmeticError: too much"
+    ) as caught:
         SklearnEstimator(Sulking()).scorer(rows, validation).utility(coalitions)
     assert isinstance(caught.value.__cause__, ArithmeticError)
 

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -186,8 +188,15 @@ def test_an_oracle_keeps_its_validation_rows_whatever_becomes_of_the_callers(mar
 
 
 @pytest.mark.parametrize(
-    ("features", "label"), [((4, 2), 3), ((4, 2), 1), ((4,), 4), ((0, 2), 0)], ids=str
+    ("features", "label", "words"),
+    [
+        ((4, 2), 3, "validation_label has 3 labels but validation_features has 4 rows"),
+        ((4, 2), 1, "validation_label has 1 labels but validation_features has 4 rows"),
+        ((4,), 4, "validation_features is a ndarray of shape (4,)"),
+        ((0, 2), 0, "give at least one row"),
+    ],
+    ids=str,
 )
-def test_validation_rows_without_a_label_each_are_refused(features, label):
-    with pytest.raises(SubmissionError, match="one label for each row"):
+def test_oracle_refuses_validation_rows_without_a_label_each(features, label, words):
+    with pytest.raises(SubmissionError, match=re.escape(words)):
         UtilityOracle(np.zeros(features), np.zeros(label))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -50,6 +52,14 @@ class ParameterError(DataMarketError):
 
     def __init__(self, parameter: str, value: object, remedy: str) -> None:
         super().__init__(f"{parameter} = {value!r}: {remedy}")
+        self.parameter, self.remedy = parameter, remedy
+
+
+class InputTypeError(DataMarketError, TypeError):
+    """An argument is of a type that cannot be used there: says what was given and what is wanted."""
+
+    def __init__(self, parameter: str, value: object, wanted: str) -> None:
+        super().__init__(f"{parameter} is {describe(value)}; pass {wanted}")
         self.parameter = parameter
 
 
@@ -100,6 +110,22 @@ class LearnerError(DataMarketError):
     """A learner failed on a coalition; the message names the coalition."""
 
 
+class FitFailedWarning(UserWarning):
+    """An estimator could not be fitted on some coalitions: says on how many, why, and what they count as."""
+
+
+class LongValuationWarning(UserWarning):
+    """A valuation will take more than a minute: says how many evaluations, how long, and how to make it shorter."""
+
+
+def warn_user(warning: Warning) -> None:
+    """Warn at the line outside this package that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("datamarket_gym."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level - 1)
+
+
 class MarketWarning(UserWarning):
     """What is paid rests on something that does not hold in this market: names the mechanism, says what to do."""
 
@@ -145,6 +171,29 @@ class LeakedRowsWarning(MarketWarning):
     """Units equal validation rows, or nearly, and were set aside; says which, and what to do."""
 
     what = "units equal validation rows"
+
+
+def describe(value: object) -> str:
+    """Name a value for an error: its type, and its shape or length rather than its contents."""
+    kind = type(value).__name__
+    shape = getattr(value, "shape", None)
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return f"the text {value[:60]!r}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(shape, tuple):
+        return f"a {kind} of shape {shape}" if shape else f"a {kind} without dimensions"
+    if isinstance(value, list | tuple | dict | set):
+        return f"a {kind} of {len(value)}"
+    return f"an object of type {kind}"
+
+
+def require_instance(parameter: str, value: object, kind: type | tuple[type, ...], wanted: str) -> None:
+    """Refuse a value of another type; ``wanted`` says what to pass in its stead."""
+    if not isinstance(value, kind):
+        raise InputTypeError(parameter, value, wanted)
 
 
 def require_in(parameter: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:

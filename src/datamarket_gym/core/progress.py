@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
@@ -146,9 +147,27 @@ def _going_on(lines: Lines) -> Iterator[Lines]:
         thread.join()
 
 
+_on_screen: ContextVar[bool] = ContextVar("whether a bar is on the screen", default=False)
+
+
+def is_bar_shown() -> bool:
+    """Whether whoever called shows a bar already: there is room for one."""
+    return _on_screen.get()
+
+
 @contextmanager
 def shown_on_stderr(*, in_logs: bool = True) -> Iterator[Progress]:
     """A bar where stderr is a terminal, lines elsewhere; work that is soon done needs none ``in_logs``."""
+    token = _on_screen.set(True)
+    try:
+        with _shown_on_stderr(in_logs) as progress:
+            yield progress
+    finally:
+        _on_screen.reset(token)
+
+
+@contextmanager
+def _shown_on_stderr(in_logs: bool) -> Iterator[Progress]:
     # Asked of the stream itself: rich takes a pipe for a terminal where FORCE_COLOR or the like is set.
     if not sys.stderr.isatty():
         if in_logs:

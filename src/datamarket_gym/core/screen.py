@@ -105,6 +105,12 @@ def listed(items: Iterable[str], most: int, between: str = ", ") -> str:
     return between.join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def shortened(text: str, most: int) -> str:
+    """A text of at most that many characters, all of which can be printed."""
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def _cell(value: object) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     text = text if text.isprintable() else repr(text)[1:-1]

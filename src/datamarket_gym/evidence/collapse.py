@@ -4,8 +4,8 @@ The rule: the largest cluster holds at least ten different units, from several i
 quarter of all; or, where units play, a tenth as many clusters as different units or fewer are left, as where
 each class becomes one. Copies are no collapse: exact ones count once, and clusters of somebody's noisy copies
 are as small as the number of copies of one unit. Ten, because in a tiny market a few copies are a quarter of it.
-Only layers that take likeness for sameness are judged, and only where units or batches play: where
-identities do, a single tie joins all that two of them submitted, and large clusters are the rule.
+Only layers that take likeness for sameness are judged. Where identities are the players, a single match joins all that
+two of them submitted: there the market has collapsed if at most half as many clusters as identities are left.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.errors import MarketWarning
+from datamarket_gym.core.screen import counted
 from datamarket_gym.evidence.graph import LAYERS, Clusters
 from datamarket_gym.units.submission import Submission
 
@@ -64,6 +65,40 @@ class CollapsedMarket:
         )
 
 
+@dataclass(frozen=True)
+class MergedIdentities(CollapsedMarket):
+    """Identity-level evidence that left at most half as many clusters as there are identities."""
+
+    @property
+    def words(self) -> str:
+        """The numbers and the remedy."""
+        return (
+            f"{self.evidence} merges {self.identities:,} identities into {counted(self.clusters, 'cluster')}, and one of "
+            f"them holds {self.largest_identities:,}: identities are the players, so one match between two of them joins "
+            "all their units, and a cluster is paid as one. Use granularity='unit', where only the matched units are "
+            f"joined, or a higher threshold. {self.remedy}"
+        )
+
+
+def _merged_identities(
+    evidence: str, submission: Submission, clusters: Clusters, checked: bool
+) -> MergedIdentities | None:
+    identities = len(submission.identities)
+    if identities < 2 or clusters.n_clusters > identities / 2:
+        return None
+    first = np.unique(submission.identity_codes, return_index=True)[1]
+    sizes = np.bincount(clusters.label)
+    return MergedIdentities(
+        evidence,
+        len(np.unique(submission.keys)),
+        clusters.n_clusters,
+        int(sizes.max()),
+        int(np.bincount(clusters.label[first]).max()),
+        identities,
+        checked,
+    )
+
+
 @contextmanager
 def told_once(kind: type[MarketWarning] = MarketWarning) -> Iterator[None]:
     """No warning of this kind inside: for attacks on a market of which it was told when all were honest."""
@@ -98,8 +133,10 @@ def find_collapse(
 
     ``checked`` says whether the evidence was settled by the honest price.
     """
-    if clusters.granularity == "identity" or not LAYERS.create(evidence).by_similarity:
+    if not LAYERS.create(evidence).by_similarity:
         return None
+    if clusters.granularity == "identity":
+        return _merged_identities(evidence, submission, clusters, checked)
     first = np.unique(submission.keys, return_index=True)[1]
     sizes = np.bincount(clusters.label[first])
     largest = int(sizes.argmax())

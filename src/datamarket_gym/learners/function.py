@@ -11,10 +11,12 @@ validation rows too, so that names and the order of submission decide no bit.
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
@@ -106,21 +108,52 @@ def utility(
         )
 
     def made(function: Callable[..., Any]) -> type[FunctionUtility]:
-        called: str = getattr(function, "__name__", name)
-        parts = {
-            "__doc__": (function.__doc__ or f"The function {called}.").strip(),
-            "__module__": function.__module__,
-            "__qualname__": getattr(function, "__qualname__", called),
-            "name": name,
-            "function": staticmethod(function),
-            "batched": batched,
-            "target": target,
-            "paid_from": "chance" if over_chance else "none",
-        }
-        found: type[FunctionUtility] = type(called, (FunctionUtility,), parts)
-        return register("learner", name, by=function.__module__)(dataclass(frozen=True)(found))
+        paid_from = "chance" if over_chance else "none"
+        found = _utility_class(function, name, target, batched, paid_from)
+        return register("learner", name, by=function.__module__)(found)
 
     return made
+
+
+def function_utility(function: Callable[..., float]) -> FunctionUtility:
+    """A function ``f(X, y, X_val, y_val) -> float`` as a utility, without registering it.
+
+    ``y`` and ``y_val`` are None where units or validation rows have no labels. Rows come in the order of their content.
+    """
+    try:
+        inspect.signature(function).bind(None, None, None, None)
+    except TypeError as error:
+        raise ParameterError(
+            "utility",
+            getattr(function, "__name__", function),
+            f"let it take (X, y, X_val, y_val): {error}",
+        ) from error
+    except ValueError:  # a built-in function that does not say what it takes
+        pass
+
+    @wraps(function)
+    def of_arrays(train: UtilityRows, validation: UtilityRows) -> float:
+        return function(train.features, train.label, validation.features, validation.label)
+
+    name = getattr(function, "__name__", type(function).__name__)
+    return _utility_class(of_arrays, name, "none", False, "none")()
+
+
+def _utility_class(
+    function: Callable[..., Any], name: str, target: Target, batched: bool, paid_from: str
+) -> type[FunctionUtility]:
+    called: str = getattr(function, "__name__", name)
+    parts = {
+        "__doc__": (function.__doc__ or f"The function {called}.").strip(),
+        "__module__": function.__module__,
+        "__qualname__": getattr(function, "__qualname__", called),
+        "name": name,
+        "function": staticmethod(function),
+        "batched": batched,
+        "target": target,
+        "paid_from": paid_from,
+    }
+    return dataclass(frozen=True)(type(called, (FunctionUtility,), parts))
 
 
 class FunctionScorer(Scorer):
@@ -220,6 +253,7 @@ def _shown(found: Any) -> str:
 
 def _where(error: BaseException, function: Callable[..., Any]) -> str:
     """The line of the function's own file in which it failed."""
+    function = inspect.unwrap(function)
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     return f" ({file}, line {lines[-1].lineno})" if lines else ""

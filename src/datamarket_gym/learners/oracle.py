@@ -17,14 +17,25 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import combined_key, unit_keys
-from datamarket_gym.core.errors import ParameterError, SubmissionError, require_choice
-from datamarket_gym.core.registry import name_of, written
+from datamarket_gym.core.errors import ParameterError, SubmissionError, require_choice, require_instance
+from datamarket_gym.core.registry import written
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
-from datamarket_gym.learners.base import LEARNERS, Learner, Scorer, TrainingRows, ValidationRows
+from datamarket_gym.learners.base import (
+    LEARNERS,
+    Learner,
+    Scorer,
+    TrainingRows,
+    ValidationRows,
+    learner_name,
+)
+from datamarket_gym.learners.conversion import as_learner, shown_learner
+from datamarket_gym.learners.game import SubmissionGame, UtilityGame
 from datamarket_gym.learners.targets import Coding, require_classes, require_labels, require_same_kind
+from datamarket_gym.units.inputs import feature_array, label_array
 from datamarket_gym.units.labels import is_labelled, label_column
 from datamarket_gym.units.prior import PriorArt
+from datamarket_gym.units.submission import Submission
 
 RECOMMENDED = "coverage"
 """The learner of the mechanism that we recommend."""
@@ -93,23 +104,35 @@ class UtilityOracle:
     """
 
     prior: PriorArt | None = None
+    nothing: float | None = None  # U of no units, where it was given as a number
 
     def __init__(
         self,
         validation_features: Features,
         validation_label: NDArray[Any] | None = None,
-        utility: Utility | None = None,
+        utility: Utility | Learner | str | Any = None,
         *,
         learner: Learner | None = None,
         memo: str | Path | None = None,
         embedding: Features | None = None,
         reference: ReferenceRows | None = None,
     ) -> None:
+        if utility is not None and not isinstance(utility, Utility):
+            if learner is not None:
+                raise ParameterError(
+                    "learner", type(learner).__name__, "the utility says already what it is; give one"
+                )
+            utility, learner = None, as_learner(utility)
+        if learner is not None and not isinstance(learner, Learner):
+            learner = as_learner(learner)
         self.utility = utility or Utility()
         self.learner: Learner = learner or LEARNERS.create(self.utility.learner)
         # Copies: the memo holds what these rows said, whatever becomes of the caller's arrays.
-        self.features = np.array(validation_features, dtype=np.float64, order="C")
-        self.label = label_column(validation_label, len(self.features)).copy()
+        self.features = feature_array("validation_features", validation_features).copy()
+        rows = len(self.features)
+        self.label = label_array(
+            "validation_label", validation_label, rows, "validation_features"
+        ).copy()
         self.embedding = None if embedding is None else np.array(embedding, dtype=np.float64)
         self.reference = reference
         _require_rows("validation", self.features, self.label, self.embedding)
@@ -156,7 +179,7 @@ class UtilityOracle:
             for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
             if f.name not in _SPEED
         }
-        text = repr((name_of(self.learner), settings, self.label.tolist())) + more
+        text = repr((learner_name(self.learner), settings, self.label.tolist())) + more
         return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
 
     @cached_property
@@ -174,6 +197,8 @@ class UtilityOracle:
     @property
     def nothing_value(self) -> float:
         """U of no units at all, none that were bought before either."""
+        if self.nothing is not None:
+            return self.nothing
         return 0.0 if self.utility.empty == "none" else 1.0 / len(self.classes)
 
     @cached_property
@@ -185,10 +210,72 @@ class UtilityOracle:
         scorer = self.learner.scorer_given(one, rows, self._validation(coding))
         return float(scorer.utility(np.zeros((1, 1), dtype=bool))[0])
 
-    def counted_from(self, empty: str) -> UtilityOracle:
-        """The same learner and rows, and the same memo, counted from another U(empty)."""
+    def value(self, rows: Submission | Features, label: NDArray[Any] | None = None) -> float:
+        """Return what some training rows are worth together: v(S) = U(S) - U(empty).
+
+        Parameters
+        ----------
+        rows : Submission or array-like
+            The units, for example ``submission.take([0, 3])``, or their features, shape (n, d).
+        label : array-like, optional
+            Their labels, where ``rows`` are features.
+
+        Returns
+        -------
+        float
+            U of a model trained on all of these rows, minus `empty_value`.
+
+        Examples
+        --------
+        >>> oracle = UtilityOracle([[0.0], [1.0]], [0, 1], "knn@1")
+        >>> oracle.value([[0.1], [0.9]], [0, 1])
+        1.0
+        """
+        if not isinstance(rows, Submission):
+            rows = Submission.from_arrays(rows, label)
+        elif label is not None:
+            raise ParameterError("label", "given", "a Submission has its own labels; leave label out")
+        one = UtilityGame(
+            self, rows.features, rows.label, rows.keys, None, np.zeros(len(rows), dtype=np.int64), 1
+        )
+        return float(one.grand_value())
+
+    def game(self, submission: Submission, level: str = "unit") -> SubmissionGame:
+        """Return the coalition game of a submission, without evidence: v(S) = U(S) - U(empty).
+
+        Parameters
+        ----------
+        submission : Submission
+            The units that play.
+        level : {"unit", "identity"}
+            Whether each unit is a player, or all units of an identity together.
+
+        Returns
+        -------
+        SubmissionGame
+            ``game.values(masks)`` takes a boolean array (B, K) and returns B values; column j of a mask is
+            ``game.players[j]``.
+
+        Examples
+        --------
+        >>> oracle = UtilityOracle([[0.0], [1.0]], [0, 1], "knn@1")
+        >>> game = oracle.game(Submission.from_arrays([[0.1], [0.9]], [0, 1], owner=["a", "b"]), level="identity")
+        >>> game.values(np.array([[True, False], [True, True]]))
+        array([0.5, 1. ])
+        """
+        require_instance(
+            "submission", submission, Submission, "a Submission (Submission.from_arrays makes one)"
+        )
+        require_choice("level", level, ("unit", "identity"))
+        return SubmissionGame(self, submission, level)
+
+    def counted_from(self, empty: str | float) -> UtilityOracle:
+        """The same learner and rows, and the same memo, counted from another U(empty): a name or a number."""
         other = copy(self)
-        other.utility = Utility(self.utility.learner, empty)
+        if isinstance(empty, str):
+            other.utility, other.nothing = Utility(self.utility.learner, empty), None
+        else:
+            other.nothing = float(empty)
         return other
 
     def given(self, prior: PriorArt) -> UtilityOracle:
@@ -290,7 +377,8 @@ class UtilityOracle:
 
     def __repr__(self) -> str:
         given = "" if self.prior is None else f", given {len(self.prior.canonical)} units"
-        return f"UtilityOracle({written(self.learner)}, empty={self.utility.empty!r}{given})"
+        empty = self.utility.empty if self.nothing is None else self.nothing
+        return f"UtilityOracle({shown_learner(self.learner)}, empty={empty!r}{given})"
 
 
 def _of_one(features: Features, label: NDArray[Any], coding: Coding) -> TrainingRows:

@@ -1,8 +1,10 @@
-"""Any scikit-learn classifier: one fit per coalition, for what has no faster form here.
+"""Any scikit-learn estimator: one fit per coalition, for what has no faster form here.
 
 Rows reach the estimator in content order and an estimator that draws random numbers is given
 ``random_state=0``, so a value depends on the set of rows alone. A coalition of a single class
-predicts that class. Row weights go to every step of a pipeline that takes ``sample_weight``.
+predicts that class, and one on which the estimator cannot be fitted (too few rows for its
+neighbours, say) its most frequent class, or the mean where numbers are predicted. Row weights go to
+every step of a pipeline that takes ``sample_weight``.
 Estimators go by name: ``DecisionTreeClassifier``, ``SVC(C=2.0)`` or ``package.module.Class``.
 """
 
@@ -12,18 +14,29 @@ import ast
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
-from datamarket_gym.core.errors import LearnerError, ParameterError, UnknownNameError, require_count
+from datamarket_gym.core.errors import (
+    FitFailedWarning,
+    InputTypeError,
+    LearnerError,
+    ParameterError,
+    UnknownNameError,
+    describe,
+    require_count,
+    warn_user,
+)
 from datamarket_gym.core.executors import executor, in_order
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
     Learner,
     Scorer,
+    Target,
     TrainingRows,
     ValidationRows,
     check_coalitions,
@@ -34,11 +47,11 @@ from datamarket_gym.learners.base import (
 from datamarket_gym.learners.distinct import distinct_rows
 
 
-def estimator_named(text: str) -> Any:
-    """The classifier that a written form means; parameters are literals given by name."""
+def estimator_named(text: str, kind: str = "classifier") -> Any:
+    """The classifier (or regressor) that a written form means; parameters are literals given by name."""
     name, parameters = _parse(text)
     try:
-        return _class_named(name)(**parameters)
+        return _class_named(name, kind)(**parameters)
     except TypeError as error:
         raise ParameterError("estimator", text, f"check its parameters ({error})") from error
 
@@ -57,7 +70,7 @@ def _parse(text: str) -> tuple[str, dict[str, Any]]:
         raise ParameterError("estimator", text, f"{remedy} ({error})") from error
 
 
-def _class_named(name: str) -> Any:
+def _class_named(name: str, kind: str) -> Any:
     from sklearn.utils import all_estimators
 
     module, _, attribute = name.rpartition(".")
@@ -70,10 +83,37 @@ def _class_named(name: str) -> Any:
         if not isinstance(found, type) or not all(hasattr(found, part) for part in _MODEL):
             raise ParameterError("estimator", name, "it is no class with fit, predict and get_params")
         return found
-    known = dict(all_estimators(type_filter="classifier"))
+    known = dict(all_estimators(type_filter=kind))
     if name not in known:
-        raise UnknownNameError("scikit-learn classifier", name, known)
+        raise UnknownNameError(f"scikit-learn {kind}", name, known)
     return known[name]
+
+
+def is_estimator(value: object) -> bool:
+    """Whether this is an estimator of scikit-learn's kind, or a class of such."""
+    return hasattr(value, "fit") and (hasattr(value, "predict") or hasattr(value, "get_params"))
+
+
+def estimator_utility(estimator: Any, scoring: Any = None) -> SklearnEstimator:
+    """The utility of an estimator, an object or its class: of a classifier its accuracy, of a regressor its R^2."""
+    from sklearn.base import is_regressor
+
+    if isinstance(estimator, type):
+        try:
+            estimator = estimator()
+        except TypeError as error:
+            raise ParameterError(
+                "utility",
+                estimator.__name__,
+                f"it needs parameters ({error}); pass an object, {estimator.__name__}(...)",
+            ) from error
+    missing = [name for name in _MODEL if not callable(getattr(estimator, name, None))]
+    if missing:
+        raise InputTypeError(
+            "utility", estimator,
+            f"an estimator with {', '.join(_MODEL)} ({type(estimator).__name__} has no {missing[0]})",
+        )  # fmt: skip
+    return (SklearnRegressor if is_regressor(estimator) else SklearnEstimator)(estimator, scoring)
 
 
 _MODEL = ("fit", "predict", "get_params")
@@ -85,18 +125,29 @@ _CHUNK = 16  # coalitions fitted between two reports
 class SklearnEstimator(Learner):
     """A scikit-learn classifier or pipeline (an object, or its name), cloned for each coalition.
 
+    ``scoring`` is the name of a scikit-learn scorer or a function ``scorer(estimator, X, y)``; accuracy if left out.
     ``jobs`` processes fit at a time; 0 uses every core. ``progress`` is called with the number of
     coalitions of the batch that are done so far.
     """
 
     estimator: Any
+    scoring: Any = None
     jobs: int = 1
     progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
+    kind: ClassVar[str] = "classifier"
 
     def __post_init__(self) -> None:
         require_count("jobs", self.jobs, at_least=0)
         if isinstance(self.estimator, str):
-            estimator_named(self.estimator)
+            estimator_named(self.estimator, self.kind)
+        if isinstance(self.scoring, str):
+            _scorer_named(self.scoring)
+        elif self.scoring is not None and not callable(self.scoring):
+            raise InputTypeError(
+                "scoring",
+                self.scoring,
+                "the name of a scikit-learn scorer, or a function scorer(estimator, X, y)",
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "progress": None}  # workers do not report
@@ -105,6 +156,24 @@ class SklearnEstimator(Learner):
         """Check the rows and prepare the estimator once."""
         check_rows(rows, validation)
         return SklearnScorer(self, rows, validation)
+
+
+@register("learner", "sklearn_regressor")
+@dataclass(frozen=True)
+class SklearnRegressor(SklearnEstimator):
+    """A scikit-learn regressor or pipeline (an object, or its name), worth its R^2 or another score."""
+
+    kind: ClassVar[str] = "regressor"
+    target: ClassVar[Target] = "number"
+    paid_from: ClassVar[str] = "none"
+
+
+def _scorer_named(name: str) -> Any:
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    if name not in get_scorer_names():
+        raise UnknownNameError("scikit-learn scorer", name, get_scorer_names())
+    return get_scorer(name)
 
 
 class SklearnScorer(Scorer):
@@ -116,27 +185,35 @@ class SklearnScorer(Scorer):
         from sklearn.base import clone
 
         given = learner.estimator
-        estimator = clone(estimator_named(given) if isinstance(given, str) else given)
+        estimator = clone(estimator_named(given, learner.kind) if isinstance(given, str) else given)
         self._estimator = _seeded(estimator)
         self._jobs = learner.jobs
         self._progress = learner.progress
+        self._numbers = learner.target == "number"
+        scoring = learner.scoring
+        self._score = _scorer_named(scoring) if isinstance(scoring, str) else scoring
         self._rows_of = rows_per_player(rows)
         order = content_order(rows, distinct_rows(rows.features)[1])
-        self._features, self._label = rows.features[order], rows.label[order]
+        self._features = rows.features[order]
+        self._label = rows.target[order] if self._numbers else rows.submitted_label[order]
+        self._truth = validation.target if self._numbers else validation.submitted_label
         self._player, self._weight = rows.player[order], rows.weights[order]
-        self._validation = validation
+        self._validation = validation.features
         unit = bool((self._weight == 1.0).all())
         self._weighted_steps = [] if unit else _steps_with_weights(self._estimator)
+        self._warned = False
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """Accuracy of each coalition's model."""
+        """The score of each coalition's model."""
         check_coalitions(coalitions, self._rows_of)
         chunks = [(coalitions[at : at + _CHUNK],) for at in range(0, len(coalitions), _CHUNK)]
         done: list[Values] = []
         n_done = 0
         # A single chunk stays here: sending it away takes longer than many a fit.
         jobs = max(1, min(self._jobs or available_cores(), len(chunks)))
-        for values in in_order(executor(jobs), _fit_chunk, self, chunks):
+        for values, failure in in_order(executor(jobs), _fit_chunk, self, chunks):
+            if failure:
+                self._warn_of(failure)
             done.append(values)
             n_done += len(values)
             if self._progress is not None:
@@ -146,28 +223,103 @@ class SklearnScorer(Scorer):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_progress": None}  # workers do not report
 
-    def accuracy(self, coalition: CoalitionMatrix) -> float:
-        """Accuracy of one coalition's model."""
-        from sklearn.base import clone
+    def coalition_score(self, coalition: CoalitionMatrix) -> tuple[float, str]:
+        """The score of one coalition's model, and why the estimator could not be fitted, if so."""
+        from sklearn.dummy import DummyClassifier, DummyRegressor
 
         at = coalition[self._player]
-        label, truth = self._label[at], self._validation.label
-        if (label == label[0]).all():
-            return float((truth == label[0]).mean())
-        weights = dict.fromkeys(self._weighted_steps, self._weight[at])
+        label, failure = self._label[at], ""
+        if self._numbers or (label != label[0]).any():
+            try:
+                return self._fitted_score(at), ""
+            except Exception as error:  # whatever it is, it is the estimator's
+                failure = f"{type(error).__name__}: {error}"
+        constant = DummyRegressor() if self._numbers else DummyClassifier(strategy="most_frequent")
+        model = constant.fit(self._features[at], label, sample_weight=self._weight[at])
         try:
-            model = clone(self._estimator).fit(self._features[at], label, **weights)
-            predicted = model.predict(self._validation.features)
-        except Exception as error:  # whatever it is, it is the estimator's; say where it happened
+            return self._scored(model), failure
+        except Exception as error:
             raise LearnerError(
-                f"{self._estimator} failed on the coalition of players "
-                f"{np.flatnonzero(coalition).tolist()}: {type(error).__name__}: {error}"
+                f"scoring failed on the coalition of players {np.flatnonzero(coalition).tolist()}: "
+                f"{type(error).__name__}: {error}"
             ) from error
-        return float((predicted == truth).mean())
+
+    def _fitted_score(self, at: CoalitionMatrix) -> float:
+        from sklearn.base import clone
+
+        weights = dict.fromkeys(self._weighted_steps, self._weight[at])
+        return self._scored(clone(self._estimator).fit(self._features[at], self._label[at], **weights))
+
+    def _scored(self, model: Any) -> float:
+        if self._score is None:
+            predicted = model.predict(self._validation)
+            if self._numbers:
+                from sklearn.metrics import r2_score
+
+                return float(r2_score(self._truth, predicted))
+            return float((predicted == self._truth).mean())
+        classes = np.unique(self._label)
+        if not self._numbers and not np.array_equal(getattr(model, "classes_", classes), classes):
+            model = _with_all_classes()(model, classes)
+        score = self._score(model, self._validation, self._truth)
+        try:
+            number = float(score)
+        except (TypeError, ValueError):
+            raise LearnerError(f"scoring returned {describe(score)}; return one number") from None
+        if not np.isfinite(number):
+            raise LearnerError(f"scoring returned {number}; return a finite number")
+        return number
+
+    def _warn_of(self, failure: str) -> None:
+        """Say once that some coalitions could not be fitted; where not even all rows can, that is an error."""
+        if self._warned:
+            return
+        self._warned = True
+        try:
+            self._fitted_score(np.ones(len(self._label), dtype=bool))
+        except Exception as error:
+            raise LearnerError(
+                f"{self._estimator} failed on all {len(self._label)} rows: {type(error).__name__}: {error}"
+            ) from error
+        constant = "the mean of its labels" if self._numbers else "its most frequent class"
+        warn_user(
+            FitFailedWarning(
+                f"{self._estimator} could not be fitted on some coalitions (the first: {failure}); such a coalition "
+                f"predicts {constant}"
+            )
+        )
 
 
-def _fit_chunk(scorer: SklearnScorer, coalitions: CoalitionMatrix) -> Values:
-    return np.array([scorer.accuracy(coalition) for coalition in coalitions])
+@cache
+def _with_all_classes() -> Any:
+    """A class of fitted classifiers with a probability for every class, zero for those it has not seen."""
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    class AllClasses(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+        def __init__(self, model: Any, classes: Any) -> None:
+            self.model, self.classes_ = model, classes
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def fit(self, X: Any, y: Any) -> Any:
+            return self
+
+        def predict(self, X: Any) -> Any:
+            return self.model.predict(X)
+
+        def predict_proba(self, X: Any) -> Any:
+            found = self.model.predict_proba(X)
+            out = np.zeros((len(found), len(self.classes_)))
+            out[:, np.searchsorted(self.classes_, self.model.classes_)] = found
+            return out
+
+    return AllClasses
+
+
+def _fit_chunk(scorer: SklearnScorer, coalitions: CoalitionMatrix) -> tuple[Values, str]:
+    scored = [scorer.coalition_score(coalition) for coalition in coalitions]
+    return np.array([value for value, _ in scored]), next((why for _, why in scored if why), "")
 
 
 def _seeded(estimator: Any) -> Any:

@@ -18,6 +18,7 @@ from datamarket_gym.core.errors import (
     LeakedRowsWarning,
     ParameterError,
     UndatedMarketWarning,
+    require_instance,
 )
 from datamarket_gym.core.registry import (
     Kind,
@@ -147,7 +148,13 @@ class Mechanism(BaseModel):
         prior art, units that evidence ties to it were bought before, and earn nothing.
         """
         started = time.perf_counter()
-        everyone = submission.identities
+        require_instance(
+            "submission", submission, Submission, "a Submission (Submission.from_arrays makes one)"
+        )
+        require_instance(
+            "utility", utility, UtilityOracle, "a UtilityOracle, UtilityOracle(X_val, y_val, 'coverage')"
+        )
+        submitted, everyone = submission, submission.identities
         leaks = found_leaks(self.leak_check, submission, utility)
         if len(leaks):
             submission = submission.take(leaks.others(len(submission)))
@@ -178,7 +185,9 @@ class Mechanism(BaseModel):
         values = self.valuator.fit(ours, utility, self.semivalue, self.samples)
         paid = among(Allocator(oracle).allocate(values, self.allocation), everyone)
         seconds = time.perf_counter() - started
-        return replace(paid, seconds=seconds, threshold=threshold, leaks=leaks, known=known)
+        return replace(
+            paid, seconds=seconds, threshold=threshold, leaks=leaks, known=known, submitted=submitted
+        )
 
 
 def mechanism(name: str, **changes: Any) -> Mechanism:

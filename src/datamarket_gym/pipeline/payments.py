@@ -5,22 +5,31 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.frames import Tabular
+from datamarket_gym.core.frames import ResultTable, Tabular
+from datamarket_gym.core.plots import plot_intervals
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.evidence.threshold.choice import Threshold
+from datamarket_gym.pipeline.payment_tables import (
+    Pot,
+    cluster_table,
+    explanation,
+    identity_amounts,
+    identity_table,
+    unit_table,
+)
 from datamarket_gym.pipeline.prior import Known
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import ClusterValues, Scores
 from datamarket_gym.pipeline.share import Allocation, Amounts, divided, exact_amounts
-from datamarket_gym.units.submission import Text
+from datamarket_gym.units.submission import Submission, Text
 from datamarket_gym.units.truth import GroundTruth
 
 if TYPE_CHECKING:
@@ -108,6 +117,8 @@ class Payments(PaidTotals):
     threshold: Threshold | None = None  # how the evidence was settled, where the mechanism left it open
     leaks: Leaks = field(default_factory=Leaks.none)
     known: Known = field(default_factory=Known.none)
+    submitted: Submission | None = None  # all that was submitted, what was set aside included
+    pot: Pot | None = None  # money to divide by value, where there is any
 
     @property
     def amount(self) -> Values:
@@ -155,6 +166,101 @@ class Payments(PaidTotals):
         found = super().columns()
         return found if self.scores.exact else {**found, "standard_error": self.standard_errors}
 
+    def as_dict(self) -> dict[str, float]:
+        """Amount by identity: money where `pay` divided some, else value."""
+        return dict(zip(self.identities.tolist(), identity_amounts(self).tolist(), strict=True))
+
+    def by_identity(self) -> ResultTable:
+        """Return what each identity is paid.
+
+        Returns
+        -------
+        ResultTable
+            Columns ``identity``, ``units``, ``amount``, ``share``; ``value`` where money is divided, and
+            ``standard_error`` where values were sampled.
+        """
+        return identity_table(self)
+
+    def by_unit(self) -> ResultTable:
+        """Return what each submitted unit is paid; the units of an identity sum to its amount.
+
+        Returns
+        -------
+        ResultTable
+            Columns ``unit`` (its id), ``identity``, ``cluster`` (-1 where it was set aside), ``amount``, and ``reason``
+            where it is paid nothing: what it matches, for example.
+        """
+        return unit_table(self)
+
+    def clusters(self) -> ResultTable:
+        """Return the clusters of matched units, worth most first.
+
+        Returns
+        -------
+        ResultTable
+            Columns ``cluster``, ``units``, ``identities``, ``representative`` (the id of a unit that stands for it),
+            ``owner``, ``value``, ``standard_error`` and ``matched_by``.
+        """
+        return cluster_table(self)
+
+    def explain(self, identity: str) -> ResultTable:
+        """Return the units of one identity, best paid first, under a sentence that sums them up.
+
+        Parameters
+        ----------
+        identity : str
+            The name under which the units were submitted.
+
+        Returns
+        -------
+        ResultTable
+            Columns ``unit``, ``amount``, ``cluster`` and ``reason``.
+
+        Raises
+        ------
+        UnknownNameError
+            If nobody of that name submitted anything.
+        """
+        return explanation(self, identity)
+
+    def plot(self) -> Any:
+        """Plot what each identity is paid, the most first, with 95 % intervals where values were sampled.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib where it is installed, else of plotly.
+
+        Raises
+        ------
+        ImportError
+            If neither is installed.
+        """
+        table = self.by_identity()
+        errors = table["standard_error"] if "standard_error" in table.columns else None
+        unit = "value" if self.pot is None else "amount"
+        return plot_intervals(
+            table["identity"].tolist(),
+            table["amount"],
+            errors,
+            title="Payment of each identity",
+            xlabel=unit,
+        )
+
+    def screen(self) -> Screen:
+        """The identities that were paid most; money, where some was divided."""
+        if self.pot is None:
+            return super().screen()
+        table = self.by_identity()
+        order = np.argsort(-table["amount"], kind="stable")
+        rows = zip(
+            table["identity"][order],
+            (f"{amount:,.2f}" for amount in table["amount"][order]),
+            (f"{share:.1%}" for share in table["share"][order]),
+            strict=True,
+        )
+        return Screen.of(self.title, ("identity", "amount", "share"), rows, len(order))
+
     @property
     def title(self) -> str:
         """Who was paid what in one line, and over how many clusters."""
@@ -164,7 +270,10 @@ class Payments(PaidTotals):
         aside = f"; {counted(len(self.leaks), 'unit')} set aside as leaked" if len(self.leaks) else ""
         if len(self.known):
             aside += f"; {counted(len(self.known), 'unit')} bought before"
-        return f"{super().title}; {value}; {units} in {clusters}, scored by {self.scores.method}{aside}"
+        paid = super().title
+        if self.pot is not None:
+            paid = f"Payments of {self.pot.shown} to {paid.partition(' to ')[2]}"
+        return f"{paid}; {value}; {units} in {clusters}, scored by {self.scores.method}{aside}"
 
 
 @dataclass(frozen=True)

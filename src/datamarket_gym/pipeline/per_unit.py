@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.pipeline.payments import Payments
+
+if TYPE_CHECKING:
+    from datamarket_gym.pipeline.payments import Payments
 
 
 @dataclass(frozen=True, eq=False)

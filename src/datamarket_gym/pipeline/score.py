@@ -9,20 +9,16 @@ ordered or partitioned.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
+from datamarket_gym.core.arrays import Codes, Keys, Values
 from datamarket_gym.core.content import combined_key, combined_keys
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.executors import keep_to_one_thread
-from datamarket_gym.core.narrow import in_order
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue, Truncated
-from datamarket_gym.learners.base import Scorer
+from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue
+from datamarket_gym.learners.game import UtilityGame
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.represent import REPRESENTATIVES, CanonicalUnits, Representative
 from datamarket_gym.semivalues import estimate, normalized
@@ -143,57 +139,19 @@ def score(
     return mechanism.valuator.scores(canonical, utility, mechanism.semivalue, mechanism.samples, group)
 
 
-class QuotientGame(Game):
+class QuotientGame(UtilityGame):
     """The data-value game on clusters; ``player[c]`` is the player number of cluster c."""
 
     def __init__(self, canonical: CanonicalUnits, oracle: UtilityOracle) -> None:
-        keys = _weighted(canonical)
-        by_cluster = _cluster_keys(keys, canonical)
-        by_key = np.argsort(by_cluster, kind="stable")
-        self.player = np.empty(canonical.n_clusters, dtype=np.int64)
-        self.player[by_key] = np.arange(canonical.n_clusters)
-        self._canonical, self._oracle = canonical, oracle
-        self._rows = np.lexsort((keys, self.player[canonical.cluster]))
-        player = self.player[canonical.cluster[self._rows]]
         super().__init__(
+            oracle,
+            canonical.features,
+            canonical.label,
+            _weighted(canonical),
+            canonical.weight,
+            canonical.cluster,
             canonical.n_clusters,
-            keys=by_cluster[by_key],
-            prints=oracle.prints(keys[self._rows], player, canonical.n_clusters),
-            memo=oracle.memo,
-            empty_value=oracle.empty_value,
         )
-
-    @cached_property
-    def _scorer(self) -> Scorer:
-        # Only now: a game whose coalitions are all in the memo never prepares its rows.
-        canonical, rows = self._canonical, self._rows
-        return self._oracle.scorer(
-            in_order(canonical.features, rows),
-            canonical.label[rows],
-            None if canonical.weight is None else canonical.weight[rows],
-            self.player[canonical.cluster[rows]],
-            self.n_players,
-        )
-
-    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
-        keep_to_one_thread()  # a learner may load libraries with threads when it is first used
-        return self._scorer.utility(coalitions)
-
-    def closed_form(self, semivalue: Semivalue) -> Values | None:
-        """The learner's formula, where it has one."""
-        if not self._oracle.learner.has_closed_form:
-            return None
-        return self._scorer.closed_form(semivalue, self.empty_value)
-
-    def truncated(self, semivalue: Semivalue) -> Truncated | None:
-        """What the learner says of its formula."""
-        return self._scorer.truncated(semivalue)
-
-    def closed_form_by_group(self, semivalue: Semivalue, group: Codes) -> Values | None:
-        """The learner's formula on each group of validation rows alone, shape (groups, players)."""
-        if not self._oracle.learner.has_closed_form:
-            return None
-        return self._scorer.closed_form_by_group(semivalue, self.empty_value, group)
 
 
 def cluster_keys(canonical: CanonicalUnits) -> Keys:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Keys, Values
 from datamarket_gym.core.content import combined_key, keyed_generator
-from datamarket_gym.core.errors import ParameterError, require_count, require_in
+from datamarket_gym.core.errors import ParameterError, require_count, require_in, require_instance
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import (
@@ -33,6 +33,7 @@ from datamarket_gym.games.semivalue import (
 from datamarket_gym.semivalues.exact import MAX_PLAYERS, Exact
 from datamarket_gym.semivalues.laws import Banzhaf, Shapley
 from datamarket_gym.semivalues.permutation import Permutation
+from datamarket_gym.semivalues.progress import Watch, watch
 from datamarket_gym.semivalues.stratified import Stratified, affordable
 from datamarket_gym.semivalues.subset import MaximumSampleReuse
 
@@ -94,15 +95,27 @@ def estimate(
 
     ``samples`` is the paper's R: orders of joining (Algorithm 1), draws a player (Algorithm 2).
     """
+    require_instance("game", game, Game, "a Game (UtilityOracle.game makes one)")
     require_count("samples", samples)
     require_count("seed", seed, at_least=0)
     law, how = SEMIVALUES.create(semivalue), ESTIMATORS.create(estimator)
-    budget = how.budget(samples, game.n_players)
-    if game.keys is None:
-        return how.estimate(game, law, budget, keyed_generator(seed, game.n_players))
-    order = np.argsort(game.keys, kind="stable")
-    rng = keyed_generator(seed, combined_key(game.keys.tolist()))
-    found = how.estimate(OrderedView(game, order), law, budget, rng)
+    n_players = game.n_players
+    budget = how.budget(samples, n_players)
+    chosen = how.choose(n_players, law, budget) if isinstance(how, Auto) else how
+    exact = isinstance(chosen, Exact)
+    per_sample = budget // samples
+    with watch((1 << n_players) - 1 if exact else budget, 0 if exact else per_sample) as watched:
+        if game.keys is None:
+            view = OrderedView(game, np.arange(n_players), watched)
+            return how.estimate(view, law, budget, keyed_generator(seed, n_players))
+        order = np.argsort(game.keys, kind="stable")
+        rng = keyed_generator(seed, combined_key(game.keys.tolist()))
+        try:
+            found = how.estimate(OrderedView(game, order, watched), law, budget, rng)
+        except ParameterError as error:
+            if error.parameter != "budget":
+                raise
+            raise ParameterError("samples", samples, f"take more: {error.remedy}") from error
     back = np.argsort(order)
     keys = game.keys[order]
     return replace(
@@ -124,9 +137,9 @@ def _shared(numbers: Values, sorted_keys: Keys) -> Values:
 
 
 class OrderedView(Game):
-    """Player j of the view is player ``order[j]`` of the game behind it."""
+    """Player j of the view is player ``order[j]`` of the game behind it; what is asked may be watched."""
 
-    def __init__(self, game: Game, order: NDArray[np.intp]) -> None:
+    def __init__(self, game: Game, order: NDArray[np.intp], watched: Watch | None = None) -> None:
         super().__init__(
             game.n_players,
             keys=None if game.keys is None else game.keys[order],
@@ -135,12 +148,17 @@ class OrderedView(Game):
             empty_value=game.empty_value,
         )
         self.game = game
-        self.order = order
+        self.order, self.watched = order, watched
         self.asked, self.computed = game.asked, game.computed
 
     def values(self, coalitions: CoalitionMatrix) -> Values:
         """v of each row, asked of the game behind."""
-        values = self.game.values(self._restored(coalitions))
+        if self.watched is None:
+            values = self.game.values(self._restored(coalitions))
+        else:
+            asked = self.game.asked
+            values = self.watched.values(self._ask, coalitions)
+            self.game.asked = asked + len(coalitions)  # what was measured first was asked for once
         self.asked, self.computed = self.game.asked, self.game.computed
         return values
 
@@ -152,6 +170,9 @@ class OrderedView(Game):
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
         """What the game behind says of its closed form."""
         return self.game.truncated(semivalue)
+
+    def _ask(self, coalitions: CoalitionMatrix) -> Values:
+        return self.game.values(self._restored(coalitions))
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
         return self.game._evaluate(self._restored(coalitions))

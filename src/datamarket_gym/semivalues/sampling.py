@@ -116,8 +116,7 @@ def require_budget(budget: int, needed: int, method: str, n_players: int) -> Non
         raise ParameterError(
             "budget",
             budget,
-            f"{method} with {n_players} players needs at least {needed} evaluations, "
-            "for two samples: raise the budget (or samples)",
+            f"{method} with {n_players} players needs at least {needed} evaluations, for two samples",
         )
 
 

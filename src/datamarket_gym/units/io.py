@@ -6,7 +6,7 @@ Features (and embeddings) are a list column, or several numeric columns named ``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.errors import InputTypeError, SubmissionError
 from datamarket_gym.core.files import replacing, require_two_files
 from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.excel import sheet_of
 from datamarket_gym.units.formats import ending
+from datamarket_gym.units.inputs import default_ids, is_frame
 from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.sql import as_files
 from datamarket_gym.units.submission import Submission
@@ -36,9 +37,9 @@ def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) 
         return _submission(Table.open(found["submission"]), columns)
 
 
-def read_validation(path: str | Path) -> tuple[Features, NDArray[Any]]:
-    """Features and labels of validation rows, in the same formats; they need no ids, no identities and no labels."""
-    table = Table.open(Path(path))
+def read_validation(path: Any) -> tuple[Features, NDArray[Any]]:
+    """Features and labels of validation rows, of a file or a table; they need no ids, no identities and no labels."""
+    table = Table.open(Path(path)) if isinstance(path, str | Path) else Table.of(path)
     features, label = table.require_matrix("features", "features"), table.label_column()
     single, dense = table.read(other=[label] if label else [], matrices={"features": features})
     rows = dense["features"]
@@ -86,6 +87,58 @@ def write_table(table: pa.Table, path: Path) -> None:
 def from_table(data: Any, columns: Mapping[str, str] | None = None) -> Submission:
     """A submission from anything pyarrow makes a table of (dict, pandas, polars, Arrow)."""
     return _submission(Table.of(data), columns)
+
+
+def from_frame(
+    frame: Any,
+    owner: str,
+    label: str | None,
+    features: Sequence[str] | None,
+    id: str | None,
+    time: str | None,
+) -> Submission:
+    """A submission from a table in memory; see `Submission.from_frame`."""
+    if not is_frame(frame):
+        raise InputTypeError(
+            "frame",
+            frame,
+            "a pandas, polars or Arrow table (from_arrays takes arrays, read_submission files)",
+        )
+    data = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    table = Table.of(data)
+    table.require("identity", owner)
+    roles = {"identity": owner}
+    for role, name in (("label", label), ("id", id), ("time", time)):
+        if name is not None:
+            roles[role] = table.require(role, name)
+        elif role in table.names and role != owner:
+            roles[role] = role
+    if features is None and not table.matrix_columns("features"):
+        features = [f.name for f in data.schema if f.name not in roles.values() and _is_number(f.type)]
+        if not features:
+            raise SubmissionError(
+                f"{table.where} has no column of numbers to learn from; name them by features=[...]"
+            )
+    if features is not None:
+        taken = [name for name in features if name in roles.values()]
+        if taken:
+            raise SubmissionError(
+                f"column {taken[0]!r} is named twice, as a feature and as something else"
+            )
+        chosen = [data[table.require("features", name)] for name in features]
+        data = data.drop_columns(list(features))
+        for place, column in enumerate(chosen):
+            data = data.append_column(f"features_{place}", column)
+    if "id" not in roles:
+        data, roles["id"] = data.append_column(_ROW, pa.array(default_ids(data.num_rows))), _ROW
+    return from_table(data, roles)
+
+
+_ROW = "row number"
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
 
 
 def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:

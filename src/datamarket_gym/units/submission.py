@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -17,6 +17,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.frames import Tabular
 from datamarket_gym.core.narrow import Narrow, beyond, joined_rows, taken
 from datamarket_gym.core.screen import Screen, Shown, counted
+from datamarket_gym.units.inputs import default_ids, feature_array, label_array, name_array
 from datamarket_gym.units.labels import is_labelled, label_column
 
 if TYPE_CHECKING:
@@ -60,6 +61,82 @@ class Submission(Shown, Tabular):
         if self.time is not None:
             set_("time", _time(self.time))
         self._check()
+
+    @classmethod
+    def from_arrays(
+        cls, X: Any, y: Any = None, owner: Any = None, *, id: Any = None, **columns: Any
+    ) -> Submission:
+        """Make a submission from arrays, as scikit-learn has them.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, d)
+            The features of each unit.
+        y : array-like of shape (n,), optional
+            The label of each unit.
+        owner : array-like of shape (n,), optional
+            The identity that submitted each unit. If left out, every unit is an identity of its own.
+        id : array-like of shape (n,), optional
+            Unique ids; row numbers if left out.
+        **columns
+            Further columns of `Submission`: ``time``, ``embedding``, ``source``, ``batch``, ``licence``, ``metadata``.
+
+        Returns
+        -------
+        Submission
+
+        Examples
+        --------
+        >>> Submission.from_arrays([[0.0, 1.0], [1.0, 0.0]], [0, 1], owner=["a", "b"]).identities.tolist()
+        ['a', 'b']
+        """
+        features = feature_array("X", X)
+        label = label_array("y", y, len(features), "X")
+        ids = default_ids(len(features)) if id is None else id
+        identity = ids if owner is None else name_array("owner", owner, len(features), "X")
+        return cls(id=ids, identity=identity, features=features, label=label, **columns)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        owner: str = "identity",
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        id: str | None = None,
+        time: str | None = None,
+    ) -> Submission:
+        """Make a submission from a pandas, polars or Arrow table with one row per unit.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            The units.
+        owner : str
+            The column of the identity that submitted each unit.
+        label, id, time : str, optional
+            Their columns; ``"label"``, ``"id"`` and ``"time"`` where there are such columns, else none, and row numbers
+            for ids.
+        features : sequence of str, optional
+            The columns of numbers to learn from; if left out ``features`` (lists) or ``features_0``, ``features_1``
+            and so on, or else all columns of numbers that are nothing else.
+
+        Returns
+        -------
+        Submission
+            Columns that play no part are kept as metadata.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table = pa.table({"seller": ["a", "b"], "x": [0.0, 1.0], "label": [0, 1]})
+        >>> Submission.from_frame(table, owner="seller").identities.tolist()
+        ['a', 'b']
+        """
+        from datamarket_gym.units.io import from_frame
+
+        return from_frame(frame, owner, label, features, id, time)
 
     def __len__(self) -> int:
         return len(self.id)

@@ -18,10 +18,12 @@ from datamarket_gym.core.errors import (
     ParameterError,
     UnknownNameError,
     require_choice,
+    require_instance,
 )
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.units.inputs import feature_array, label_array, name_array
 from datamarket_gym.units.labels import is_labelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
@@ -90,8 +92,12 @@ class ProviderMarket(Shown):
         *,
         seed: int = 0,
         times: str = "given",
+        names: Sequence[str] | None = None,
     ) -> None:
         require_choice("times", times, TIMES)
+        require_instance(
+            "dataset", dataset, Dataset, "a Dataset (ProviderMarket.from_arrays takes arrays)"
+        )
         for provider, rows in enumerate(provider_partition):
             if not len(rows):
                 raise DataMarketError(f"provider {provider} owns no units; give it at least one row")
@@ -102,6 +108,7 @@ class ProviderMarket(Shown):
         self.dataset = dataset
         self.provider_partition = list(provider_partition)
         self.seed, self.times = seed, times
+        self.names = list(names) if names else [f"provider_{i}" for i in range(len(provider_partition))]
         self.utility = Utility(learner, utility)
 
     @classmethod
@@ -119,11 +126,64 @@ class ProviderMarket(Shown):
         draw = TASKS.create(task).draw(int(seed))
         return cls(draw.dataset, draw.provider_partition, learner, utility, seed=int(seed), times=times)
 
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        X_val: Any,
+        y_val: Any,
+        owner: Any,
+        *,
+        utility: str = "coverage",
+        empty: str | None = None,
+        seed: int = 0,
+        times: str = "given",
+    ) -> ProviderMarket:
+        """Make a market of your own data, each owner of rows a provider.
+
+        Parameters
+        ----------
+        X, X_val : array-like or frame of shape (n, d)
+            Features of the rows that providers own, and of the validation rows.
+        y, y_val : array-like of shape (n,) or None
+            Their labels.
+        owner : array-like of shape (n,)
+            Who owns each row. Providers are numbered in the order of the owners' names.
+        utility : str
+            What data are worth: ``"coverage"``, ``"logistic"``, ``"knn"`` and others.
+        empty : {"none", "chance"}, optional
+            What no data are worth; accuracy is counted over chance if left out.
+        seed : int
+            Seed of attacks, and of the times at which units are submitted.
+        times : {"given", "equal", "none"}
+            Whether it is known who submitted first.
+
+        Returns
+        -------
+        ProviderMarket
+
+        Examples
+        --------
+        >>> market = ProviderMarket.from_arrays([[0.0], [1.0]], [0, 1], [[0.2]], [0], owner=["a", "b"])
+        >>> market.honest.submission.identities.tolist()
+        ['a', 'b']
+        """
+        features = feature_array("X", X)
+        validation = feature_array("X_val", X_val)
+        label = label_array("y", y, len(features), "X")
+        held = label_array("y_val", y_val, len(validation), "X_val")
+        names, code = np.unique(name_array("owner", owner, len(features), "X"), return_inverse=True)
+        dataset = Dataset("arrays", features, label, validation, held)
+        parts = [np.flatnonzero(code == number) for number in range(len(names))]
+        counted_from = Utility.paying(utility).empty if empty is None else empty
+        return cls(dataset, parts, utility, counted_from, seed=seed, times=times, names=names.tolist())
+
     def without_labels(self) -> ProviderMarket:
         """The same market before anybody labelled anything; worth by coverage, which needs no labels."""
         bare = self.dataset.without_labels()
         return ProviderMarket(
-            bare, self.provider_partition, "coverage", seed=self.seed, times=self.times
+            bare, self.provider_partition, "coverage", seed=self.seed, times=self.times, names=self.names
         )
 
     def screen(self) -> Screen:
@@ -139,8 +199,8 @@ class ProviderMarket(Shown):
         )
         shown = 3 if labelled else 2
         rows = (
-            (f"provider_{i}", len(part), len(np.unique(data.label[part])))[:shown]
-            for i, part in enumerate(held)
+            (name, len(part), len(np.unique(data.label[part])))[:shown]
+            for name, part in zip(self.names, held, strict=True)
         )
         return Screen.of(title, ("provider", "units", "labels")[:shown], rows, len(held))
 
@@ -148,7 +208,7 @@ class ProviderMarket(Shown):
     def honest(self) -> SubmittedProfile:
         """Everyone submits what they own, once, under one name."""
         rows = np.concatenate(self.provider_partition)
-        names = [f"provider_{i}" for i in range(len(self.provider_partition))]
+        names = self.names
         owner = np.repeat(names, [len(part) for part in self.provider_partition])
         ids = np.array([f"unit_{row}" for row in rows])
         submission = Submission(

@@ -1,0 +1,244 @@
+"""Tables of payments: by identity, by unit, by cluster, and the explanation of one identity's payment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.content import combined_key
+from datamarket_gym.core.errors import DataMarketError, InputTypeError, ParameterError, require_known
+from datamarket_gym.core.frames import ResultTable
+from datamarket_gym.core.screen import counted
+from datamarket_gym.pipeline.per_unit import unit_amounts
+from datamarket_gym.pipeline.share import apportion
+from datamarket_gym.units.submission import Submission
+
+if TYPE_CHECKING:
+    from datamarket_gym.pipeline.payments import Payments
+
+_CENTS = 100
+_MOST = 10**13  # above this amounts in cents are not exact in floating point
+
+
+@dataclass(frozen=True)
+class Pot:
+    """An amount of money in whole cents that is divided by value."""
+
+    cents: int
+
+    @classmethod
+    def of(cls, amount: Any) -> Pot:
+        """The pot of an amount, or an error that says what is wrong with it."""
+        if isinstance(amount, bool) or not isinstance(amount, int | float | Decimal | np.number):
+            raise InputTypeError("amount", amount, "a number above zero, the money to divide")
+        if not 0 < amount < _MOST / _CENTS:
+            raise ParameterError(
+                "amount", amount, f"choose a number above zero, below {_MOST // _CENTS:,}"
+            )
+        cents = Decimal(str(amount)) * _CENTS
+        if cents != cents.to_integral_value():
+            raise ParameterError("amount", amount, "give at most two decimals")
+        return cls(int(cents))
+
+    @property
+    def shown(self) -> str:
+        """The amount with two decimals."""
+        return f"{self.cents / _CENTS:,.2f}"
+
+
+def identity_amounts(payments: Payments) -> Values:
+    """What each identity is paid: of a pot in money, to the cent, else its value.
+
+    A pot is divided in proportion to value, negative scores of clusters counted as zero; what rounding leaves goes, a
+    cent each, to the largest remainders, by content where these are equal.
+    """
+    if payments.pot is None:
+        return payments.totals
+    share = _pot_shares(payments)
+    names = payments.identities
+    submitted = _submitted(payments)
+    keys = [combined_key(submitted.keys[submitted.identity == name].tolist()) for name in names]
+    order = np.array(sorted(range(len(names)), key=keys.__getitem__))
+    cents = np.empty(len(names), dtype=np.int64)
+    whole = np.array([payments.pot.cents], dtype=np.int64)
+    cents[order] = apportion(whole, np.zeros(len(names), dtype=np.int64), share[order])
+    return cents / _CENTS
+
+
+def _pot_shares(payments: Payments) -> Values:
+    from datamarket_gym.pipeline.payments import floored
+
+    totals = np.maximum(floored(payments).totals, 0.0)
+    if not totals.sum() > 0:
+        raise DataMarketError(
+            "the units are worth nothing on these validation rows, so there is nothing to divide the amount by; check "
+            "labels and validation rows"
+        )
+    return totals / totals.sum()
+
+
+def identity_table(payments: Payments) -> ResultTable:
+    """One row per identity, in alphabetical order."""
+    amount = identity_amounts(payments)
+    paid = amount.sum()
+    submitted = _submitted(payments)
+    columns: dict[str, Any] = {
+        "identity": payments.identities,
+        "units": np.bincount(np.searchsorted(payments.identities, submitted.identity)),
+        "value": payments.totals,
+        "amount": amount,
+        "share": amount / paid if paid else np.full(len(amount), np.nan),
+    }
+    if payments.pot is None:
+        del columns["value"]
+    if not payments.scores.exact:
+        scale = 1.0 if payments.pot is None else paid / np.maximum(payments.totals, 0.0).sum()
+        columns["standard_error"] = payments.standard_errors * scale
+    return ResultTable(payments.title, columns)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitPlaces:
+    """For every submitted unit its cluster (-1: it did not play), what it is paid, and why nothing where it is not."""
+
+    submission: Submission
+    cluster: Codes
+    amount: Values
+    reason: NDArray[Any]
+
+
+def unit_places(payments: Payments) -> UnitPlaces:
+    """Every submitted unit with its cluster and amount; amounts of an identity's units sum to its own."""
+    whole = _submitted(payments)
+    playing = np.setdiff1d(
+        np.arange(len(whole)), np.concatenate([payments.leaks.unit, payments.known.unit])
+    )
+    cluster = np.full(len(whole), -1, dtype=np.int64)
+    cluster[playing] = payments.clustering.label
+    amount = np.zeros(len(whole))
+    found = unit_amounts(payments)
+    amount[playing[found.row]] = found.amount
+    if payments.pot is not None:
+        amount = _unit_cents(payments, whole, amount)
+    reason = np.full(len(whole), "", dtype=object)
+    representative = _representatives(payments)
+    claimed = np.zeros(len(payments.clustering.label), dtype=bool)
+    claimed[payments.canonical.claim_unit] = True
+    for row in np.flatnonzero(~claimed).tolist():
+        first = representative[payments.clustering.label[row]]
+        reason[playing[row]] = (
+            f"matches unit {whole.id[playing[first]]} of {whole.identity[playing[first]]}"
+        )
+    for unit, row in zip(payments.leaks.unit.tolist(), payments.leaks.row.tolist(), strict=True):
+        reason[unit] = f"equals validation row {row}, or nearly"
+    reason[payments.known.unit] = "matches a unit acquired before"
+    reason[(reason == "") & (amount <= 0)] = "adds no value"
+    return UnitPlaces(whole, cluster, amount, reason)
+
+
+def _unit_cents(payments: Payments, whole: Submission, amount: Values) -> Values:
+    """Each identity's money divided among its units by what they are worth, to the cent."""
+    name = np.searchsorted(payments.identities, whole.identity)
+    positive = np.maximum(amount, 0.0)
+    total = np.bincount(name, weights=positive, minlength=len(payments.identities))
+    units = np.bincount(name, minlength=len(payments.identities))
+    # An identity may be paid for clusters in which none of its units is worth anything by itself.
+    share = np.where(
+        total[name] > 0, positive / np.where(total > 0, total, 1.0)[name], 1.0 / units[name]
+    )
+    cents = np.round(identity_amounts(payments) * _CENTS).astype(np.int64)
+    order = np.argsort(whole.keys, kind="stable")
+    out = np.empty(len(whole))
+    out[order] = apportion(cents, name[order], share[order]) / _CENTS
+    return out
+
+
+def unit_table(payments: Payments) -> ResultTable:
+    """One row per submitted unit, in the order of submission."""
+    places = unit_places(payments)
+    whole = places.submission
+    columns = {
+        "unit": whole.id, "identity": whole.identity, "cluster": places.cluster, "amount": places.amount,
+        "reason": places.reason.astype(np.str_),
+    }  # fmt: skip
+    return ResultTable(payments.title, columns)
+
+
+def cluster_table(payments: Payments) -> ResultTable:
+    """One row per cluster, worth most first."""
+    clusters, scores = payments.clustering, payments.scores
+    submission = _playing(payments)
+    label, count = clusters.label, clusters.n_clusters
+    pairs = np.unique(label * len(submission.identities) + submission.identity_codes)
+    edges, reasons = clusters.edges, np.full(count, "", dtype=object)
+    for reason in np.unique(edges.reason).tolist():
+        for cluster in np.unique(label[edges.left[edges.reason == reason]]).tolist():
+            reasons[cluster] = f"{reasons[cluster]}, {reason}" if reasons[cluster] else reason
+    representative = _representatives(payments)
+    columns: dict[str, Any] = {
+        "cluster": np.arange(count),
+        "units": np.bincount(label, minlength=count),
+        "identities": np.bincount(pairs // len(submission.identities), minlength=count),
+        "representative": submission.id[representative],
+        "owner": submission.identity[representative],
+        "value": scores.values,
+        "standard_error": scores.standard_errors,
+        "matched_by": reasons.astype(np.str_),
+    }
+    order = np.argsort(-scores.values, kind="stable")
+    return ResultTable(payments.title, {name: column[order] for name, column in columns.items()})
+
+
+def explanation(payments: Payments, identity: str) -> ResultTable:
+    """The units of one identity, best paid first, under a sentence that sums them up."""
+    if not isinstance(identity, str):
+        raise InputTypeError("identity", identity, "the name of an identity")
+    require_known("identity", [identity], payments.identities.tolist())
+    places = unit_places(payments)
+    mine = np.flatnonzero(places.submission.identity == identity)
+    mine = mine[np.argsort(-places.amount[mine], kind="stable")]
+    amount = float(identity_amounts(payments)[payments.identities == identity][0])
+    total = float(identity_amounts(payments).sum())
+    paid = int((places.amount[mine] > 0).sum())
+    shown = f"{amount:,.4g}" if payments.pot is None else f"{amount:,.2f}"
+    of = "" if payments.pot is None else f" of {payments.pot.shown}"
+    share = f" ({amount / total:.1%})" if total else ""
+    reasons = places.reason[mine]
+    told = []
+    for what, start in (
+        ("match units of others or earlier ones", "matches unit"), ("equal validation rows", "equals"),
+        ("were acquired before", "matches a unit"), ("add no value", "adds no"),
+    ):  # fmt: skip
+        count = sum(str(reason).startswith(start) for reason in reasons)
+        told += [f"{count:,} {what}"] if count else []
+    title = f"{identity} is paid {shown}{of}{share}: {paid:,} of {counted(len(mine), 'unit')} are paid"
+    columns = {
+        "unit": places.submission.id[mine], "amount": places.amount[mine], "cluster": places.cluster[mine],
+        "reason": reasons.astype(np.str_),
+    }  # fmt: skip
+    return ResultTable("; ".join([title, *told]), columns)
+
+
+def _submitted(payments: Payments) -> Submission:
+    return payments.submitted or _playing(payments)
+
+
+def _playing(payments: Payments) -> Submission:
+    submission = payments.clustering.submission
+    if submission is None:
+        raise DataMarketError("these payments do not say which submission they are of; pay it again")
+    return submission
+
+
+def _representatives(payments: Payments) -> Codes:
+    """For each cluster the row of a unit that stands for it: the first that has a claim on it."""
+    canonical = payments.canonical
+    cluster = canonical.cluster[canonical.claim_row]
+    first = np.unique(cluster, return_index=True)[1]
+    found: Codes = canonical.claim_unit[first]
+    return found
