@@ -78,7 +78,10 @@ def close_names(name: str, known: Iterable[str]) -> list[str]:
     folded: dict[str, list[str]] = {}
     for each in known:
         folded.setdefault(each.casefold(), []).append(each)
-    close = get_close_matches(name.casefold(), folded, n=3)
+    wanted = name.casefold()
+    close = get_close_matches(wanted, folded, n=3) or [
+        each for each in folded if len(wanted) > 2 and each.startswith(wanted)
+    ]
     return [each for key in close for each in folded[key]][:3]
 
 
@@ -123,7 +126,7 @@ def warn_user(warning: Warning) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("datamarket_gym."):
         frame, level = frame.f_back, level + 1
-    warnings.warn(warning, stacklevel=level - 1)
+    warnings.warn(warning, stacklevel=level)
 
 
 class MarketWarning(UserWarning):

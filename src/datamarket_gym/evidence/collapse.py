@@ -73,9 +73,9 @@ class MergedIdentities(CollapsedMarket):
     def words(self) -> str:
         """The numbers and the remedy."""
         return (
-            f"{self.evidence} merges {self.identities:,} identities into {counted(self.clusters, 'cluster')}, and one of "
-            f"them holds {self.largest_identities:,}: identities are the players, so one match between two of them joins "
-            "all their units, and a cluster is paid as one. Use granularity='unit', where only the matched units are "
+            f"{self.evidence} merges {self.identities:,} identities into {counted(self.clusters, 'cluster')}, the "
+            f"largest of {self.largest_identities:,}: identities are the players, so one match between two of them "
+            "joins all their units, and a cluster is paid as one. Use granularity='unit', where only the matched units are "
             f"joined, or a higher threshold. {self.remedy}"
         )
 

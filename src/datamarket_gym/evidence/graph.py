@@ -24,6 +24,7 @@ from datamarket_gym.core.errors import (
     SubmissionError,
     require_choice,
     require_in,
+    require_instance,
 )
 from datamarket_gym.core.registry import Kind, name_of
 from datamarket_gym.evidence.nearest import NearestRows
@@ -203,6 +204,10 @@ class EvidenceGraph:
         known of nearest earlier units; it changes nothing.
         """
         require_choice("granularity", granularity, GRANULARITIES)
+        require_instance(
+            "submitted_profile", submitted_profile, (Submission, SubmittedProfile),
+            "a Submission (Submission.from_arrays makes one)",
+        )  # fmt: skip
         if isinstance(submitted_profile, SubmittedProfile):
             submission = submitted_profile.submission
             truth = submitted_profile.truth if truth is None else truth

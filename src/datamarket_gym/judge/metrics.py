@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, require_instance
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.truth import SubmittedProfile
@@ -130,6 +130,16 @@ class Metrics:
         profile's attacker unless another is named. What is counted in clusters is NaN for a mechanism
         that has none.
         """
+        for name, given in (("payments", payments), ("honest_reference", honest_reference)):
+            require_instance(
+                name, given, PaidTotals, "what a mechanism paid, mechanism(...).pay(submission, utility)"
+            )
+        require_instance(
+            "latent_owners",
+            latent_owners,
+            SubmittedProfile,
+            "the profile that was paid, attack.apply(0, market.state)",
+        )
         profile = latent_owners
         provider = provider or profile.attacker or next(iter(provider_totals(payments, profile)))
         before, after = _both(honest_reference, payments, profile, provider)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -19,6 +18,8 @@ from datamarket_gym.core.errors import (
     ParameterError,
     UndatedMarketWarning,
     require_instance,
+    require_known,
+    warn_user,
 )
 from datamarket_gym.core.registry import (
     Kind,
@@ -158,11 +159,11 @@ class Mechanism(BaseModel):
         leaks = found_leaks(self.leak_check, submission, utility)
         if len(leaks):
             submission = submission.take(leaks.others(len(submission)))
-            warnings.warn(LeakedRowsWarning(self.name, told(leaks)), stacklevel=2)
+            warn_user(LeakedRowsWarning(self.name, told(leaks)))
             clusters = None if clusters is None else without_leaks(clusters, submission, leaks)
         bought = bought_rows(self.leak_check, utility)
         if bought:
-            warnings.warn(LeakedRowsWarning(self.name, bought), stacklevel=2)
+            warn_user(LeakedRowsWarning(self.name, bought))
         require_learnable(submission.label, utility)
         threshold, known = None, Known.none()
         if clusters is None:
@@ -177,10 +178,10 @@ class Mechanism(BaseModel):
                 settled.evidence, submission, clusters, checked=threshold is not None
             )
             if collapse is not None:
-                warnings.warn(CollapsedMarketWarning(self.name, collapse.words), stacklevel=2)
+                warn_user(CollapsedMarketWarning(self.name, collapse.words))
             undated = nobody_first(submission) if self.pays_earliest else None
             if undated is not None:
-                warnings.warn(UndatedMarketWarning(self.name, undated), stacklevel=2)
+                warn_user(UndatedMarketWarning(self.name, undated))
         ours = replace(clusters, submission=submission)
         values = self.valuator.fit(ours, utility, self.semivalue, self.samples)
         paid = among(Allocator(oracle).allocate(values, self.allocation), everyone)
@@ -192,6 +193,8 @@ class Mechanism(BaseModel):
 
 def mechanism(name: str, **changes: Any) -> Mechanism:
     """A registered mechanism by name, such as ``shapley`` or ``quotient_shapley/cosine@0.99``."""
+    require_instance("name", name, str, "the name of a mechanism, such as 'recommended'")
+    require_known("field of a mechanism", changes, Mechanism.model_fields)
     stem, slash, evidence = name.partition("/")
     preset = _preset_of(stem)
     if slash:

@@ -93,7 +93,7 @@ def label_array(name: str, values: Any, rows: int, of: str) -> NDArray[Any]:
 
 def name_array(name: str, values: Any, rows: int, of: str) -> Text:
     """Return one name per row as text, such as the owner of each unit."""
-    if isinstance(values, str | bytes):
+    if values is None or isinstance(values, str | bytes):
         raise InputTypeError(name, values, f"one name per row of {of}")
     array = np.asarray(values)
     if array.ndim != 1 or len(array) != rows:

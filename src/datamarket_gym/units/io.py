@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
-from datamarket_gym.core.errors import InputTypeError, SubmissionError
+from datamarket_gym.core.errors import InputTypeError, SubmissionError, require_instance
 from datamarket_gym.core.files import replacing, require_two_files
 from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.excel import sheet_of
@@ -33,6 +33,9 @@ MATRICES = ("features", "embedding")
 
 def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) -> Submission:
     """Read a submission from a file or a query; ``columns`` maps our names to its own (``{"identity": "seller"}``)."""
+    require_instance(
+        "path", path, (str, Path), "the path of a table (Submission.from_arrays takes arrays)"
+    )
     with as_files({"submission": path}) as found:
         return _submission(Table.open(found["submission"]), columns)
 

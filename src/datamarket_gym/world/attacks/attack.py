@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.errors import DataMarketError, ParameterError, require_instance
 from datamarket_gym.core.registry import Kind, name_of
 from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.submission import Submission
@@ -174,6 +174,9 @@ class Attack(ABC):
 
     def apply(self, provider_id: str | int, market_state: MarketState) -> SubmittedProfile:
         """The profile after the provider's manipulation; everyone else stays honest."""
+        require_instance(
+            "state", market_state, MarketState, "a MarketState, market.state of a ProviderMarket"
+        )
         honest, truth = market_state.honest.submission, market_state.honest.truth
         name = market_state.provider(provider_id)
         if why := self.beyond(honest.label):
