@@ -231,7 +231,8 @@ if __name__ == "__main__":
     # 9 clusters at level "unit", so 2^9 fits. Without that column 8 providers of 60 units, as in the paper, do.
     honest, *validation = draw_market(n_providers=3, per_provider=3, seed=0)
     utility = Utility(*validation)
-    print("Ratio of attacked to honest payment of provider 0 (1 = no gain); U(empty) = 0\n")  # noqa: T201
+    print("3 providers of 3 units, accuracy of logistic regression, U(empty) = 0, seed 0")  # noqa: T201
+    print("Ratio of attacked to honest payment of provider 0 (1 = no gain):\n")  # noqa: T201
     print(" " * 38, *MECHANISMS, sep="   ")  # noqa: T201
     for name, attack in ATTACKS.items():
         attacked = attack(honest, np.random.default_rng(0))
