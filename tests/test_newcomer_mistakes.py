@@ -143,7 +143,7 @@ MISTAKES = {
     ),
     "samples by another name": (
         lambda: dg.mechanism("shapley", n_samples=10),
-        "unknown field of a mechanism 'n_samples'; did you mean samples?",
+        "unknown field of a mechanism 'n_samples'; did you mean samples",
     ),
     "list as a mechanism's name": (lambda: dg.mechanism(["shapley"]), "name is a list of 1; pass"),
     "level": (lambda: ORACLE.game(SUBMISSION, "units"), "level = 'units': choose one of unit, identity"),

@@ -75,8 +75,8 @@ class MergedIdentities(CollapsedMarket):
         return (
             f"{self.evidence} merges {self.identities:,} identities into {counted(self.clusters, 'cluster')}, the "
             f"largest of {self.largest_identities:,}: identities are the players, so one match between two of them "
-            "joins all their units, and a cluster is paid as one. Use granularity='unit', where only the matched units are "
-            f"joined, or a higher threshold. {self.remedy}"
+            "joins all their units, and a cluster is paid as one. Use granularity='unit', where only the matched units "
+            f"are joined, or a higher threshold. {self.remedy}"
         )
 
 
