@@ -89,7 +89,7 @@ def test_utility_raises_where_the_estimator_fails_on_all_rows():
     rows, validation = market()
     coalitions = np.array([[False, True, True, False], [True, True, False, True]])
     with pytest.raises(
-        LearnerError, match=r"failed on all 48 rows.*ArithmeticError: too much"
+        LearnerError, match=r"failed on all 32 rows.*ArithmeticError: too much"
     ) as caught:
         SklearnEstimator(Sulking()).scorer(rows, validation).utility(coalitions)
     assert isinstance(caught.value.__cause__, ArithmeticError)

@@ -13,6 +13,7 @@ whole value, but guarantees for raw scores do not carry over by themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,9 +103,10 @@ def estimate(
     n_players = game.n_players
     budget = how.budget(samples, n_players)
     chosen = how.choose(n_players, law, budget) if isinstance(how, Auto) else how
-    exact = isinstance(chosen, Exact)
-    per_sample = budget // samples
-    with watch((1 << n_players) - 1 if exact else budget, 0 if exact else per_sample) as watched:
+    every = _coalitions_that_count(law, n_players)
+    planned = every if isinstance(chosen, Exact) else min(budget, every)
+    per_sample = budget // samples if planned == budget else 0
+    with watch(planned, per_sample) as watched:
         if game.keys is None:
             view = OrderedView(game, np.arange(n_players), watched)
             return how.estimate(view, law, budget, keyed_generator(seed, n_players))
@@ -124,6 +126,12 @@ def estimate(
         # sd(mean) <= mean(sd) however the estimates depend on each other
         standard_errors=_shared(found.standard_errors, keys)[back],
     )
+
+
+def _coalitions_that_count(law: Semivalue, n_players: int) -> int:
+    """How many coalitions a semivalue gives weight: for leave-one-out all players, and all but one."""
+    sizes = np.flatnonzero(law.size_law(n_players))
+    return sum(comb(n_players, size) for size in {*sizes.tolist(), *(sizes + 1).tolist()} - {0})
 
 
 def _shared(numbers: Values, sorted_keys: Keys) -> Values:
