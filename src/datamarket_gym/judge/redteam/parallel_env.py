@@ -289,7 +289,7 @@ def parallel_env(**arguments: Any) -> ParallelMarketEnv:
 
     Parameters
     ----------
-    **arguments
+    arguments
         Arguments of `ParallelMarketEnv`.
 
     Returns
