@@ -169,7 +169,7 @@ def test_a_coalition_that_cannot_be_fitted_predicts_its_most_frequent_class():
     with pytest.warns(FitFailedWarning):
         assert oracle.game(rows).values(mask).tolist() == [(HELD[1] == TRAIN[1][0]).mean()]
     with pytest.raises(LearnerError, match="failed on all 3 rows"):
-        oracle.value(rows.take(mask[0]))
+        UtilityOracle(*HELD, KNeighborsClassifier(5)).value(rows.take(mask[0]))
     assert np.isfinite(found.by_unit()["value"]).all()
 
 

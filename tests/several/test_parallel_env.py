@@ -10,7 +10,6 @@ pytest.importorskip("pettingzoo")
 from gymnasium.error import ResetNeeded
 from pettingzoo.test import parallel_api_test
 
-from datamarket_gym import mechanism
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.judge.redteam import ParallelMarketEnv, Space
 from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE
@@ -91,9 +90,6 @@ def test_odd_input_is_refused(env):
         env.step({"nobody": np.zeros(11)})
     with pytest.raises(DataMarketError, match="knowledge"):
         ParallelMarketEnv(TASK, knowledge=2.0).reset(seed=0)
-    assert mechanism(
-        "recommended"
-    )  # and the room says what is missing where PettingZoo is not installed
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,6 @@ def test_the_examples_run():
     page = PAGE.read_text(encoding="utf-8")
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.S):
-        if "gymnasium" in block:
-            pytest.importorskip("gymnasium")
         exec(block, names)
     assert "provider_0 played" in names["certificate"].words
     assert names["filed"].claim == "deterred"
@@ -31,7 +29,6 @@ def test_the_examples_run():
     assert report.families("stopped") == ["sybil_split_k"]
     assert report.families("deterred") == ["copycat"]
     assert len(target.tried) == 20  # the second search had nothing new to pay
-    assert names["env"].reset(seed=0)[0].shape == (9,)
 
 
 def test_the_smaller_tools_say_what_the_page_says():

@@ -169,10 +169,10 @@ def test_the_environment_passes_gymnasiums_own_checker():
     gymnasium = pytest.importorskip("gymnasium")
     from gymnasium.utils.env_checker import check_env
 
-    name = "datamarket_gym.judge.redteam.gym_env:DataMarket/Attack-v0"
+    name = "datamarket_gym.envs:DataMarket/Attack-v0"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = gymnasium.make(name)
+        env = gymnasium.make(name, channels=True)
         check_env(env.unwrapped)
         both = gymnasium.make_vec(name, num_envs=2, vectorization_mode="sync")
         both.reset(seed=0)

@@ -177,7 +177,7 @@ def test_a_mechanism_of_ones_own_has_no_units_to_draw(market):
 
 def test_the_environment_checks_and_hides(market):
     gymnasium = pytest.importorskip("gymnasium")
-    name = "datamarket_gym.judge.redteam.gym_env:DataMarket/Attack-v0"
+    name = "datamarket_gym.envs:DataMarket/Attack-v0"
     rewards = {}
     for options in ({"checks": 3}, {"checks": 0}, {"checks": 3, "knowledge": 0.0}):
         with warnings.catch_warnings():

@@ -76,9 +76,7 @@ def test_a_search_finds_a_response_and_keeps_what_was_impossible():
 
 def test_the_environment_says_why_an_action_is_none():
     gymnasium = pytest.importorskip("gymnasium")
-    env = gymnasium.make(
-        "datamarket_gym.judge.redteam.gym_env:DataMarket/Attack-v0", task=TASK, learner="coverage@0.9"
-    )
+    env = gymnasium.make("datamarket_gym.envs:DataMarket/Attack-v0", task=TASK, learner="coverage@0.9")
     env.reset(seed=1)
     dials = {d.name: 0.9 for d in SPACE["squat"]}
     info = env.step(np.array(Space.point("squat", dials), dtype=np.float32))[-1]

@@ -1,5 +1,6 @@
 """Attack your own market before others do: audits and best responses."""
 
+from importlib import import_module
 from typing import Any
 
 from datamarket_gym.judge.checked import CheckedAttack
@@ -16,6 +17,7 @@ from datamarket_gym.units.io import read_validation
 
 __all__ = [
     "AttackCosts",
+    "AttackEnv",
     "AuditReport",
     "CheckedAttack",
     "Effort",
@@ -39,14 +41,11 @@ __all__ = [
 ]
 
 
+_ENVIRONMENTS = {"AttackEnv": "gym_env", "ParallelMarketEnv": "parallel_env"}
+
+
 def __getattr__(name: str) -> Any:
-    """The parallel environment when it is first asked for: it needs the extra ``gym``."""
-    if name != "ParallelMarketEnv":
+    """Import an environment when it is first asked for, since it needs the extra ``gym``."""
+    if name not in _ENVIRONMENTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from datamarket_gym.judge.redteam.parallel_env import ParallelMarketEnv
-    except ImportError as error:
-        raise AttributeError(
-            "the parallel environment needs PettingZoo: pip install 'datamarket-gym[gym]'"
-        ) from error
-    return ParallelMarketEnv
+    return getattr(import_module(f"{__name__}.{_ENVIRONMENTS[name]}"), name)

@@ -19,7 +19,6 @@ import numpy as np
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import (
     DataMarketError,
-    ParameterError,
     UnclearPayError,
     require_choice,
     require_count,
@@ -242,8 +241,8 @@ def best_response(
     if optimiser == "auto":
         optimiser = "optuna" if find_spec("optuna") else "scipy"
     if optimiser == "optuna" and not find_spec("optuna"):
-        raise ParameterError(
-            "optimiser", optimiser, "install the extra: pip install 'datamarket-gym[gym]'"
+        raise ImportError(
+            "optuna is not installed; run: pip install 'datamarket-gym[gym]'", name="optuna"
         )
     costs = costs or AttackCosts()
     space = Space.of(target.state)

@@ -1,51 +1,89 @@
-"""Several cheats as a PettingZoo parallel environment: one step, an attack for everybody, each paid in one market.
+"""All providers as attackers in a PettingZoo parallel environment: one step, an attack by each, all in one market.
 
-Needs the extra ``gym``. Every provider is an agent, `AttackEnv` (``gym_env``) with company: the observation describes
-its place in the honest market, the action is a point of the same search space. The reward is what it is paid, over its
-honest pay, less costs, less one: all honest earn nothing. Where payees are checked it is what is paid in *one draw* of
-the checks, of the environment's seed, as the names of many cheats are too many to take an expectation over.
+Each agent plays the one-step contextual bandit of `gym_env`, in a market that the others attack at the same time. Its
+observation describes its place in the honest market; its action is a point of the same action space.
 
-Whose attack cannot be carried out is honest instead, and has the reward `IMPOSSIBLE`; ``info`` says why. Whoever is
-given no action is honest.
+Needs the extra ``gym``. Importing `datamarket_gym.envs` registers the environment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
+
+try:
+    from pettingzoo import ParallelEnv, register
+except ImportError as missing:
+    raise ImportError(
+        "the parallel environment needs pettingzoo 1.27 or later; run: pip install 'datamarket-gym[gym]'",
+        name="pettingzoo",
+    ) from missing
 
 import numpy as np
 from gymnasium import error, spaces
-from numpy.typing import NDArray
-from pettingzoo import ParallelEnv
 
 from datamarket_gym.core.errors import DataMarketError, UnclearPayError, UnknownNameError
 from datamarket_gym.judge.metrics import clearly_paid, gain_of
 from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE
 from datamarket_gym.judge.redteam.expectation import asked_checks
+from datamarket_gym.judge.redteam.gym_env import (
+    ACTION_FIELDS,
+    DRAWS,
+    OBSERVATION_FIELDS,
+    Action,
+    Observation,
+    SpaceField,
+    box,
+    observe,
+)
 from datamarket_gym.judge.redteam.several import HONEST, Stage
-from datamarket_gym.judge.redteam.space import DIMENSIONS, AttackCosts, Effort, Space
+from datamarket_gym.judge.redteam.space import FAMILIES, AttackCosts, Effort, Space
 from datamarket_gym.learners.oracle import RECOMMENDED, Utility
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 
-Observation = NDArray[np.float32]
-Action = NDArray[np.float32]
-_LOW = (0, 0, 0, -1, 0, 0, 0, 0, 0)
-_HIGH: Observation = np.array((1e6, 1, 1e3, 1, 1e3, 1e3, 1e3, 1, 1), dtype=np.float32)
-_DRAWS = 100  # of markets, until everybody's honest pay is clearly above zero
-
 
 class ParallelMarketEnv(ParallelEnv[str, Observation, Action]):  # type: ignore[misc]
-    """A market is drawn at each reset; one action of everybody is paid, and ends the episode.
+    """Let every provider of a market choose an attack at the same time (the multi-attacker game).
 
-    Each name is checked ``checks`` times with this ``power`` (0: never; left out: thrice, or never by a mechanism of
-    one's own), and everybody sees the share ``knowledge`` of the others' units. ``empty`` is what accuracy is counted
-    from; left out, it is as where money is divided.
+    Parameters
+    ----------
+    task
+        What markets are drawn from, a name with parameters.
+    mechanism_name
+        The mechanism that is attacked, by name.
+    learner
+        The utility, by name: `coverage`, or a model whose accuracy counts, such as `knn`.
+    empty
+        What accuracy is counted from: `none` (zero) or `chance`. By default `chance` where the utility is an accuracy.
+    identity_cost
+        Cost of each further identity, in honest payments.
+    perturbation_cost
+        Cost of one unit of perturbation, in honest payments.
+    checks
+        Spot checks of each identity; 0: none. By default 3, or none if the mechanism does not pay single units.
+    power
+        Probability that a spot check detects a false unit.
+    knowledge
+        Share of the other providers' units that each attacker sees.
+    render_mode
+        Only None: there is nothing to draw.
+
+    Examples
+    --------
+    >>> from datamarket_gym.envs import ParallelMarketEnv
+    >>> env = ParallelMarketEnv("synthetic(n_providers=3, per_provider=12, validation=60)")
+    >>> observations, _ = env.reset(seed=0)
+    >>> _, rewards, *_ = env.step({"provider_0": env.action_space("provider_0").sample()})
+    >>> sorted(rewards)
+    ['provider_0', 'provider_1', 'provider_2']
     """
 
-    metadata: dict[str, Any] = {"name": "datamarket_several_v0", "render_modes": []}  # noqa: RUF012
+    metadata: dict[str, Any] = {"name": "datamarket_multi_attacker_v0", "render_modes": []}  # noqa: RUF012
+    observation_fields: ClassVar[tuple[SpaceField, ...]] = OBSERVATION_FIELDS
+    action_fields: ClassVar[tuple[SpaceField, ...]] = ACTION_FIELDS
+    families: ClassVar[tuple[str, ...]] = FAMILIES
 
     def __init__(
         self,
@@ -69,37 +107,73 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action]):  # type: ignore[
         self._knowledge = knowledge
         self.possible_agents: list[str] = ProviderMarket.from_task(self._task).state.providers
         self.agents: list[str] = []
-        # providers, own share of units, of pay, the value of all data, two costs, checks, power, knowledge
-        low = np.array(_LOW, dtype=np.float32)
-        self.observation_spaces = {name: spaces.Box(low, _HIGH) for name in self.possible_agents}
-        self.action_spaces = {
-            name: spaces.Box(0.0, 1.0, (1 + DIMENSIONS,), np.float32) for name in self.possible_agents
-        }
+        self.observation_spaces = {name: box(self.observation_fields) for name in self.possible_agents}
+        self.action_spaces = {name: box(self.action_fields) for name in self.possible_agents}
         self._rng = np.random.default_rng()
         self._stage: Stage | None = None
 
-    def observation_space(self, agent: str) -> spaces.Box:
-        """What an agent observes: the same object whenever asked."""
+    def observation_space(self, agent: str) -> spaces.Box[np.float32]:
+        """Return the space of an agent's observations, the same object at every call.
+
+        Parameters
+        ----------
+        agent
+            A provider's name.
+
+        Returns
+        -------
+        gymnasium.spaces.Box
+            The space that `observation_fields` describes.
+        """
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.Box:
-        """What an agent may do: the same object whenever asked."""
+    def action_space(self, agent: str) -> spaces.Box[np.float32]:
+        """Return the space of an agent's actions, the same object at every call.
+
+        Parameters
+        ----------
+        agent
+            A provider's name.
+
+        Returns
+        -------
+        gymnasium.spaces.Box
+            The space that `action_fields` describes.
+        """
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
-        """A new market, drawn again until everybody's honest pay is clearly above zero."""
+        """Draw a market, again until the honest payment of every provider is clearly above zero.
+
+        Parameters
+        ----------
+        seed
+            Seed of the markets and of the spot checks drawn from now on.
+        options
+            Ignored.
+
+        Returns
+        -------
+        tuple
+            The observation of each agent (`observation_fields`), and an empty dictionary for each.
+
+        Raises
+        ------
+        DataMarketError
+            If some honest payment is next to nothing in every market drawn.
+        """
         if seed is not None:
             self._rng = np.random.default_rng(seed)
-        for _ in range(_DRAWS):
+        for _ in range(DRAWS):
             market = ProviderMarket.from_task(self._task, int(self._rng.integers(2**31)))
             stage = self._staged(market)
             if stage is not None:
                 self._stage, self.agents = stage, list(self.possible_agents)
                 return self._observations(stage), {name: {} for name in self.agents}
         raise DataMarketError(
-            f"{self._mechanism.label} pays some provider next to nothing in {_DRAWS} markets, so rewards would mean "
+            f"{self._mechanism.label} pays some provider next to nothing in {DRAWS} markets, so rewards would mean "
             "nothing; choose another mechanism_name or task"
         )
 
@@ -112,7 +186,30 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action]):  # type: ignore[
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Carry out everybody's attack in one market; the episode ends."""
+        """Carry out the attacks of all agents in one market and end the episode.
+
+        An agent without an action is honest. An agent whose attack cannot be carried out is honest too, and its reward
+        is -1.
+
+        Parameters
+        ----------
+        actions
+            A point of the action space (`action_fields`) for each agent that attacks.
+
+        Returns
+        -------
+        tuple
+            For each agent: the observation of `reset`, the reward, True, False, and the info.
+
+        Raises
+        ------
+        UnknownNameError
+            If an action is of no agent.
+        ParameterError
+            If an action is not in the action space.
+        gymnasium.error.ResetNeeded
+            If `reset` was not called before.
+        """
         if self._stage is None or not self.agents:
             raise error.ResetNeeded("call reset before step")
         if unknown := set(actions) - set(self.agents):
@@ -160,12 +257,12 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action]):  # type: ignore[
         return rewards
 
     def _staged(self, market: ProviderMarket) -> Stage | None:
-        """The market, where everybody's honest pay is clearly above zero."""
+        """Prepare a market, or None where some honest payment is not clearly above zero."""
         names = market.state.providers
         oracle = market.utility_oracle(self._utility)
         try:
             stage = Stage(market.state, self._mechanism, oracle, names, self._checks, self._knowledge)
-        except UnclearPayError:  # worth nothing: another is drawn, and in the end it is said
+        except UnclearPayError:  # worth nothing: the caller draws another
             return None
         honest = stage.honest
         clear = all(clearly_paid(honest.pay[name], honest.value, len(names)) for name in names)
@@ -173,17 +270,44 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action]):  # type: ignore[
 
     def _observations(self, stage: Stage) -> dict[str, Observation]:
         owner, honest = stage.state.honest.truth.owner, stage.honest
-        costs = (self._costs.identity, self._costs.perturbation)
-        checks = (0, 0) if self._checks is None else (self._checks.per_payee, self._checks.power)
-        found = {}
-        for name in self.possible_agents:
-            owned, share = float((owner == name).mean()), honest.pay[name] / honest.value
-            numbers = (
-                len(self.possible_agents), owned, share, honest.value, *costs, *checks, self._knowledge
-            )  # fmt: skip
-            found[name] = np.minimum(np.array(numbers, dtype=np.float32), _HIGH)
-        return found
+        return {
+            name: observe(
+                len(self.possible_agents),
+                float((owner == name).mean()),
+                honest.pay[name],
+                honest.value,
+                self._costs,
+                self._checks,
+                self._knowledge,
+            )
+            for name in self.possible_agents
+        }
+
+
+def parallel_env(**arguments: Any) -> ParallelMarketEnv:
+    """Make the parallel environment, as the modules of PettingZoo's own environments do.
+
+    Parameters
+    ----------
+    arguments
+        Arguments of `ParallelMarketEnv`.
+
+    Returns
+    -------
+    ParallelMarketEnv
+        The environment, before its first reset.
+
+    Examples
+    --------
+    >>> from datamarket_gym.envs import parallel_env
+    >>> parallel_env(checks=0).possible_agents
+    ['provider_0', 'provider_1', 'provider_2', 'provider_3']
+    """
+    return ParallelMarketEnv(**arguments)
 
 
 def _only(attack: str, party: int, parties: int) -> tuple[str, ...]:
     return tuple(attack if i == party else HONEST for i in range(parties))
+
+
+register("parallel", "DataMarket/MultiAttacker-v0", entry_point=f"{__name__}:parallel_env")
