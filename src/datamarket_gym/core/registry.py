@@ -345,6 +345,14 @@ def name_of(component: object) -> str:
     return _found(component)[0]
 
 
+def display_name(component: object) -> str:
+    """The name a component is registered under; of one that is not, its own ``name`` or that of its class."""
+    try:
+        return name_of(component)
+    except DataMarketError:
+        return str(getattr(component, "name", type(component).__name__))
+
+
 def _found(component: object) -> tuple[str, Any]:
     for known in _components.values():
         for name, registered in known.items():

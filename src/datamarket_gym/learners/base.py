@@ -15,7 +15,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import LARGEST, CoalitionMatrix, Codes, Features, Values
 from datamarket_gym.core.narrow import beyond
-from datamarket_gym.core.registry import Kind, name_of
+from datamarket_gym.core.registry import Kind
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue, Truncated
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import DataMarketError, LearnerError, SubmissionError
+from datamarket_gym.core.errors import LearnerError, SubmissionError
 
 Target = Literal["class", "number", "none"]
 """What labels are to a learner: classes (two of them, and every validation label submitted), numbers, or optional."""
@@ -145,14 +145,6 @@ class Learner(ABC):
 
 
 LEARNERS: Kind[Learner] = Kind("learner", Learner)
-
-
-def learner_name(learner: Learner) -> str:
-    """The name a learner is registered under; of one that is not, its own name or that of its class."""
-    try:
-        return name_of(learner)
-    except DataMarketError:
-        return str(getattr(learner, "name", type(learner).__name__))
 
 
 def check_rows(rows: TrainingRows, validation: ValidationRows) -> None:

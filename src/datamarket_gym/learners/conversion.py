@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from datamarket_gym.core.errors import InputTypeError, ParameterError
-from datamarket_gym.core.registry import written
-from datamarket_gym.learners.base import LEARNERS, Learner, learner_name
+from datamarket_gym.core.registry import display_name, written
+from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.function import FunctionUtility, function_utility
 from datamarket_gym.learners.sklearn_fallback import (
     SklearnEstimator,
@@ -67,13 +67,13 @@ def _scored(learner: Learner, scoring: Any) -> Learner:
 
     if isinstance(learner, SklearnEstimator | SklearnRegressor):
         return type(learner)(learner.estimator, scoring, learner.jobs)
-    if learner_name(learner) == "logistic":
+    if display_name(learner) == "logistic":
         return SklearnEstimator(
             make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), scoring
         )
     raise ParameterError(
         "scoring", scoring,
-        f"{learner_name(learner)} takes no scorer; leave scoring out, or pass an estimator as the utility",
+        f"{display_name(learner)} takes no scorer; leave scoring out, or pass an estimator as the utility",
     )  # fmt: skip
 
 
@@ -83,4 +83,4 @@ def shown_learner(learner: Learner) -> str:
         scored = "" if learner.scoring is None else f", scoring={learner.scoring!r}"
         text = f"{' '.join(repr(learner.estimator).split())}{scored}"
         return text if len(text) <= 200 else f"{type(learner.estimator).__name__}(...){scored}"
-    return learner_name(learner) if isinstance(learner, FunctionUtility) else written(learner)
+    return display_name(learner) if isinstance(learner, FunctionUtility) else written(learner)

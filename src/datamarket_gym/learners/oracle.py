@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import combined_key, unit_keys
 from datamarket_gym.core.errors import ParameterError, SubmissionError, require_choice, require_instance
-from datamarket_gym.core.registry import written
+from datamarket_gym.core.registry import display_name, written
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
 from datamarket_gym.learners.base import (
@@ -27,7 +27,6 @@ from datamarket_gym.learners.base import (
     Scorer,
     TrainingRows,
     ValidationRows,
-    learner_name,
 )
 from datamarket_gym.learners.conversion import as_learner, shown_learner
 from datamarket_gym.learners.game import SubmissionGame, UtilityGame
@@ -179,7 +178,7 @@ class UtilityOracle:
             for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
             if f.name not in _SPEED
         }
-        text = repr((learner_name(self.learner), settings, self.label.tolist())) + more
+        text = repr((display_name(self.learner), settings, self.label.tolist())) + more
         return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
 
     @cached_property

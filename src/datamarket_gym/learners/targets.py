@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.registry import components
-from datamarket_gym.learners.base import Learner, learner_name
+from datamarket_gym.core.registry import components, display_name
+from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.units.labels import are_numbers, as_numbers, first_text, is_labelled, unlabelled
 
@@ -61,7 +61,7 @@ def require_labels(whose: str, label: NDArray[Any], learner: Learner) -> None:
         return
     if not is_labelled(label):
         raise SubmissionError(
-            f"{whose} have no labels, and {learner_name(learner)} needs them ({_NEEDED[learner.target]}); name the "
+            f"{whose} have no labels, and {display_name(learner)} needs them ({_NEEDED[learner.target]}); name the "
             f"column that holds them, or choose a utility that needs none: {', '.join(learners_for('none'))}"
         )
     if learner.target == "number":
@@ -79,7 +79,7 @@ def require_classes(label: NDArray[Any], learner: Learner) -> None:
     if different > max(_FEW_CLASSES, len(label) / 2):
         raise SubmissionError(
             f"the validation labels are numbers, {different:,} different ones in {len(label):,} rows (row 0: "
-            f"{label[0].item()!r}), and under {learner_name(learner)} labels agree only where they are equal; pay by a "
+            f"{label[0].item()!r}), and under {display_name(learner)} labels agree only where they are equal; pay by a "
             "utility of numbers "
             f"({', '.join(learners_for('number'))}), or without labels: coverage(labels=False)"
         )

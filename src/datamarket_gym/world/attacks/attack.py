@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_instance
-from datamarket_gym.core.registry import Kind, name_of
+from datamarket_gym.core.registry import Kind, display_name, name_of
 from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
@@ -155,7 +155,7 @@ class Attack(ABC):
     @property
     def label(self) -> str:
         """The name that tables print."""
-        return name_of(self)
+        return display_name(self)
 
     @property
     def assumes(self) -> str:

@@ -1,0 +1,53 @@
+"""evaluate: one or several attacks under one or several mechanisms, as a table."""
+
+import numpy as np
+import pytest
+
+from datamarket_gym import Attack, Metrics, ProviderMarket, create, evaluate, mechanism
+from datamarket_gym.core.errors import UnknownNameError
+from datamarket_gym.world.attacks import Block
+
+MARKET = ProviderMarket.from_task("synthetic(n_providers=4, per_provider=12, validation=60)", 2, "knn")
+
+
+def test_evaluate_is_metrics_of_what_is_paid():
+    found = evaluate("shapley", MARKET, "sybil_split_k@2", provider=1)
+    oracle, m = MARKET.utility_oracle(), mechanism("shapley")
+    profile = create("attack", "sybil_split_k@2").apply(1, MARKET.state)
+    ideal = mechanism("quotient_shapley/oracle_latent").pay(profile.submission, oracle, profile.truth)
+    expected = Metrics.evaluate(
+        m.pay(profile.submission, oracle), profile, m.pay(MARKET.honest.submission, oracle), ideal
+    )
+    report = found["shapley", "sybil_split_k@2"]
+    assert report.as_row() == expected.as_row()
+    row = found.table()
+    assert row["gain"].tolist() == [expected.gain]
+    assert row["oracle_l1"].tolist() == [expected.oracle_l1]
+
+
+def test_evaluate_plays_every_pair_in_the_order_given():
+    class Half(Attack):
+        def blocks(self, own):
+            return [Block(0, own.rows[::2])]
+
+    class Equal:
+        def pay(self, submission, utility):
+            return dict.fromkeys(submission.identities.tolist(), 1.0)
+
+    attacks = ["sybil_split_k@3", create("attack", "exact_dup_2x_sybils"), Half()]
+    found = evaluate(["recommended", mechanism("shapley"), Equal()], MARKET, attacks)
+    table = found.table()
+    assert table["attack"].tolist() == ["sybil_split_k@3", "exact_dup_2x_sybils", "Half"] * 3
+    assert table["mechanism"].tolist() == ["recommended"] * 3 + ["shapley/v1"] * 3 + ["Equal"] * 3
+    np.testing.assert_allclose(
+        table["gain"][:2], 1.0
+    )  # recommended: splits and exact copies gain nothing
+    assert table["gain"][3] > 1.05
+    assert table["gain"][6:].tolist() == [3.0, 3.0, 1.0]
+    assert len(repr(found).splitlines()) <= 20
+    assert "<table>" in found._repr_html_()
+
+
+def test_evaluation_names_an_unknown_pair():
+    with pytest.raises(UnknownNameError, match="unknown mechanism and attack"):
+        evaluate("shapley", MARKET, "honest")["shapley", "hones"]
