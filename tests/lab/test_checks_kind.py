@@ -209,9 +209,9 @@ def test_a_run_has_a_table_for_every_utility_and_a_row_for_every_outcome(kept):
         "coverage, U(empty) = 0, recommended, knowledge = 1.0, checks = 0, power = 0.8",
         "knn, U(empty) = chance, recommended, knowledge = 1.0, checks = 3, power = 0.8",
         "logistic, U(empty) = 0, shapley, knowledge = 1.0, checks = 3, power = 0.8",
-        "## Expected net gain: best_response",
+        "## Expected net gain: unit granularity, `capped` representative, best_response",
         "## Spill: unit granularity",
-        "## L1 to logistic: honest",
+        "## L1 to logistic: unit granularity, `capped` representative, honest",
         "| needs a forged clock or foresight | backdate |",
     ):
         assert words in table

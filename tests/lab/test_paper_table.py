@@ -70,7 +70,9 @@ def test_the_line_counts_what_the_table_marks():
     text = paper_text(rows, frozenset(), 120) + "\n".join(sentences(shown))
     marks = len(re.findall(r"\)!", text))
     total = len(IN_BRACKETS.findall(text)) + len(re.findall(r"\(at (?:least|most) ", text))
-    assert summed_up(shown).startswith(f"{total - marks} of {total} cells within tolerance, {marks} outside, 0 ")
+    assert summed_up(shown).startswith(
+        f"{total - marks} of {total} cells within tolerance, {marks} outside, 0 "
+    )
     assert len(reasons(shown)) == len({one.why for one in shown if one.verdict != "within"})
 
 
