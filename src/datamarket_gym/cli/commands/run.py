@@ -38,7 +38,7 @@ def command(
         Path | None, typer.Option(help="A file in which fits are kept, for this and later runs.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Print all tables, and not the paper's alone.")
+        bool, typer.Option("--all", help="Print all tables below the paper's.")
     ] = False,
     data: Data = None,
     load: Load = None,
