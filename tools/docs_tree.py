@@ -48,8 +48,8 @@ SECTIONS = (
     Section(
         "Results", "results.md", "What was measured, one page a question.",
         (
-            "questions/*", "several-cheats.md", "gallery.md", "utilities.md", "prior-measured.md", "accounts.md",
-            "mutants.md",
+            "reproduce.md", "questions/*", "several-cheats.md", "gallery.md", "utilities.md", "prior-measured.md",
+            "accounts.md", "mutants.md",
         ),
     ),
     Section("Full tables", "section-tables.md", "Every row that the answers rest on.", ("results/*",)),

@@ -46,6 +46,22 @@ def differences(one: Compact) -> list[tuple[str, str, float, float]]:
     return out
 
 
+def _paid(one: Compact) -> str:
+    """What mechanisms are paid by, and what accuracy is counted from."""
+    found: dict[str, list[str]] = {}
+    for row in one.rows:
+        if row["metric"] == "gain":
+            empty = (
+                ""
+                if row["learner"] == "coverage"
+                else f", U(empty) = {row['empty'].replace('none', '0')}"
+            )
+            names = found.setdefault(row["learner"] + empty, [])
+            names += [] if row["mechanism"] in names else [row["mechanism"]]
+    (most, _), *others = sorted(found.items(), key=lambda pair: -len(pair[1]))
+    return "; ".join([most, *(f"`{'`, `'.join(names)}`: {how}" for how, names in others)])
+
+
 def made(one: Compact) -> str:
     """The block."""
     found = cells(one)
@@ -61,8 +77,8 @@ def made(one: Compact) -> str:
     lines = [
         f"`datamarket run peers`, {one.seeds} seeds; {there}.",
         "",
-        f"Gains of the attacker, means over seeds with standard errors of up to {errors:.3f}, and the largest "
-        "difference of a mean to our own:",
+        f"Gains of the attacker ({_paid(one)}), means over seeds with standard errors of up to {errors:.3f}, and the "
+        "largest difference of a mean to our own:",
         "",
         "| mechanism | " + " | ".join(SHORT[attack] for attack in shown) + " | largest difference |",
         "|---" * (len(shown) + 2) + "|",

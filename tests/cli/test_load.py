@@ -63,6 +63,17 @@ def test_a_mechanism_of_one_file_runs_in_an_experiment_in_several_processes(fold
     assert "--out" in again.stderr
 
 
+@pytest.mark.parametrize("tables", ["", '[[tables]]\nmetric = "gain"\n'])
+def test_it_stands_in_one_table_with_ours(folder, tables):
+    more = '[[mechanisms]]\nname = "shapley"\n[[mechanisms]]\nname = "recommended"\n'
+    (folder / "my.toml").write_text(EXPERIMENT + more + tables)
+    done = datamarket(folder, "run", "my.toml", "--load", "mine_alone.py", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    heads = [line.split() for line in done.stdout.splitlines() if line.startswith("attack ")]
+    assert heads[0] == ["attack", "by_the_unit", "shapley", "recommended"]
+    assert "Figure: datamarket figures runs/mine" in done.stdout
+
+
 def test_list_names_it(folder):
     done = datamarket(folder, "list", "mechanism", "--load", "mine_alone.py")
     assert "by_the_unit" in done.stdout

@@ -206,12 +206,12 @@ def test_a_run_has_a_table_for_every_utility_and_a_row_for_every_outcome(kept):
     assert all(set(axes) <= set(row) for row in found)
     table = (kept / "runs" / "s11" / "table.md").read_text(encoding="utf-8")
     for words in (
-        "coverage, U(empty) = none, recommended, knowledge = 1.0, checks = 0, power = 0.8",
+        "coverage, U(empty) = 0, recommended, knowledge = 1.0, checks = 0, power = 0.8",
         "knn, U(empty) = chance, recommended, knowledge = 1.0, checks = 3, power = 0.8",
-        "logistic, U(empty) = none, shapley, knowledge = 1.0, checks = 3, power = 0.8",
-        "## Expected net gain: best_response",
+        "logistic, U(empty) = 0, shapley, knowledge = 1.0, checks = 3, power = 0.8",
+        "## Expected net gain: unit granularity, `capped` representative, best_response",
         "## Spill: unit granularity",
-        "## L1 to logistic: honest",
+        "## L1 to logistic: unit granularity, `capped` representative, honest",
         "| needs a forged clock or foresight | backdate |",
     ):
         assert words in table

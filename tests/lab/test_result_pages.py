@@ -36,6 +36,7 @@ def test_no_page_is_stale_and_none_is_left_over(made):
     there = [*RESULTS.glob("*.md"), *(DOCS / "questions").glob("*.md")]
     assert {str(page.relative_to(DOCS)) for page in there} == set(made) - {
         "results.md",
+        "reproduce.md",
         "ten-numbers.md",
     }
 
@@ -89,7 +90,10 @@ def test_numbers_are_those_of_the_files(made, front):
     ]
     (three,) = s2
     assert f"1. **{three['value']:.2f} ± {three['se']:.2f}** of honest pay" in front
-    assert f"three names earn {three['value']:.2f} ± {three['se']:.2f} of one name's pay" in front
+    assert (
+        f"three names earn {three['value']:.2f} ± {three['se']:.2f} of one name's pay with U(empty) = 0"
+        in front
+    )
 
     net = [row for row in raw("s11") if row["metric"] == "expected_net_gain"]
     checked = [r for r in net if (r["learner"], r["checks"], r["power"]) == ("coverage", 3, 0.8)]
@@ -119,6 +123,28 @@ def test_numbers_are_those_of_the_files(made, front):
     real = max((row for row in periods if row["task"] != "synthetic"), key=lambda row: row["value"])
     assert f"**{worst['value']:.2f} ± {worst['se']:.2f}** is the most that units made of" in front
     assert f"{real['value']:.2f} ± {real['se']:.2f} on real data" in front
+
+
+def test_every_page_that_says_what_splits_gain_says_what_no_data_are_worth(made):
+    """The gain of three names is 1.63 or 1.21, and which depends on U(empty): a page with one has the other."""
+    zero, chance = (
+        f"{row['value']:.2f} ± {row['se']:.2f}"
+        for empty in ("none", "chance")
+        for row in raw("s2")
+        if (row["attack"], row["mechanism"], row["metric"]) == ("sybil_split_3", "shapley", "gain")
+        and (row["representative"], row["empty"]) == ("identity", empty)
+    )
+    for place, text in made.items():
+        if place.startswith("results/"):
+            continue  # every table has it in its title
+        if re.search(
+            r"names (?:still )?(?:gain|earn)|split into (?:three|four)|gain of three names|gain of a split",
+            text,
+        ):
+            assert "U(empty)" in text, place
+        if zero in text:
+            assert chance in text, place
+            assert {"0", "chance"} <= set(re.findall(r"U\(empty\) = (\w+)", text)), place
 
 
 def test_what_is_said_of_the_strongest_attack_on_accuracy_is_true_of_it():
@@ -244,7 +270,7 @@ def test_results_without_what_questions_need_say_so_and_keep_their_tables(tmp_pa
     found = pages(tmp_path / "mine")
     assert set(found) == {
         "mine.md", "mine/s1.md", "mine/s7.md", "mine/time.md",
-        "mine-questions/inside-clusters.md", "mine-questions/cost.md",
+        "mine-questions/inside-clusters.md", "mine-questions/cost.md", "mine-reproduce.md",
     }  # fmt: skip
     front = found["mine.md"]
     assert "- **What does splitting into names gain?** there is no s2.json, s8.json" in front

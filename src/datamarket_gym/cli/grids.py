@@ -1,16 +1,23 @@
-"""Tables of experiments as text of a given width: wide ones are cut into several, names are never cut."""
+"""Tables of experiments as text of a given width: wide ones are cut into several, names are never cut.
+
+The paper's table is kept in one piece as long as that is possible: first its standard errors go, then its labels
+are wrapped.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
+from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.paper_table import legend, paper_grids
 from datamarket_gym.lab.tables import LEGEND, Cell, Grid
 
 _GAP = "  "
 _WHOLE = 20  # letters: shorter parts of a cell are not broken
 _LABELS = 0.55  # of the width: the most that labels take before they are wrapped
+_NARROW = 0.2  # the same, where that keeps a table in one piece
 
 
 def as_text(grids: Sequence[Grid], width: int) -> str:
@@ -19,16 +26,41 @@ def as_text(grids: Sequence[Grid], width: int) -> str:
     return "\n".join([*(_text(grid, width) for grid in grids), legend]) + "\n"
 
 
-def _text(grid: Grid, width: int) -> str:
+def paper_text(rows: Sequence[Row], own: Set[str], width: int) -> str:
+    """The paper's tables beside ours, and their legend; "" where the paper says nothing of single cells."""
+    full, short = (paper_grids(rows, own, errors=errors) for errors in (True, False))
+    chosen, texts = [], []
+    for with_errors, without in zip(full, short, strict=True):
+        ways = [(with_errors, _LABELS), (without, _LABELS), (without, _NARROW)]
+        grid, labels = next((way for way in ways if len(_laid_out(*way, width)[2]) == 1), ways[1])
+        chosen.append(grid)
+        texts.append(_text(grid, width, labels))
+    return "\n".join([*texts, textwrap.fill(legend(chosen), width)]) if texts else ""
+
+
+Tokens = list[tuple[str, str]]
+"""Pieces that stay whole, each with what stands before it on the same line."""
+
+Blocks = list[tuple[list[list[Tokens]], list[int]]]
+"""Columns that stand beside each other, with their widths."""
+
+
+def _laid_out(grid: Grid, most: float, width: int) -> tuple[list[list[Tokens]], list[int], Blocks]:
+    """The labels with their widths, and the other columns in as few blocks as fit beside them."""
     labels = [[_pieces(text) for text in column] for column in _columns(grid)]
-    sizes = _label_sizes(labels, width)
+    sizes = _label_sizes(labels, most * width)
     room = width - sum(sizes) - len(_GAP) * len(sizes)
     values = [
         [_head(head), *(_parts(cells[i]) for _, cells in grid.lines)]
         for i, head in enumerate(grid.heads)
     ]
+    return labels, sizes, list(_shared_out(values, room))
+
+
+def _text(grid: Grid, width: int, most: float = _LABELS) -> str:
+    labels, sizes, found = _laid_out(grid, most, width)
     lines = [*textwrap.wrap(grid.title, width, break_on_hyphens=False), ""]
-    for some, widths in _shared_out(values, room):
+    for some, widths in found:
         for row in range(len(grid.lines) + 1):
             blocks = [_wrap(column[row], size) for column, size in zip(labels, sizes, strict=True)]
             blocks += [_wrap(column[row], size) for column, size in zip(some, widths, strict=True)]
@@ -39,10 +71,6 @@ def _text(grid: Grid, width: int) -> str:
     for note in grid.notes:
         lines += textwrap.wrap(note, width, subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join([*lines, ""] if grid.notes else lines)
-
-
-Tokens = list[tuple[str, str]]
-"""Pieces that stay whole, each with what stands before it on the same line."""
 
 
 def _columns(grid: Grid) -> Iterator[list[str]]:
@@ -60,8 +88,9 @@ def _pieces(text: str) -> Tokens:
 
 
 def _head(text: str) -> Tokens:
-    """A column's head: short words stay whole, as an axis and its value do."""
-    return [(text, " ")] if len(text) <= _WHOLE and "_" not in text else _pieces(text)
+    """A column's head: a short name stays whole, as an axis and its value do."""
+    whole = len(text) <= _WHOLE and "_" not in text and (" " not in text or " = " in text)
+    return [(text, " ")] if whole else _pieces(text)
 
 
 def _parts(cell: Cell) -> Tokens:
@@ -78,11 +107,11 @@ def _most(column: Sequence[Tokens]) -> int:
     return max(sum(len(a) + len(b) for a, b in tokens) - 1 if tokens else 1 for tokens in column)
 
 
-def _label_sizes(labels: Sequence[Sequence[Tokens]], width: int) -> list[int]:
+def _label_sizes(labels: Sequence[Sequence[Tokens]], width: float) -> list[int]:
     """As wide as the labels are; where that leaves no room for numbers, the widest are wrapped."""
     sizes = [_most(column) for column in labels]
     least = [_least(column) for column in labels]
-    while sum(sizes) > _LABELS * width and sizes != least:
+    while sum(sizes) > width and sizes != least:
         widest = max((i for i in range(len(sizes)) if sizes[i] > least[i]), key=lambda i: sizes[i])
         sizes[widest] -= 1
     return sizes

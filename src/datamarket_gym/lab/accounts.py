@@ -76,6 +76,14 @@ def tally(shown: Sequence[Account]) -> list[int]:
     return [sum(one.verdict == kind for one in shown) for kind in (WITHIN, OUTSIDE, NOT_CLAIMED)]
 
 
+def summed_up(shown: Sequence[Account]) -> str:
+    """Say in one line how many of the paper's numbers are within our tolerance, and what becomes of the rest."""
+    within, outside, rest = tally(shown)
+    absent = sum(one.why == TOO_FEW for one in shown)
+    said = f"{within} of {len(shown)} cells within tolerance, {outside} outside, {rest - absent} not claimed by us"
+    return said + (f", {absent} not in these results" if absent else "")
+
+
 def times(timings: Mapping[str, dict[str, Any]], suites: Mapping[str, str]) -> list[Account]:
     """The paper's times beside ours, from each experiment's timings (and ``seeds``) and suite.
 

@@ -6,6 +6,7 @@ The files of the folder ``paper`` hold what the paper says of the experiments th
 - ``[[claim]]``: a sentence about several rows (a bound, a range, an order), see `claims`;
 - ``[[runtime]]``: a time, of one experiment or of a suite;
 - ``[[unmeasured]]``: a number that we do not measure, and why not;
+- ``[[result]]``: a table or a figure, and the experiments that make ours;
 - ``[bar.NAME]``: a tolerance and where it comes from.
 
 How near a value must come is said by its ``bar``, never by the value itself, so that no single cell can be
@@ -96,6 +97,19 @@ class Unmeasured(Document):
     why: str
 
 
+class PaperResult(Document):
+    """A table or a figure of the paper, or numbers of its text: its label, number and caption, and what makes ours.
+
+    ``also`` are pages of the docs beside the full tables.
+    """
+
+    number: str
+    caption: str
+    experiments: list[str]
+    label: str = ""
+    also: list[str] = Field(default_factory=list)
+
+
 @cache
 def _documents() -> dict[str, list[Any]]:
     """The entries of all files by kind."""
@@ -138,6 +152,12 @@ def runtimes() -> tuple[Runtime, ...]:
 def unmeasured() -> tuple[Unmeasured, ...]:
     """The paper's numbers that we do not measure."""
     return tuple(Unmeasured(**entry) for entry in _documents()["unmeasured"])
+
+
+@cache
+def paper_results() -> tuple[PaperResult, ...]:
+    """The paper's tables and figures in its order, and what of its text experiments are about."""
+    return tuple(PaperResult(**entry) for entry in _documents()["result"])
 
 
 def entry_of(row: Row) -> Row | None:

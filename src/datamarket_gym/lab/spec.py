@@ -98,15 +98,16 @@ Where = dict[str, float | int | str | list[float | int | str]]
 class Layout(Document):
     """One printed table: a metric, what goes down and across, and which rows it shows.
 
-    ``down`` left out is the attack and every axis. Whatever else varies splits the table in several,
-    but for the labels in ``merge``. Several metrics are the columns of one table; mechanisms then go down.
-    Compact results keep all rows of the metric, or with ``keeps = "shown"`` those of the table alone.
+    ``down`` left out is the attack and every axis. Whatever else varies splits the table in several, but for
+    the labels in ``merge``: by default mechanisms stand side by side whoever plays under them. Several metrics are
+    the columns of one table; mechanisms then go down. Compact results keep all rows of the metric, or with
+    ``keeps = "shown"`` those of the table alone.
     """
 
     metric: str | list[str] = "gain"
     down: list[str] = []
     across: str = "mechanism"
-    merge: list[str] = []
+    merge: list[str] = ["granularity", "representative"]
     where: Where = {}
     keeps: Literal["all", "shown"] = "all"
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.judge.metrics import CLEAR
@@ -59,13 +60,12 @@ WORDS = {
     "unplayable": "moves that could not be played",
 }
 """What metrics are called where their names do not say it."""
-_BESIDE = ["granularity", "representative"]
 DEFAULT = (
-    Layout(merge=_BESIDE),
-    Layout(metric=["gain_additive", "oracle_l1", "rank_stability", "utility"], merge=_BESIDE),
-    Layout(metric=["victim_loss", "victim_loss_sum", "theft"], merge=_BESIDE),
+    Layout(),
+    Layout(metric=["gain_additive", "oracle_l1", "rank_stability", "utility"]),
+    Layout(metric=["victim_loss", "victim_loss_sum", "theft"]),
 )
-"""Without layouts: the gains, with all mechanisms beside one another, the paper's other metrics, and the harm."""
+"""Without layouts: the gains, the paper's other metrics, and the harm."""
 
 Cell = tuple[str, ...]
 """What a cell says, in parts between which a line may end."""
@@ -167,32 +167,65 @@ def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> list[Grid]:
             blocks[tuple((k, row[k]) for k in varies if row.get(k) is not None)].append(row)
     words = ", ".join(metric_words(metric) for metric in layout.metrics)
     found = []
-    for fixed, block in _without_collisions(blocks, standing, across, layout):
+    for fixed, block in _without_collisions(blocks, standing, across, layout, ratios):
         # an axis of the columns never names a row; k is in the attack's name already
         names = layout.down or [*standing, *dict.fromkeys(a for r in block for a in axes_of(r))]
         names = [name for name in names if name not in (across, "k")]
-        caption = _caption(dict(fixed))
-        title = words[0].upper() + words[1:] + (f": {caption}" if caption else "")
+        said = caption(_played(block, names) | dict(fixed))
+        title = words[0].upper() + words[1:] + (f": {said}" if said else "")
         found.append(_grid(title, names, across, block, ratios))
     return found
 
 
 def _without_collisions(
-    blocks: dict[Labels, list[Row]], standing: list[str], across: str, layout: Layout
+    blocks: dict[Labels, list[Row]], standing: list[str], across: str, layout: Layout, ratios: Ratios
 ) -> Iterator[tuple[Labels, list[Row]]]:
-    """The blocks, split by the merged labels too where several rows would stand in one cell."""
+    """The blocks; where rows would share a cell, their mechanisms are named by the merged labels that differ.
+
+    Where the mechanism names no cell, such a block is split by the merged labels.
+    """
     for fixed, block in blocks.items():
-        cells = {
-            tuple(row.get(k) for k in (across, *(layout.down or [*standing, *axes_of(row)])))
-            for row in block
-        }
+        cells = {_cell_of(row, standing, across, layout) for row in block}
         if len(cells) == len(block):
             yield fixed, block
-            continue
-        apart: dict[Labels, list[Row]] = defaultdict(list)
-        for row in block:
-            apart[(*fixed, *((k, row[k]) for k in layout.merge if row.get(k) is not None))].append(row)
-        yield from apart.items()
+        elif "mechanism" in (across, *(layout.down or standing)):
+            yield fixed, _named_apart(block, layout.merge, ratios)
+        else:
+            apart: dict[Labels, list[Row]] = defaultdict(list)
+            for row in block:
+                merged = ((k, row[k]) for k in layout.merge if row.get(k) is not None)
+                apart[(*fixed, *merged)].append(row)
+            yield from apart.items()
+
+
+def _played(block: Sequence[Row], names: Sequence[str]) -> Row:
+    """Who plays and what stands for a cluster, where all rows of a table have that in common."""
+    found = {key: {row.get(key) for row in block} for key in ("granularity", "representative")}
+    return {
+        key: value
+        for key, values in found.items()
+        if len(values) == 1 and key not in names and (value := next(iter(values))) is not None
+    }
+
+
+def _cell_of(row: Row, standing: list[str], across: str, layout: Layout) -> tuple[Any, ...]:
+    return tuple(row.get(k) for k in (across, *(layout.down or [*standing, *axes_of(row)])))
+
+
+def _named_apart(block: Sequence[Row], merge: Sequence[str], ratios: Ratios) -> list[Row]:
+    """The rows, with what differs of a mechanism behind its name; their ratios of means go with them."""
+    values: dict[tuple[str, str], set[Any]] = defaultdict(set)
+    for row in block:
+        for key in merge:
+            values[row["mechanism"], key].add(row.get(key))
+    found = []
+    for row in block:
+        more = [str(row.get(key)) for key in merge if len(values[row["mechanism"], key]) > 1]
+        named = {**row, "mechanism": ", ".join([row["mechanism"], *more])} if more else row
+        if (ratio := ratio_beside(row, ratios)) is not None:
+            ratios[row["metric"] + RATIO, labels_of(named)] = ratio
+        found.append(named)
+    return found
 
 
 def metric_words(metric: str) -> str:
@@ -200,7 +233,7 @@ def metric_words(metric: str) -> str:
     return WORDS.get(metric, metric.replace("_", " "))
 
 
-def _caption(fixed: Row) -> str:
+def caption(fixed: Row) -> str:
     """The labels that a whole table shares, in words."""
     words = [str(fixed.pop("task", ""))]
     if "granularity" in fixed:
@@ -208,7 +241,8 @@ def _caption(fixed: Row) -> str:
     if "representative" in fixed:
         words.append(f"`{fixed.pop('representative')}` representative")
     if "learner" in fixed:
-        words.append(f"{fixed.pop('learner')}, U(empty) = {fixed.pop('empty', 'none')}")
+        empty = fixed.pop("empty", "none")
+        words.append(f"{fixed.pop('learner')}, U(empty) = {'0' if empty == 'none' else empty}")
     for key in ("attack", "mechanism"):
         if key in fixed:
             words.append(str(fixed.pop(key)))

@@ -37,13 +37,17 @@ def command(
     memo: Annotated[
         Path | None, typer.Option(help="A file in which fits are kept, for this and later runs.")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print all tables below the paper's.")
+    ] = False,
     data: Data = None,
     load: Load = None,
 ) -> None:
     """Run an experiment, or resume it, and print its table beside the paper's numbers.
 
-    Writes results.parquet, table.json, table.md, manifest.json and timings.json. With more seeds, a finished
-    run in the same folder computes the new ones alone.
+    An experiment of which the paper says nothing prints all its tables. Writes results.parquet, table.json,
+    table.md, manifest.json and timings.json. With more seeds, a finished run in the same folder computes the new
+    ones alone.
     """
     from datamarket_gym.cli.run import run_and_show
     from datamarket_gym.world.data.files import looking_in
@@ -51,4 +55,14 @@ def command(
     scripts.load(load or [])
     require_choice("--device", device, ("cpu", "cuda", "auto"))
     with looking_in(data), computes_by(cluster=cluster):
-        run_and_show(experiment, seeds, first_seed, out, only, jobs or available_cores(), device, memo)
+        run_and_show(
+            experiment,
+            seeds,
+            first_seed,
+            out,
+            only,
+            jobs or available_cores(),
+            device,
+            memo,
+            everything=everything,
+        )

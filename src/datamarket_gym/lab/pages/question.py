@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from datamarket_gym.lab.accounts import Account
+from datamarket_gym.lab.accounts import Account, summed_up
 from datamarket_gym.lab.pages.against import Against, counted, furthest
 from datamarket_gym.lab.pages.asked import Pick, ResultQuestion
 from datamarket_gym.lab.pages.picked import Rows, fields, filled, required
@@ -121,11 +121,8 @@ def _paper(question: ResultQuestion, found: Found) -> list[str]:
     shown = found.accounts(question.experiments)
     if not shown:
         return []
-    known = counted(shown)
-    said = (
-        f"Of {known['paper.cells']} numbers of the paper {known['paper.within']} are within the bar, "
-        f"{known['paper.outside']} outside, {known['paper.not_claimed']} not claimed."
-    )
+    gains = any(one.metric.startswith("gain") for one in shown)
+    said = f"{summed_up(shown)}." + (" As in the paper, U(empty) = 0." if gains else "")
     against = {name: found.against.get(name, ()) for name in question.experiments}
     outside = furthest(against, f"../{found.tables}")
     more = " Furthest outside, in bars:" if outside else ""

@@ -11,6 +11,7 @@ from datamarket_gym.lab.pages.front import NUMBERS, front_page, ten
 from datamarket_gym.lab.pages.full import full_page
 from datamarket_gym.lab.pages.picked import LackingError
 from datamarket_gym.lab.pages.question import Found, answer
+from datamarket_gym.lab.pages.reproduction import reproduction_page
 from datamarket_gym.lab.pages.spent import TIME, paper_times, time_page, time_rows
 from datamarket_gym.lab.promises import kept as held
 from datamarket_gym.lab.results import read_all
@@ -43,7 +44,8 @@ def found_in(folder: Path) -> Found:
 def pages(folder: Path) -> dict[str, str]:
     """Every page by its path: ``results.md``, ``questions/SLUG.md``, ``results/EXPERIMENT.md`` beside the folder.
 
-    ``ten-numbers.md`` is a part of other pages: the ten numbers alone.
+    ``ten-numbers.md`` is a part of other pages: the ten numbers alone. ``reproduce.md`` leads from the paper's tables
+    and figures to ours, where the results have any of them.
 
     A question that these results cannot answer has no page; the front page says what is missing.
     """
@@ -62,6 +64,12 @@ def pages(folder: Path) -> dict[str, str]:
     linked = (folder.parent / ACCOUNTS).exists()
     told = ten(found, asked().number, {*made, *([ACCOUNTS] if linked else [])})
     front = f"{folder.name}.md"
+    reproduced = reproduction_page(found)
+    if reproduced:
+        made[found.beside("reproduce.md")] = reproduced
     if told:
         made[found.beside("ten-numbers.md")] = NUMBERS.format(front=front) + told
-    return {front: front_page(found, answers, lacking, told, accounts=linked), **made}
+    return {
+        front: front_page(found, answers, lacking, told, accounts=linked, reproduced=bool(reproduced)),
+        **made,
+    }
