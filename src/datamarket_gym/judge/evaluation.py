@@ -99,7 +99,9 @@ def _report(
 ) -> Report:
     paid = chosen.pay(profile.submission, utility, profile.truth)
     oracle = None
-    if isinstance(chosen, Mechanism):
+    if (
+        isinstance(chosen, Mechanism) and chosen.granularity == "identity"
+    ):  # units have no such reference
         oracle = chosen.model_copy(update=_ORACLE).pay(profile.submission, utility, profile.truth)
     return Metrics.evaluate(paid, profile, honest, oracle)
 
@@ -169,9 +171,9 @@ class Evaluation(Shown):
         ResultTable
             Columns ``mechanism``, ``attack``; ``honest`` and ``attacked`` (the attacker's payment, over all its
             identities), ``gain`` (attacked / honest: 1 = no gain), ``gain_additive``, ``victim_loss`` (the largest
-            share of its pay that another provider loses), ``oracle_l1`` (how far all payments are from those that know
-            the true owners, as a share of v(all)) and ``rank_stability`` (Kendall's tau of providers' payments before
-            and after).
+            share of its pay that another provider loses), ``oracle_l1`` (under identity-level mechanisms, how far
+            all payments are from those that know the true owners, as a share of v(all); NaN under others) and
+            ``rank_stability`` (Kendall's tau of providers' payments before and after).
         """
         found = list(self.reports.values())
         columns: dict[str, Any] = {
