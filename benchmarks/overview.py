@@ -106,13 +106,16 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--task", default="digits(n_providers=6, per_provider=50)")
     options.add_argument("--seeds", type=int, default=10)
-    options.add_argument("--trials", type=int, default=60)
+    options.add_argument("--trials", type=int, default=30)
+    options.add_argument(
+        "--searched", type=int, default=5, help="in how many markets best responses are searched"
+    )
     options.add_argument("--out", type=Path, required=True)
     given = options.parse_args()
     rows, seed, left_out, started = [], 0, [], time.monotonic()
-    while len({row["seed"] for row in rows}) < given.seeds:
+    while (played := len({row["seed"] for row in rows})) < given.seeds:
         try:
-            rows += play(given.task, seed, given.trials)
+            rows += play(given.task, seed, given.trials if played < given.searched else 0)
         except DataMarketError as error:
             left_out.append(str(error))
         print(f"seed {seed}, {time.monotonic() - started:.0f} s", flush=True)

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -35,13 +36,14 @@ def output() -> str:
 
 
 def gains(rows: list[dict], mechanism: str, group: str) -> tuple[float, float]:
-    """The mean gain over seeds of the variant with the largest mean, and its standard error."""
+    """The mean gain over seeds of the variant with the largest mean, and half its 95 % interval (Student's t)."""
     by_variant: dict[str, list[float]] = {}
     for row in rows:
         if row["mechanism"] == mechanism and row["class"] == group:
             by_variant.setdefault(row["attack"], []).append(row["gain"])
     worst = max(by_variant.values(), key=np.mean)
-    return float(np.mean(worst)), float(np.std(worst, ddof=1) / len(worst) ** 0.5)
+    n = len(worst)
+    return float(np.mean(worst)), float(stats.t.ppf(0.975, n - 1) * np.std(worst, ddof=1) / n**0.5)
 
 
 def table() -> str:
@@ -53,17 +55,18 @@ def table() -> str:
     for group in dict.fromkeys(row["class"] for row in rows):
         cells = []
         for mechanism in COLUMNS:
-            mean, error = gains(rows, mechanism, group)
-            shown = f"{mean:.2f} ± {1.96 * error:.2f}"
-            cells.append(f"**{shown}**" if mean - 1.96 * error > 1.02 else shown)
+            mean, half = gains(rows, mechanism, group)
+            shown = f"{mean:.2f} ± {half:.2f}"
+            cells.append(f"**{shown}**" if mean - half > 1.02 else shown)
         lines.append(f"| {group} | {' | '.join(cells)} |")
+    searched = len({row["seed"] for row in rows if "search" in row["class"]})
     split = gains(rows, EMPTY_0, "splits into 2 to 4 identities")
     return "\n".join([
         *lines, "",
         f"Ratio of attacked to honest payment (1 = no gain; bold: above 1.02), mean and 95 % interval over {seeds} "
         f"markets of scikit-learn's digits, six providers of 50 units. Of the variants of a class the worst for the "
-        f"mechanism counts; the search has {kept['trials']} trials. The first two columns pay by logistic regression "
-        f"with U(empty) = chance; with U(empty) = 0 the first cell is {split[0]:.2f} ± {1.96 * split[1]:.2f}.",
+        f"mechanism counts; the search has {kept['trials']} trials in {searched} markets. The first two columns pay by "
+        f"logistic regression with U(empty) = chance; with U(empty) = 0 the first cell is {split[0]:.2f} ± {split[1]:.2f}.",
     ]) + "\n"  # fmt: skip
 
 
