@@ -3,4 +3,6 @@
 from datamarket_gym.core.extras import require_extra
 
 require_extra("jinja2", "payout")
-require_extra("plotly", "payout")  # asked for here, since the report is written after everything is computed
+require_extra(
+    "plotly", "payout"
+)  # asked for here, since the report is written after everything is computed
