@@ -75,7 +75,7 @@ for utility in ("logistic", "coverage", "knn", "ridge"):
             paid = mechanism(each).pay(market.honest.submission, oracle).as_dict()
             assert sum(paid.values()) > 0, (utility, each)
 oracle = market.utility_oracle(Utility.paying())
-report = audit(market, mechanism("shapley"), oracle, only="sybil_split", providers=1)
+report = audit(market, mechanism("shapley"), oracle, only="copycat", providers=1)
 assert report.findings
 assert "plotly" not in sys.modules and "sqlalchemy" not in sys.modules
 """

@@ -22,7 +22,7 @@ class Section:
 SECTIONS = (
     Section(
         "Tutorials", "tutorials/index.md", "Ten minutes each, for the researcher and for the operator.",
-        ("tutorials/*", "notebooks/*"),
+        ("install.md", "tutorials/*", "notebooks/*"),
     ),
     Section(
         "How to", "how-to/index.md", "One task a page.",
