@@ -147,6 +147,7 @@ def test_the_metadata_are_those_that_an_index_asks_for(dist):
     assert text == pkg_info
     found = Metadata.from_email(text, validate=True)  # of wrong fields, versions, markers and licences
     project = PROJECT["project"]
+    assert found.metadata_version == "2.4"
     assert (found.name, str(found.version)) == ("datamarket-gym", VERSION)
     assert found.summary == project["description"]
     assert str(found.requires_python) == project["requires-python"]
