@@ -2,14 +2,16 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # The real data sets, where they lie beside the project.
 export DATAMARKET_DATA ?= $(abspath $(wildcard ../shared/data))
 
 .PHONY: demo test slow docs mutants lint lock wheel clean synthetic figures real-data holdout predict-theta content checks periods utilities
 
 ## demo: a small market, honest and attacked, paid two ways
-demo: $(READY)
+demo: $(CORE)
 	$(BIN)/datamarket demo
 
 ## test: linter, type checker and tests
@@ -67,14 +69,23 @@ real-data holdout predict-theta content checks periods utilities: $(READY)
 wheel: $(READY)
 	$(BIN)/python tools/wheel.py
 
-## lock: rewrite requirements.lock (needs uv)
+## lock: rewrite requirements.lock and requirements-core.lock, which agree (needs uv)
+LOCK := uv pip compile pyproject.toml --group editable --universal --generate-hashes --no-header
 lock:
-	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header -o requirements.lock
+	$(LOCK) --extra dev -o requirements.lock
+	$(LOCK) -c requirements.lock -o requirements-core.lock
 
-$(READY): requirements.lock pyproject.toml
+# The package with its core dependencies: enough for the demo. Modules are compiled when they are first imported.
+$(CORE): requirements-core.lock pyproject.toml hatch_build.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(INSTALL) --require-hashes -r requirements-core.lock
+	$(INSTALL) --no-deps --no-build-isolation -e .
+	touch $@
+
+# All else that tests and pages need, compiled ahead (on all cores, which pip does not): tests start many processes.
+$(READY): requirements.lock $(CORE)
+	$(INSTALL) --require-hashes -r requirements.lock
+	-$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 	touch $@
 
 clean:

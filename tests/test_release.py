@@ -8,6 +8,8 @@ import zipfile
 from datetime import date
 
 import pytest
+import trove_classifiers
+from packaging.metadata import Metadata
 
 import datamarket_gym
 from repository import ROOT, tool_named
@@ -124,15 +126,51 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(dist):
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
-        (metadata,) = [n for n in names if n.endswith("/METADATA")]
-        assert f"\nVersion: {VERSION}\n" in file.read(metadata).decode()
     tops = {name.split("/")[0] for name in names}
     assert tops == {"datamarket_gym", f"datamarket_gym-{VERSION}.dist-info"}
     assert [n for n in names if "__pycache__" in n or n.endswith((".pyc", ".nbi", ".nbc"))] == []
     here = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src/datamarket_gym").rglob("*.py")}
     assert here <= set(names)
+    assert [name for name in names if re.search(r"(^|/)(tests?/|test_|conftest)", name)] == []
     assert "datamarket_gym/py.typed" in names
-    assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_the_metadata_are_those_that_an_index_asks_for(dist):
+    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as file:
+        folder = f"datamarket_gym-{VERSION}.dist-info"
+        text = file.read(f"{folder}/METADATA")
+        licenses = {n.removeprefix(f"{folder}/licenses/") for n in file.namelist() if "/licenses/" in n}
+    with tarfile.open(sdist) as file:
+        pkg_info = file.extractfile(f"datamarket_gym-{VERSION}/PKG-INFO").read()
+        assert {f"datamarket_gym-{VERSION}/{name}" for name in licenses} <= set(file.getnames())
+    assert text == pkg_info
+    found = Metadata.from_email(text, validate=True)  # of wrong fields, versions, markers and licences
+    project = PROJECT["project"]
+    assert found.metadata_version == "2.4"
+    assert (found.name, str(found.version)) == ("datamarket-gym", VERSION)
+    assert found.summary == project["description"]
+    assert str(found.requires_python) == project["requires-python"]
+    assert found.license_expression == project["license"]
+    assert set(found.license_files) == set(project["license-files"]) == licenses
+    assert set(found.keywords) == set(project["keywords"])
+    assert set(found.classifiers) == set(project["classifiers"]) <= trove_classifiers.classifiers
+    assert set(found.provides_extra) == set(project["optional-dependencies"])
+    assert not any(need.url for need in found.requires_dist)  # an index takes none
+    assert found.description_content_type == "text/markdown"
+
+
+def test_the_readme_of_an_index_page_leads_to_no_file_beside_it(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from hatch_build import index_readme
+
+    page = index_readme((ROOT / "README.md").read_text(encoding="utf-8"))
+    prose = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"\]\((?!\w+://|#)[^)]*\)|^\[[^\]]+\]: (?!\w+://)|<img", prose, re.MULTILINE) == []
+    text = "![a figure](docs/a.png)\nSee [`pay`](docs/pay.md#how), [x[0]](y) and [it](https://a.example/b).\n"
+    assert index_readme(text) == "See `pay`, x[0] and [it](https://a.example/b).\n"
+    code = "```python\nrow[0](docs)\n```\n"
+    assert index_readme(code) == code
 
 
 def test_the_sdist_holds_sources_and_pages_no_data_and_no_built_site(dist):

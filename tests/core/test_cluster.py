@@ -16,7 +16,7 @@ from datamarket_gym.core.alike import different
 from datamarket_gym.core.blocks import CELLS, over_blocks
 from datamarket_gym.core.cluster import connection
 from datamarket_gym.core.compute import Compute, compute, computing, device_named
-from datamarket_gym.core.errors import ClusterError, ParameterError
+from datamarket_gym.core.errors import ClusterError, MissingExtraError, ParameterError
 from datamarket_gym.core.executors import executor, executor_of_steps, in_order
 from datamarket_gym.judge.redteam import audit
 from datamarket_gym.lab import parse_spec, run_experiment
@@ -319,7 +319,7 @@ def test_a_scheduler_that_is_not_there(monkeypatch):
 def test_without_the_extra_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
-        pytest.raises(ClusterError, match=r"datamarket-gym\[dask\]"),
+        pytest.raises(MissingExtraError, match=r"pip install 'datamarket-gym\[dask\]'"),
         computing(Compute(cluster="tcp://a:1")),
     ):
         pass

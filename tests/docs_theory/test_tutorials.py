@@ -32,7 +32,7 @@ def commands_of(page):
 @pytest.mark.parametrize("name", ["researcher", "operator"])
 def test_the_commands_of_a_tutorial_work_and_print_what_it_shows(name, tmp_path):
     if name == "operator":
-        pytest.importorskip("lxml")  # the extra "bank"
+        pytest.importorskip("lxml")  # the extra "payout"
     page, empty = FOLDER / f"{name}.md", tmp_path / "empty"
     empty.mkdir()
     for file, text in files_of(page).items():

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.errors import DataMarketError, MissingExtraError
 from datamarket_gym.payout.bank import pain001
 from datamarket_gym.payout.bank.account import BankAccount
 from datamarket_gym.payout.bank.order import payment_order
@@ -189,7 +189,7 @@ def test_the_schema_is_whole_and_says_where_it_is_from():
 def test_what_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "lxml", None)
     pain001.schema.cache_clear()
-    with pytest.raises(DataMarketError, match=r"pip install datamarket-gym\[bank\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'datamarket-gym\[payout\]'"):
         pain001.schema()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import openpyxl
 import pytest
 
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.errors import MissingExtraError, SubmissionError
 from datamarket_gym.units import read_submission
 from datamarket_gym.units.tables import Table
 from excel_files import sheet, with_values, write_book
@@ -162,7 +162,7 @@ def test_what_is_no_excel_file_is_refused(tmp_path, content):
 def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
     path = written(tmp_path)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(SubmissionError, match=r"pip install 'datamarket-gym\[excel\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'datamarket-gym\[payout\]'"):
         Table.open(path)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.errors import MissingExtraError, SubmissionError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.units import read_submission
 from datamarket_gym.units.answers import ROWS, write_answer
@@ -258,9 +258,7 @@ def test_errors_name_the_query_and_not_the_file_of_its_answer(duck):
 def test_without_the_driver_the_extra_is_named(tmp_path, monkeypatch, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
     scheme = {"duckdb": "duckdb:", "psycopg": "postgresql://u@127.0.0.1:1/db"}[module]
-    with pytest.raises(
-        SubmissionError, match=rf"{module} is not installed; .*datamarket-gym\[{extra}\]"
-    ):
+    with pytest.raises(MissingExtraError, match=rf"{module} .*pip install 'datamarket-gym\[{extra}\]'"):
         fetched(f"{scheme}#SELECT 1 ORDER BY 1", tmp_path)
 
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
-pytest.importorskip("uvicorn", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the extra explorer is not installed")
+pytest.importorskip("uvicorn", reason="the extra explorer is not installed")
 
 from starlette.testclient import TestClient
 from watched_pages import opened

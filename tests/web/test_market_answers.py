@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
 from following import followed
 

@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
 import pyarrow.parquet as pq
 from following import followed

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
 import re
 from dataclasses import dataclass

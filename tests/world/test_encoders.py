@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.conformance.promise import samples
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.errors import DataMarketError, MissingExtraError, ParameterError
 from datamarket_gym.core.registry import create
 from datamarket_gym.world.encoders import ContentError, EmbeddingStore, StoredEncoder, stored
 from datamarket_gym.world.encoders.store import content_keys
@@ -78,7 +78,9 @@ def test_encoders_that_are_not_there(monkeypatch, tmp_path):
     monkeypatch.setenv("DATAMARKET_HUB", "http://127.0.0.1:9")
     monkeypatch.delenv("DATAMARKET_DATA", raising=False)
     missing = (
-        r"resnet18_imagenet\.npz.*--data" if find_spec("torch") else r"install datamarket-gym\[torch\]"
+        r"resnet18_imagenet\.npz.*--data"
+        if find_spec("torch")
+        else r"pip install 'datamarket-gym\[torch\]'"
     )
     with pytest.raises(DataMarketError, match=missing):
         create("encoder", "resnet18").encode(pictures()[:1])
@@ -87,13 +89,11 @@ def test_encoders_that_are_not_there(monkeypatch, tmp_path):
     monkeypatch.setattr(minilm, "find_spec", lambda name: None)
     with pytest.raises(DataMarketError, match=r"model\.safetensors.*--data"):
         create("encoder", "minilm").encode(["a text"])
-    monkeypatch.setattr(base, "find_spec", lambda name: None)
-    with pytest.raises(
-        DataMarketError, match=r"torch is not installed; install datamarket-gym\[torch\]"
-    ):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"torch .*pip install 'datamarket-gym\[torch\]'"):
         base.backend("cpu")
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(DataMarketError, match=r"install datamarket-gym\[images\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'datamarket-gym\[images\]'"):
         create("encoder", "thumbnail").encode([b"x"])
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from datamarket_gym.arena.bundle import Bundle
 from datamarket_gym.arena.leaderboard import Board, RankedBundle, RankGroup
 from datamarket_gym.arena.scores import MechanismScores, Score, gain
-from datamarket_gym.payout.report.html import template_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -111,6 +110,8 @@ def _score(score: Score, digits: int = 2) -> str:
 
 def html_page(board: Board) -> str:
     """The page."""
+    from datamarket_gym.payout.report.html import template_text
+
     style = template_text("base.css") + _text("leaderboard.css")
     shown = sections(board)
     return _template().render(board=board, suite=board.suite, sections=shown, style=style)

@@ -17,6 +17,7 @@ from datamarket_gym.arena.page import Section, html_page, sections
 from datamarket_gym.arena.submit import submit
 from datamarket_gym.arena.suite import private, public, suite
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.files import write_text
 from datamarket_gym.core.progress import shown_on_stderr
 
@@ -79,6 +80,8 @@ def rank_and_show(bundles: Path, out: list[Path], markets: int, keys: list[Path]
     for path in out:
         if path.suffix not in (".html", ".md"):
             raise ParameterError("--out", str(path), "end it in .html or .md")
+        if path.suffix == ".html":
+            require_extra("jinja2", "payout")
     with shown_on_stderr(in_logs=bool(markets)) as progress:
         board = leaderboard(
             bundles, markets=markets, draws=[private(key) for key in keys], progress=progress

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.registry import written
+from datamarket_gym.core.threads import one_thread
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, provider_totals
@@ -70,7 +71,8 @@ def show_demo(attack: str, seeds: int) -> None:
     words.setdefault(chosen, chosen)
     gains: Gains = {}
     payments: dict[tuple[str, bool], dict[str, float]] = {}
-    with shown_on_stderr(in_logs=False) as progress:
+    # Such small products take longer on several threads than on one.
+    with one_thread(), shown_on_stderr(in_logs=False) as progress:
         progress.stage("demo", "markets")
         for seed in range(seeds):
             market = ProviderMarket.from_task(SMALL, seed)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.lab.figures import draw, figures_of
 from datamarket_gym.lab.folders import as_built_in, held, is_finished, opened
 from datamarket_gym.lab.spec import builtin_specs
@@ -13,6 +14,7 @@ from datamarket_gym.lab.spec import builtin_specs
 
 def draw_all(folder: Path, out: Path | None) -> Iterator[Path]:
     """Draw a run, all runs of a folder, or all compact results of a folder; the files, as they are written."""
+    require_extra("matplotlib", "figures")  # before anything is read
     built_in = builtin_specs()
     found = [one for one in held(folder) if one.form == "compact" or is_finished(one.path)]
     if not found:

@@ -23,6 +23,7 @@ from uuid import uuid4
 from datamarket_gym.core.alike import different, possessions
 from datamarket_gym.core.errors import ClusterError, ParameterError
 from datamarket_gym.core.executors import Task
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.parcels import THREADS, Packed, called, pack, unlike
 
 _CONNECT = 5.0  # seconds in which a scheduler answers
@@ -64,10 +65,9 @@ def connected(address: str) -> Iterator[None]:
 
 @contextmanager
 def _client(address: str) -> Iterator[Any]:
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ClusterError("a cluster needs dask.distributed; install datamarket-gym[dask]") from error
+    require_extra("distributed", "dask")
+    from distributed import Client
+
     try:
         client = Client(address, timeout=_CONNECT, set_as_default=False, name="datamarket")
     except (OSError, TimeoutError) as error:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from datamarket_gym.core.errors import ParameterError, require_choice, require_count, require_in
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.progress import SILENT, Progress
 
 DEVICES = ("cpu", "cuda")
@@ -63,10 +64,9 @@ def device_named(name: str) -> str:
     require_choice("device", name, (*DEVICES, "auto"))
     if name == "cpu" or (name == "auto" and find_spec("torch") is None):
         return "cpu"
-    try:
-        import torch
-    except ImportError as error:
-        raise ParameterError("device", name, "it needs torch; install datamarket-gym[torch]") from error
+    require_extra("torch", "torch")
+    import torch
+
     if torch.cuda.is_available():
         return "cuda"
     if name == "cuda":

@@ -63,6 +63,22 @@ class InputTypeError(DataMarketError, TypeError):
         self.parameter = parameter
 
 
+class MissingExtraError(DataMarketError, ImportError):
+    """An optional dependency is not installed: names it and the command that installs it.
+
+    Parameters
+    ----------
+    module
+        What is missing.
+    extra
+        The extra of this package that brings it.
+    """
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(f"{module} is not installed; run: pip install 'datamarket-gym[{extra}]'")
+        self.name = module
+
+
 class UnknownNameError(DataMarketError):
     """A name that is not known, with those that come close or the first that are, and what may be why it is missing."""
 

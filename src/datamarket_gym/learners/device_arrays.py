@@ -5,15 +5,33 @@ What is written with them runs on a graphics card, and in tests, without one, on
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
+from datamarket_gym.core.extras import require_extra
 
 Array = Any
 """Of numpy or of torch."""
+
+
+def is_torch_array(array: Array) -> bool:
+    """Whether this is a tensor of torch; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def array_namespace(array: Array) -> Any:
+    """The functions of the array API standard for an array: NumPy has them itself, torch by array-api-compat."""
+    if not is_torch_array(array):
+        return np
+    require_extra("array_api_compat", "torch")
+    from array_api_compat import torch as namespace
+
+    return namespace
 
 
 class HostArrays:

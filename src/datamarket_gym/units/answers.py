@@ -44,11 +44,6 @@ def unreadable(where: str, name: str, kind: str, remedy: str = "") -> Submission
     return SubmissionError(f"{where}: column {name!r} holds {kind}; {remedy}")
 
 
-def missing_extra(module: str, extra: str) -> SubmissionError:
-    """The error for a reader that is not installed."""
-    return SubmissionError(f"{module} is not installed; run: pip install 'datamarket-gym[{extra}]'")
-
-
 def _require_once(names: Sequence[str], where: str) -> None:
     for name, times in Counter(names).items():
         if times > 1:

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.units.answers import missing_extra
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.units.formats import Batch, Kind
 
 _DIGITS = 15  # of a number that Excel keeps
@@ -96,10 +96,9 @@ class Excel:
     @contextmanager
     def _rows(self, values: bool = True) -> Iterator[Iterator[tuple[Any, ...]]]:
         """The rows of the sheet; with formulas in place of their values where not ``values``."""
-        try:
-            import openpyxl
-        except ImportError as error:
-            raise missing_extra("openpyxl", "excel") from error
+        require_extra("openpyxl", "payout")
+        import openpyxl
+
         with _readable(self.path), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of styles and the like, which are not read
             try:

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.units.answers import Answer, missing_extra, unreadable
+from datamarket_gym.core.extras import require_extra
+from datamarket_gym.units.answers import Answer, unreadable
 
 _ROWS = 2048  # fetched at a time
 _WAIT = 10  # seconds after which a server counts as unreachable
@@ -44,10 +45,9 @@ class _Field:
 @contextmanager
 def ask_postgres(database: str, query: str, shown: str) -> Iterator[Answer]:
     """The answer to a query, for as long as the block lasts; errors call it ``shown``."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise missing_extra("psycopg", "postgres") from error
+    require_extra("psycopg", "postgres")
+    import psycopg
+
     try:
         with _connected(database) as connection, connection.cursor("datamarket", binary=True) as cursor:
             cursor.execute(query.encode())

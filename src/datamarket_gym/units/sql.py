@@ -18,7 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.units.answers import ENDING, Answer, missing_extra, unreadable, write_answer
+from datamarket_gym.core.extras import require_extra
+from datamarket_gym.units.answers import ENDING, Answer, unreadable, write_answer
 from datamarket_gym.units.formats import require_file
 from datamarket_gym.units.postgres import ask_postgres
 
@@ -147,10 +148,9 @@ def _require_address(database: str) -> None:
 @contextmanager
 def _ask_duckdb(query: Query) -> Iterator[Answer]:
     """An answer of DuckDB, whose file is opened for reading only; without a file it reads others' (Parquet, CSV)."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise missing_extra("duckdb", "sql") from error
+    require_extra("duckdb", "sql")
+    import duckdb
+
     file = query.database.partition(":")[2].removeprefix("//")
     if file:
         require_file(Path(file))

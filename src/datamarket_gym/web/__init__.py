@@ -1,1 +1,6 @@
-"""The explorer: a local web page over the functions of the command line (extra ``web``): ``datamarket explore``."""
+"""The explorer: a local web page over what the command line does (extra ``explorer``), ``datamarket explore``."""
+
+from datamarket_gym.core.extras import require_extra
+
+require_extra("fastapi", "explorer")
+require_extra("uvicorn", "explorer")

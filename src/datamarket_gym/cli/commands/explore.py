@@ -9,7 +9,6 @@ import typer
 
 from datamarket_gym.cli.options import Data, Load
 from datamarket_gym.core import scripts
-from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.machine import available_cores
 
 
@@ -68,13 +67,8 @@ def command(
 
     The page is served by this machine to this machine, needs no network, and ends with Ctrl-C.
     """
-    try:
-        from datamarket_gym.web.serve import Asked, explore
-        from datamarket_gym.web.workers import Setup
-    except ImportError as error:
-        raise DataMarketError(
-            f"the explorer needs {error.name}; install it with: pip install 'datamarket-gym[web]'"
-        ) from error
+    from datamarket_gym.web.serve import Asked, explore
+    from datamarket_gym.web.workers import Setup
     from datamarket_gym.world.data.files import looking_in
 
     files = tuple(load or ())

@@ -25,7 +25,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, components, star
 from datamarket_gym.units.submission import Submission
@@ -179,12 +180,10 @@ def splink_pairs(
     Text columns are compared by Jaro-Winkler similarity; candidates share a value or the first four
     characters of one. Probabilities are rounded, so that they do not depend on the order of sums.
     """
-    try:
-        import pyarrow as pa
-        import splink.comparison_library as compare
-        from splink import DuckDBAPI, Linker, SettingsCreator, block_on
-    except ImportError as error:
-        raise DataMarketError("splink is not installed; install datamarket-gym[linkage]") from error
+    require_extra("splink", "linkage")
+    import pyarrow as pa
+    import splink.comparison_library as compare
+    from splink import DuckDBAPI, Linker, SettingsCreator, block_on
 
     if len(columns) < 2:
         raise ParameterError(

@@ -16,10 +16,10 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import require_count, require_in
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import raw_content
-from datamarket_gym.world.encoders.base import missing
 
 PERMUTATIONS = 256
 MISSED = 1e-4
@@ -73,10 +73,9 @@ def similar_sets(
 
 
 def _candidates(sets: Sequence[frozenset[str]], jaccard: float, seed: int) -> Iterator[tuple[int, int]]:
-    try:
-        from rensa import RMinHash, RMinHashLSH
-    except ImportError as error:
-        raise missing("rensa", "text") from error
+    require_extra("rensa", "text")
+    from rensa import RMinHash, RMinHashLSH
+
     bands = enough_bands(jaccard)
     index = RMinHashLSH(threshold=jaccard, num_perm=PERMUTATIONS, num_bands=bands)
     signatures = RMinHash.from_token_sets([sorted(s) for s in sets], PERMUTATIONS, seed)

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import SubmissionError, require_count, require_in
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import raw_content
-from datamarket_gym.world.encoders.base import ContentError, missing
+from datamarket_gym.world.encoders.base import ContentError
 from datamarket_gym.world.encoders.pixels import open_image
 
 _BLOCK = 2048
@@ -55,10 +56,8 @@ class Perceptual(EvidenceLayer):
 
 def image_hashes(images: list[bytes]) -> tuple[Hashes, Hashes]:
     """DHash and pHash of each image and of its mirror image, shape (n, 2) each."""
-    try:
-        import imagehash
-    except ImportError as error:
-        raise missing("imagehash", "images") from error
+    require_extra("imagehash", "images")
+    import imagehash
     from PIL import ImageOps
 
     def both(image: Any) -> list[int]:

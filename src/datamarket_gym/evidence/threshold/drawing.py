@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.evidence.threshold.admissibility import Admissibility
-from datamarket_gym.world.encoders.base import missing
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -15,10 +15,9 @@ def draw(found: Admissibility, path: Path) -> None:
     """Draw the check into an image file."""
     if path.suffix not in FORMATS:
         raise DataMarketError(f"cannot draw {path.suffix!r}; use {', '.join(FORMATS)}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing("matplotlib", "figures") from error
+    require_extra("matplotlib", "figures")
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7.0, 3.6), layout="constrained")
     axes = figure.add_subplot()
     low, high = found.interval

@@ -17,6 +17,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.files import replacing
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.summary import matches
@@ -34,12 +35,9 @@ PANEL = (3.4, 2.7)  # inches
 @contextmanager
 def plotting() -> Iterator[Any]:
     """pyplot with our settings, without a display; the settings end with the block."""
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise DataMarketError(
-            "figures need matplotlib; install it with: pip install 'datamarket-gym[figures]'"
-        ) from error
+    require_extra("matplotlib", "figures")
+    import matplotlib as mpl
+
     settings = {
         "font.size": 9,
         "axes.titlesize": 9,

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_torch_array
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes
+from datamarket_gym.learners.device_arrays import array_namespace, is_torch_array
 from datamarket_gym.learners.logistic import calculus, descent
 from datamarket_gym.learners.logistic.anchor import Anchor, affordable, anchor, own
 from datamarket_gym.learners.logistic.layout import Array, Slots, Stack, gather, host, slots

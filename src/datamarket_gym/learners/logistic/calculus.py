@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
+from datamarket_gym.learners.device_arrays import array_namespace, is_torch_array
 from datamarket_gym.learners.logistic.layout import Array, Slots, Stack
 
 
@@ -55,7 +55,7 @@ def probabilities(weights: Array, stack: Stack, slots: Slots) -> Array:
 
 def gradient(weights: Array, stack: Stack, slots: Slots) -> Array:
     """Gradient (G, B, C, D) of F at the parameters, zero where they are not free."""
-    if is_numpy_array(weights):
+    if isinstance(weights, np.ndarray):
         out = _by_blocks(weights, stack, slots, _residual, stack.n_classes)
     elif fused := launcher(weights):
         return fused.gradient(weights, stack, slots)
@@ -77,7 +77,7 @@ def gradient_by_masks(weights: Array, stack: Stack, slots: Slots) -> Array:
 def edge_sums(weights: Array, stack: Stack, slots: Slots) -> Array:
     """Sums of C w p_k p_l x over a coalition's rows for pairs of classes k < l, (G, B, pairs, D)."""
     first, second = pairs(stack.n_classes)
-    if is_numpy_array(weights):
+    if isinstance(weights, np.ndarray):
         return _by_blocks(weights, stack, slots, _edges, len(first))
     fused = launcher(weights)
     if fused and fused.on_chip(stack):

@@ -51,7 +51,8 @@ import math
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+
+from datamarket_gym.learners.device_arrays import array_namespace
 
 Array = Any
 """Numbers, or arrays of NumPy or torch."""

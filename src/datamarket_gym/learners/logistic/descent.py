@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from array_api_compat import array_namespace
-
+from datamarket_gym.learners.device_arrays import array_namespace
 from datamarket_gym.learners.logistic.calculus import launcher
 from datamarket_gym.learners.logistic.layout import Array, gather
 

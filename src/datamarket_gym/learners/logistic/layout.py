@@ -10,7 +10,7 @@ mu = 1, or 2 where exactly two classes are present: the binary model is the symm
 softmax with the double penalty. A feature that is constant in the coalition has W_kj = 0.
 
 Arrays are NumPy's, or torch's on a CPU or GPU: what is done with them is written once, in the functions
-both have (the array API standard, through array-api-compat).
+both have (the array API standard).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix
 from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.learners.device_arrays import array_namespace, is_torch_array
 from datamarket_gym.learners.logistic.problem import CANCELLATION, EPS, Problem, nearly_constant
 
 Array = Any
@@ -161,7 +161,7 @@ def stack(problems: Sequence[Problem], C: float, like: Array) -> Stack:
 
 def moved(array: NDArray[Any], like: Array) -> Array:
     """A NumPy array as one of the kind and device of ``like``."""
-    return array_namespace(like).asarray(array, device=device(like))
+    return array_namespace(like).asarray(array, device=like.device)
 
 
 def host(array: Array) -> NDArray[Any]:
@@ -235,9 +235,9 @@ def slots(stack: Stack, coalitions: Sequence[CoalitionMatrix]) -> tuple[Slots, A
 def _bits(rows: Array) -> Array:
     xp = array_namespace(rows)
     games, size, n = rows.shape
-    padding = xp.zeros((games, size, -n % 64), dtype=xp.uint8, device=device(rows))
+    padding = xp.zeros((games, size, -n % 64), dtype=xp.uint8, device=rows.device)
     padded = xp.reshape(xp.concat([rows, padding], axis=2), (games, size, -1, 8))
-    weight = xp.asarray([1 << i for i in range(8)], dtype=xp.uint8, device=device(rows))
+    weight = xp.asarray([1 << i for i in range(8)], dtype=xp.uint8, device=rows.device)
     # Flat, since only then eight bytes lie side by side whatever the rows' strides are. Bytes 0 to 7 of a word are
     # its bits 0 to 63 on every machine torch runs on (little-endian).
     octets = xp.reshape(xp.sum(padded * weight, axis=3, dtype=xp.uint8), (-1,))

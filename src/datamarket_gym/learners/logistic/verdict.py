@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from array_api_compat import array_namespace
 
+from datamarket_gym.learners.device_arrays import array_namespace
 from datamarket_gym.learners.logistic import calculus, certificate
 from datamarket_gym.learners.logistic.layout import Array, Slots, Stack
 

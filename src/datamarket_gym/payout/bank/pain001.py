@@ -17,6 +17,7 @@ from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.payout.bank.account import LONGEST_SEPA_NAME, BankAccount
 from datamarket_gym.payout.bank.order import BankTransfer, PaymentOrder
 
@@ -42,13 +43,9 @@ def write_message(order: PaymentOrder, path: Path) -> None:
 @cache
 def schema() -> Any:
     """The schema, ready to check messages by; an error where what reads it is not installed."""
-    try:
-        from lxml import etree
-    except ImportError as error:
-        raise DataMarketError(
-            f"a {MESSAGE} file is checked against its schema before it is used, which needs lxml: "
-            "pip install datamarket-gym[bank], or --format csv"
-        ) from error
+    require_extra("lxml", "payout")
+    from lxml import etree
+
     said = (files("datamarket_gym.payout.bank") / f"{MESSAGE}.xsd").read_bytes()
     return etree.XMLSchema(etree.fromstring(said))
 

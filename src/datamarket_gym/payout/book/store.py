@@ -25,6 +25,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.files import waiting_for
 from datamarket_gym.payout.book import tables
 from datamarket_gym.payout.book.accounts import FORMAT, Accounts
@@ -313,12 +314,8 @@ def _of_server(text: str) -> Book:
         ) from error
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise BookError(f"a book lies in a SQLite file or in PostgreSQL, not in {url.drivername!r}")
-    try:
-        engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
-    except ModuleNotFoundError as error:
-        raise BookError(
-            "a book in PostgreSQL needs psycopg: pip install 'datamarket-gym[postgres]'"
-        ) from error
+    require_extra("psycopg", "postgres")
+    engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
     return Book(without_password(url), engine)
 
 

@@ -1,1 +1,8 @@
 """Pages people read: self-contained HTML files, no network, everything escaped."""
+
+from datamarket_gym.core.extras import require_extra
+
+require_extra("jinja2", "payout")
+require_extra(
+    "plotly", "payout"
+)  # asked for here, since the report is written after everything is computed

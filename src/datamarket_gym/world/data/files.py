@@ -25,6 +25,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.files import replacing
 
 _named: ContextVar[Path | None] = ContextVar("the data folder that --data names", default=None)
@@ -129,12 +130,9 @@ def write_images(
 
 def weights(parts: Sequence[Path], target: Path) -> None:
     """A safetensors file as npz, with the same keys."""
-    try:
-        from safetensors.numpy import load_file
-    except ImportError as error:
-        raise DataMarketError(
-            "reading downloaded weights needs safetensors; install datamarket-gym[text]"
-        ) from error
+    require_extra("safetensors", "text")
+    from safetensors.numpy import load_file
+
     with target.open("wb") as out:
         np.savez(out, **load_file(parts[0]))
 

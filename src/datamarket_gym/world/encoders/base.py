@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_choice
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import Kind
 
 KINDS = ("text", "image")
@@ -104,11 +105,6 @@ def require_text(item: Any, row: int) -> str:
     return item
 
 
-def missing(what: str, extra: str) -> DataMarketError:
-    """The error for a library that is not installed."""
-    return DataMarketError(f"{what} is not installed; install datamarket-gym[{extra}]")
-
-
 DEVICES = ("auto", "cpu", "cuda", "numpy")
 
 
@@ -129,7 +125,7 @@ def backend(device: str) -> Backend:
         from scipy.special import erf
 
         return Backend(np.asarray, np.asarray, np.exp, erf)
-    import_torch()
+    require_extra("torch", "torch")
     import torch
 
     where = torch_device(device)
@@ -148,12 +144,6 @@ def torch_device(device: str) -> str:
     if device == "cuda" and not torch.cuda.is_available():
         raise ParameterError("device", device, "there is no GPU here; use cpu")
     return "cuda" if device in ("auto", "cuda") and torch.cuda.is_available() else "cpu"
-
-
-def import_torch() -> None:
-    """An error that says what to install where torch is missing."""
-    if find_spec("torch") is None:
-        raise missing("torch", "torch")
 
 
 @cache

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.data.files import data_file, find
 from datamarket_gym.world.encoders.base import (
@@ -30,7 +31,6 @@ from datamarket_gym.world.encoders.base import (
     Encoder,
     backend,
     file_digest,
-    missing,
     require_text,
 )
 
@@ -151,8 +151,8 @@ class _Model:
 
 @lru_cache(maxsize=2)
 def _model(weights: Path, tokenizer: Path, device: str, tokens: int) -> _Model:
-    if find_spec("tokenizers") is None or find_spec("safetensors") is None:
-        raise missing("tokenizers or safetensors", "text")
+    require_extra("tokenizers", "text")
+    require_extra("safetensors", "text")
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer

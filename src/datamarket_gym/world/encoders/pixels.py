@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.world.encoders.base import ContentError, missing
+from datamarket_gym.core.extras import require_extra
+from datamarket_gym.world.encoders.base import ContentError
 
 LARGEST = 64_000_000  # pixels; a small file may claim to unfold into gigabytes
 
 
 def open_image(item: Any, row: int = 0) -> Any:
     """An RGB image from the bytes of an image file."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise missing("Pillow", "images") from error
+    require_extra("PIL", "images")
+    from PIL import Image, UnidentifiedImageError
+
     if not isinstance(item, bytes | bytearray):
         raise ContentError(row, f"{type(item).__name__} is no image; give the bytes of an image file")
     try:

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, require_choice
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.data.files import data_file
-from datamarket_gym.world.encoders.base import Encoder, file_digest, import_torch, torch_device
+from datamarket_gym.world.encoders.base import Encoder, file_digest, torch_device
 from datamarket_gym.world.encoders.pixels import resized
 
 FILE = "resnet18_imagenet.npz"
@@ -55,7 +56,7 @@ class ResNet18(Encoder):
 
     def forward(self, prepared: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         """Pooled features of one batch."""
-        import_torch()
+        require_extra("torch", "torch")
         import torch
 
         where = torch_device(self.device)
