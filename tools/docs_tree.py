@@ -27,8 +27,8 @@ SECTIONS = (
     Section(
         "How to", "how-to/index.md", "One task a page.",
         (
-            "how-to/*", "plug-points.md", "plug-points/*", "experiments.md", "runs.md", "cluster.md", "explorer.md",
-            "theory-tools.md", "real-domains.md", "scores.md", "attributions.md", "watermarks.md",
+            "how-to/*", "quickstarts.md", "plug-points.md", "plug-points/*", "experiments.md", "runs.md", "cluster.md",
+            "explorer.md", "theory-tools.md", "real-domains.md", "scores.md", "attributions.md", "watermarks.md",
         ),
     ),
     Section(
