@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import ParameterError, require_count
 from datamarket_gym.core.frames import ResultTable
@@ -191,7 +192,7 @@ class Valuation(Shown):
         return self._table(columns, found, "unit")
 
     def by_owner(self) -> ResultTable:
-        """Return the value of every owner, by name.
+        """Return the value of every owner, sorted by name; whole numbers are sorted as numbers.
 
         Returns
         -------
@@ -211,7 +212,11 @@ class Valuation(Shown):
             "owner": self.submission.identities,
             "units": np.bincount(self.submission.identity_codes),
         }
-        return self._table(columns, self.estimate("identity"), "owner")
+        table = self._table(columns, self.estimate("identity"), "owner")
+        names = self.submission.identities
+        if not np.char.isdecimal(names).all():
+            return table
+        return _reordered(table, np.lexsort((names, np.char.str_len(names))))  # "10" behind "9"
 
     def _table(self, columns: dict[str, Any], found: Estimate, who: str) -> ResultTable:
         order = np.argsort(-found.values, kind="stable")
@@ -234,9 +239,7 @@ class Valuation(Shown):
 
     def screen(self) -> Screen:
         """The best and the number of the rest."""
-        table = self._main
-        order = np.argsort(table["rank"])
-        return ResultTable(table.title, {k: v[order] for k, v in table.columns.items()}).screen()
+        return _reordered(self._main, np.argsort(self._main["rank"])).screen()
 
     def summary(self) -> ResultTable:
         """Return one row: v(all), the sum of values, the largest and the smallest, and what it cost.
@@ -280,3 +283,7 @@ class Valuation(Shown):
             title=f"{type(self.semivalue).__name__} value of each {who}",
             xlabel=f"value ({shown_learner(self.oracle.learner)})",
         )  # fmt: skip
+
+
+def _reordered(table: ResultTable, order: NDArray[np.intp]) -> ResultTable:
+    return ResultTable(table.title, {name: column[order] for name, column in table.columns.items()})
