@@ -24,6 +24,7 @@ from datamarket_gym.core.errors import (
     require_count,
     require_in,
 )
+from datamarket_gym.core.extras import require_extra
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.guarantees import Certificate
@@ -240,10 +241,8 @@ def best_response(
     require_choice("optimiser", optimiser, ("auto", "optuna", "scipy"))
     if optimiser == "auto":
         optimiser = "optuna" if find_spec("optuna") else "scipy"
-    if optimiser == "optuna" and not find_spec("optuna"):
-        raise ImportError(
-            "optuna is not installed; run: pip install 'datamarket-gym[gym]'", name="optuna"
-        )
+    if optimiser == "optuna":
+        require_extra("optuna", "gym")
     costs = costs or AttackCosts()
     space = Space.of(target.state)
     search = _by_optuna if optimiser == "optuna" else _by_scipy
