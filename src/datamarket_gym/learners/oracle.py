@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import combined_key, unit_keys
-from datamarket_gym.core.errors import ParameterError, SubmissionError, require_choice
+from datamarket_gym.core.errors import (
+    DataMarketError,
+    ParameterError,
+    SubmissionError,
+    require_choice,
+)
 from datamarket_gym.core.registry import name_of, written
+from datamarket_gym.core.screen import Described, Shown, shortened
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
 from datamarket_gym.learners.base import LEARNERS, Learner, Scorer, TrainingRows, ValidationRows
@@ -35,7 +41,7 @@ _SPEED = ("device", "jobs", "games", "progress")
 
 
 @dataclass(frozen=True)
-class Utility:
+class Utility(Described):
     """A learner's utility on the validation split, accuracy or coverage, counted from U(empty).
 
     ``empty="none"``: no data, no model, no accuracy, U(empty) = 0 (the paper). ``empty="chance"``:
@@ -62,7 +68,7 @@ class Utility:
 
 
 @dataclass(frozen=True, eq=False)
-class ReferenceRows:
+class ReferenceRows(Shown):
     """Honest units that similarity thresholds are measured on in the stead of the validation rows.
 
     No utility needs them, and nobody is paid for them. ``embedding`` and ``text`` are as submissions have them.
@@ -81,7 +87,7 @@ class ReferenceRows:
         _require_rows("reference", self.features, self.label, self.embedding)
 
 
-class UtilityOracle:
+class UtilityOracle(Described):
     """Values training rows for any clustering of one or many profiles, remembering every fit.
 
     The memo is keyed by the multiset of training rows, so all mechanisms on one profile (and the
@@ -290,7 +296,11 @@ class UtilityOracle:
 
     def __repr__(self) -> str:
         given = "" if self.prior is None else f", given {len(self.prior.canonical)} units"
-        return f"UtilityOracle({written(self.learner)}, empty={self.utility.empty!r}{given})"
+        try:
+            learner = written(self.learner)
+        except DataMarketError:  # it holds an object that no text gives back
+            learner = shortened(" ".join(repr(self.learner).split()), 60)
+        return f"UtilityOracle({learner}, empty={self.utility.empty!r}{given})"
 
 
 def _of_one(features: Features, label: NDArray[Any], coding: Coding) -> TrainingRows:

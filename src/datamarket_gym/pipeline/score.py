@@ -19,6 +19,7 @@ from datamarket_gym.core.content import combined_key, combined_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.executors import keep_to_one_thread
 from datamarket_gym.core.narrow import in_order
+from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue, Truncated
@@ -48,7 +49,7 @@ class Scores(Estimate):
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterValues:
+class ClusterValues(Shown):
     """Clusters, the rows that stand for them, and their scores: all that is divided among identities."""
 
     clusters: Clusters
@@ -62,7 +63,7 @@ class ClusterValues:
 
 
 @dataclass(frozen=True)
-class Valuator:
+class Valuator(Described):
     """The paper's ``Valuator.fit(clusters, utility_oracle, semivalue, budget) -> cluster_values``.
 
     What the line leaves open is set here: the representative R_theta of a cluster (the paper's default

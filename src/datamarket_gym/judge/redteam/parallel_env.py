@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from datamarket_gym.core.errors import DataMarketError, UnclearPayError, UnknownNameError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.judge.metrics import clearly_paid, gain_of
 from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE
 from datamarket_gym.judge.redteam.expectation import asked_checks
@@ -37,7 +38,7 @@ _HIGH: Observation = np.array((1e6, 1, 1e3, 1, 1e3, 1e3, 1e3, 1, 1), dtype=np.fl
 _DRAWS = 100  # of markets, until everybody's honest pay is clearly above zero
 
 
-class ParallelMarketEnv(ParallelEnv[str, Observation, Action]):  # type: ignore[misc]
+class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: ignore[misc]
     """A market is drawn at each reset; one action of everybody is paid, and ends the episode.
 
     Each name is checked ``checks`` times with this ``power`` (0: never; left out: thrice, or never by a mechanism of

@@ -26,6 +26,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from datamarket_gym.core.files import waiting_for
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.payout.book import tables
 from datamarket_gym.payout.book.accounts import FORMAT, Accounts
 from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
@@ -104,7 +105,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Book:
+class Book(Shown):
     """A book; ``where`` is its path, or its address without a password."""
 
     where: str
