@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from datamarket_gym.core.errors import ParameterError, require_choice, require_count, require_in
 from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.progress import SILENT, Progress
+from datamarket_gym.core.screen import Described
 
 DEVICES = ("cpu", "cuda")
 GIB = 1 << 30
@@ -24,7 +25,7 @@ _MOST = 1e6  # GiB, more than any machine has; bytes stay whole numbers of 64 bi
 
 
 @dataclass(frozen=True)
-class Compute:
+class Compute(Described):
     """A device, memory for blocks and buffers (beside the inputs, in GiB), a scheduler's address, and who is told.
 
     ``threads`` share out blocks in this process; 0: one for each core. Blocks of fewer than ``spread`` pairs in all

@@ -8,9 +8,10 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.screen import Shown
 
 
-class Document(BaseModel):
+class Document(Shown, BaseModel):
     """A frozen model that refuses unknown keys by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

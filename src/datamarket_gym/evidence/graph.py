@@ -26,7 +26,9 @@ from datamarket_gym.core.errors import (
     require_in,
     require_instance,
 )
+from datamarket_gym.core.plots import plot_clusters
 from datamarket_gym.core.registry import Kind, name_of
+from datamarket_gym.core.screen import Described, Screen, Shown, counted
 from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.units.submission import Submission, Text
@@ -34,7 +36,7 @@ from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class Edges(Shown):
     """Pairs of units (row numbers) with the reason that ties them and its score."""
 
     left: Codes
@@ -89,7 +91,7 @@ class Edges:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class View(Shown):
     """What a layer sees: the submission and, per unit, the node (unit, batch or identity) it is in.
 
     Two units of one node are tied already, so edges inside a node may be left out. The oracle is
@@ -122,7 +124,7 @@ class View:
         return self.oracle.aligned(self.submission)
 
 
-class EvidenceLayer(ABC):
+class EvidenceLayer(Described, ABC):
     """Plug point ``evidence``: a frozen dataclass that ties units together."""
 
     needs_oracle: ClassVar[bool] = False
@@ -155,7 +157,7 @@ GRANULARITIES = ("unit", "batch", "identity")
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters:
+class Clusters(Shown):
     """The cluster of each unit (0..K-1), the edges that made them, and the submission they divide.
 
     ``lot`` is what units of equal time drew lots under (see `evidence.order`). Neither it, which may be made of secret
@@ -176,6 +178,39 @@ class Clusters:
     def members(self, cluster: int) -> Codes:
         """Row numbers of a cluster's units."""
         return np.flatnonzero(self.label == cluster)
+
+    def screen(self) -> Screen:
+        """The largest clusters."""
+        sizes = np.bincount(self.label)
+        largest = np.argsort(-sizes, kind="stable")
+        title = (
+            f"Clusters: {counted(len(self.label), 'unit')} in {counted(len(sizes), 'cluster')}, by "
+            f"{counted(len(self.edges), 'match', 'matches')}; granularity {self.granularity}"
+        )
+        if self.submission is None:
+            return Screen.of(title, ("cluster", "units"), ((c, sizes[c]) for c in largest), len(sizes))
+        who = self.submission.identity
+        rows = ((c, sizes[c], len(np.unique(who[self.label == c]))) for c in largest)
+        return Screen.of(title, ("cluster", "units", "identities"), rows, len(sizes))
+
+    def plot(self) -> Any:
+        """Plot the clusters of two units and more, each with the matches that made it.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            The figure of the library that is installed; of matplotlib where both are.
+
+        Raises
+        ------
+        ImportError
+            If neither matplotlib nor plotly is installed.
+        """
+        who = np.full(len(self.label), "") if self.submission is None else self.submission.identity
+        title = (
+            f"Matched units: {counted(len(self.label), 'unit')} in {counted(self.n_clusters, 'cluster')}"
+        )
+        return plot_clusters(self.label, who.tolist(), self.edges.left, self.edges.right, title=title)
 
 
 class EvidenceGraph:

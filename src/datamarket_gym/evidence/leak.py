@@ -27,7 +27,7 @@ from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.candidates import products_of, slack_of
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.narrow import Rows
-from datamarket_gym.core.screen import counted, listed
+from datamarket_gym.core.screen import Shown, counted, listed
 from datamarket_gym.evidence.distinct import DECIMALS, content_keys
 from datamarket_gym.evidence.layers.minhash import ngrams
 from datamarket_gym.evidence.threshold.choice import LabelledVectors
@@ -46,7 +46,7 @@ _SLACK = 1e-4  # float32 products within this of the level are decided in float6
 
 
 @dataclass(frozen=True, eq=False)
-class HeldRows:
+class HeldRows(Shown):
     """The operator's validation rows (or ``whose`` rows), as far as units can be compared with them."""
 
     features: Features
@@ -56,7 +56,7 @@ class HeldRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Leaks:
+class Leaks(Shown):
     """Unit ``unit[i]`` (its place in the submission) is validation row ``row[i]``, or nearly.
 
     ``id`` and ``identity`` are the submission's names of it. ``by`` says what they share: ``identical`` features,

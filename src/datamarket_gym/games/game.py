@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.registry import Kind
+from datamarket_gym.core.screen import Shown
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalue import Semivalue, Truncated
@@ -27,7 +28,7 @@ Prints = NDArray[np.uint64]
 _CHUNK = 1 << 22  # cells of the coalition matrix fingerprinted at a time
 
 
-class CoalitionMemo:
+class CoalitionMemo(Shown):
     """Values by fingerprint of the set, in sorted arrays, so that whole batches are looked up at once.
 
     Fingerprints are 128 bits from secret or random numbers: a submitter who cannot see them cannot
@@ -64,7 +65,7 @@ class CoalitionMemo:
         self._values = np.insert(self._values, at, values)
 
 
-class Game(ABC):
+class Game(Shown, ABC):
     """A cooperative game on players 0..K-1 that answers batches of coalitions.
 
     Subclasses implement `_evaluate` for distinct, non-empty coalitions. ``keys`` are the players'

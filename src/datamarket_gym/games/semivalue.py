@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import ParameterError, require_count, require_in
+from datamarket_gym.core.plots import plot_intervals
 from datamarket_gym.core.registry import Kind
+from datamarket_gym.core.screen import Described, Shown, counted
 from datamarket_gym.games.game import Game
 
 
-class Semivalue(ABC):
+class Semivalue(Described, ABC):
     """Plug point ``semivalue``: a frozen dataclass with one method, the law of coalition sizes."""
 
     @abstractmethod
@@ -37,7 +40,7 @@ SEMIVALUES: Kind[Semivalue] = Kind("semivalue", Semivalue)
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Shown):
     """Scores of all players, with standard errors (zero where exact) and what they cost."""
 
     values: Values  # (K,)
@@ -55,6 +58,23 @@ class Estimate:
     def exact(self) -> bool:
         """Whether the scores carry no error."""
         return not self.standard_errors.any() and not self.bias
+
+    def plot(self) -> Any:
+        """Plot the largest scores, with 95 % intervals where they carry standard errors.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            The figure of the library that is installed; of matplotlib where both are.
+
+        Raises
+        ------
+        ImportError
+            If neither matplotlib nor plotly is installed.
+        """
+        players = [f"player {number}" for number in range(len(self.values))]
+        title = f"Scores of {counted(len(players), 'player')} ({self.method})"
+        return plot_intervals(players, self.values, self.standard_errors, title=title, xlabel="score")
 
 
 @dataclass(frozen=True)
@@ -75,7 +95,7 @@ def require_nearest(nearest: int | str, within: float, of: str) -> None:
         require_count("nearest", nearest)
 
 
-class Estimator(ABC):
+class Estimator(Described, ABC):
     """Plug point ``estimator``: a frozen dataclass that values all players within a budget."""
 
     @abstractmethod

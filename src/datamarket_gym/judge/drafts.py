@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.metrics import ROUNDING
@@ -87,7 +88,7 @@ class Reached:
 
 
 @dataclass(eq=False)
-class Drafts:
+class Drafts(Shown):
     """The drafts of a market in which some names, those of one cheat or of several, may fail."""
 
     mechanism: Mechanism

@@ -9,6 +9,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import DataMarketError, require_instance
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
 from datamarket_gym.units.truth import SubmittedProfile
@@ -40,7 +41,7 @@ def of_grand_value(amount: float, grand_value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Harm:
+class Harm(Shown):
     """What an attack took from the others; NaN where a quantity is undefined.
 
     Amounts are shares of a pot, as a payday divides a fixed one: with pay_j what provider j collects over
@@ -88,7 +89,7 @@ def harm_of(honest: PaidTotals, paid: PaidTotals, profile: SubmittedProfile, att
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Shown):
     """One attack against one mechanism on one draw; NaN where a quantity is undefined."""
 
     honest_payment: float

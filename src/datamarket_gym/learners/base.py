@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import LearnerError, SubmissionError
+from datamarket_gym.core.screen import Described, Shown
 
 Target = Literal["class", "number", "none"]
 """What labels are to a learner: classes (two of them, and every validation label submitted), numbers, or optional."""
 
 
-class CodedLabels:
+class CodedLabels(Shown):
     """Labels as codes: each row's place among the labels that there are."""
 
     label: Codes
@@ -80,7 +81,7 @@ class ValidationRows(CodedLabels):
     classes: NDArray[Any] | None = None  # as in `TrainingRows`
 
 
-class Scorer(ABC):
+class Scorer(Shown, ABC):
     """A learner that has seen the rows of all players and answers coalitions of them."""
 
     @abstractmethod
@@ -109,7 +110,7 @@ class Scorer(ABC):
         return None
 
 
-class Learner(ABC):
+class Learner(Described, ABC):
     """Plug point ``learner``: a frozen dataclass with the learner's parameters."""
 
     has_closed_form: ClassVar[bool] = False  # whether `Scorer.closed_form` can be other than None

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import LARGEST, CoalitionMatrix, Features, Values
 from datamarket_gym.core.errors import LearnerError, ParameterError, require_choice
 from datamarket_gym.core.registry import register
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.learners.base import (
     Learner,
     Scorer,
@@ -44,7 +45,7 @@ _CELLS = 1 << 22  # of the matrix of coalitions that a batched function is given
 
 
 @dataclass(frozen=True, eq=False)
-class UtilityRows:
+class UtilityRows(Shown):
     """Rows as a function sees them: labels as submitted (None where they do not count), and weights."""
 
     features: Features  # (n, d)

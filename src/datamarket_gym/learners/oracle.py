@@ -19,6 +19,7 @@ from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import combined_key, unit_keys
 from datamarket_gym.core.errors import ParameterError, SubmissionError, require_choice, require_instance
 from datamarket_gym.core.registry import display_name, written
+from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.games.game import CoalitionMemo, Prints
 from datamarket_gym.games.memo import DiskMemo
 from datamarket_gym.learners.base import (
@@ -45,7 +46,7 @@ _SPEED = ("device", "jobs", "games", "progress")
 
 
 @dataclass(frozen=True)
-class Utility:
+class Utility(Described):
     """A learner's utility on the validation split, accuracy or coverage, counted from U(empty).
 
     ``empty="none"``: no data, no model, no accuracy, U(empty) = 0 (the paper). ``empty="chance"``:
@@ -72,7 +73,7 @@ class Utility:
 
 
 @dataclass(frozen=True, eq=False)
-class ReferenceRows:
+class ReferenceRows(Shown):
     """Honest units that similarity thresholds are measured on in the stead of the validation rows.
 
     No utility needs them, and nobody is paid for them. ``embedding`` and ``text`` are as submissions have them.
@@ -91,7 +92,7 @@ class ReferenceRows:
         _require_rows("reference", self.features, self.label, self.embedding)
 
 
-class UtilityOracle:
+class UtilityOracle(Described):
     """Values training rows for any clustering of one or many profiles, remembering every fit.
 
     The memo is keyed by the multiset of training rows, so all mechanisms on one profile (and the

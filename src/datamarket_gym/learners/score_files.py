@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import LARGEST, Codes, Features
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.learners.score_table import ScoreTable
 from datamarket_gym.units.arrays import ENDINGS, ArrayFile, file_and_member
 from datamarket_gym.units.columns import Column
@@ -41,7 +42,7 @@ _CELLS = 1 << 22  # scores that are looked at at a time
 
 
 @dataclass(frozen=True, eq=False)
-class ReadScores:
+class ReadScores(Shown):
     """What a file says: scores (units, validation rows), and which units it has at all."""
 
     scores: csr_array | NDArray[Any]

@@ -23,6 +23,7 @@ from datamarket_gym.core.arrays import LARGEST, Codes, Features, Keys, Values, d
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.highest import most_alike
+from datamarket_gym.core.screen import Described
 from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.submission import matrix as as_matrix
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _CELLS = 1 << 22  # scores that are looked at at a time
 
 
-class ScoreTable:
+class ScoreTable(Described):
     """Scores (unit, validation row) of known units; pairs that are missing count as 0.
 
     ``scores`` is a matrix of one row for each unit and one column for each validation row, dense or of
@@ -69,7 +70,7 @@ class ScoreTable:
         return len(self.keys)
 
     def __repr__(self) -> str:
-        return f"<scores of {len(self)} units on {len(self.rows)} validation rows, sha256 {self.digest}>"
+        return f"<scores of {len(self)} units on {len(self.rows)} validation rows, sha256 {self.digest[:40]}>"
 
     def columns(self, validation_features: Features) -> Codes:
         """The column of each validation row; one that has none is refused."""

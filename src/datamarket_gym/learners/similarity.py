@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, directions
 from datamarket_gym.core.registry import Kind, register
+from datamarket_gym.core.screen import Described
 
 UNEQUAL = 10.0
 """Columns whose largest spread is so many times the median one are a table's, not an encoder's."""
@@ -22,7 +23,7 @@ ALIKE = 0.9
 """Rows that have such a cosine on average differ in little but what their columns have in common."""
 
 
-class Similarity(ABC):
+class Similarity(Described, ABC):
     """Plug point ``similarity``: a frozen dataclass that turns rows into directions."""
 
     @abstractmethod

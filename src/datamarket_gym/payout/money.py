@@ -25,6 +25,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.screen import Described
 from datamarket_gym.payout.names import visible
 
 _DIGITS = {"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3} | dict.fromkeys(
@@ -39,7 +40,7 @@ _MOST = 10**15  # minor units; beyond it an amount is surely a mistake
 
 
 @dataclass(frozen=True)
-class Currency:
+class Currency(Described):
     """An ISO 4217 code and the number of digits of its minor unit."""
 
     code: str

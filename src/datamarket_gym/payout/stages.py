@@ -16,6 +16,7 @@ from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.files import json_text, read_json
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Format, Run
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.nearest import NearestRows
@@ -62,7 +63,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Places:
+class Places(Shown):
     """Where the files of a run are: submissions, validation rows, what else it was given, and the run it settles.
 
     ``queries`` are those whose answers some of the files are, by role; these are kept with the run. ``intake`` is the

@@ -12,6 +12,7 @@ from importlib import resources
 
 from datamarket_gym.core.errors import ParameterError, require_in, require_known
 from datamarket_gym.core.registry import register
+from datamarket_gym.core.screen import Described
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.peers.environments import PEERS, installed, python_of
 from datamarket_gym.peers.program import DAY, ProgramPayments, run_program
@@ -27,7 +28,7 @@ LEARNS = {"shapley": _GAMES, "banzhaf": _GAMES, "knn5": _KNN}
 
 @register("mechanism", "peer")
 @dataclass(frozen=True)
-class Peer:
+class Peer(Described):
     """A valuator of another library (``peer@pydvl-shapley``), from an environment of its own."""
 
     valuator: str

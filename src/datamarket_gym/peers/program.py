@@ -25,6 +25,7 @@ import numpy as np
 
 from datamarket_gym.core.errors import ParameterError, ProgramError, require_in
 from datamarket_gym.core.registry import register
+from datamarket_gym.core.screen import Described
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.peers.protocol import read_cost, read_payments, write_market
 from datamarket_gym.pipeline.own import OwnPayments
@@ -48,7 +49,7 @@ class ProgramPayments(OwnPayments):
 
 @register("mechanism", "program")
 @dataclass(frozen=True)
-class Program:
+class Program(Described):
     """Whatever a program pays that is called with two folders, as docs/protocol.md says."""
 
     command: str

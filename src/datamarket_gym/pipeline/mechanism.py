@@ -30,6 +30,7 @@ from datamarket_gym.core.registry import (
     written,
     written_fields,
 )
+from datamarket_gym.core.screen import Described
 from datamarket_gym.core.specs import fault
 from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.evidence.dates import nobody_first
@@ -56,7 +57,7 @@ from datamarket_gym.units.truth import GroundTruth
 VERSION = 1
 
 
-class Mechanism(BaseModel):
+class Mechanism(Described, BaseModel):
     """A frozen spec that pays a submission; to and from JSON without loss.
 
     Components are written as in the registry (``cosine@0.99``). ``samples`` is the number of

@@ -20,6 +20,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.registry import written_fields
+from datamarket_gym.core.screen import Described
 from datamarket_gym.evidence.graph import Clusters, Edges
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.payments import PaidTotals
@@ -76,7 +77,7 @@ def worth(submission: Submission, utility: UtilityOracle) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnMechanism:
+class OwnMechanism(Described):
     """A mechanism of one's own under a name; its answers are `PaidTotals`, or an error says why not."""
 
     name: str

@@ -13,7 +13,7 @@ from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.frames import ResultTable, Tabular
 from datamarket_gym.core.plots import plot_intervals
-from datamarket_gym.core.screen import Screen, Shown, counted
+from datamarket_gym.core.screen import Described, Screen, Shown, counted
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.evidence.threshold.choice import Threshold
@@ -277,7 +277,7 @@ class Payments(PaidTotals):
 
 
 @dataclass(frozen=True)
-class Allocator:
+class Allocator(Described):
     """The paper's ``Allocator.allocate(cluster_values, provenance_policy) -> payments``.
 
     ``oracle`` is the ground truth, for policies that ask it (latent_share); no other is shown it.

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import NothingNewError, ParameterError, SubmissionError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import LAYERS, EvidenceGraph
 from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class Known(Shown):
     """New units that were bought before: row ``unit[i]`` is tied to the row ``old[i]`` of the prior art, and why."""
 
     unit: Codes

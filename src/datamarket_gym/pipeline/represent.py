@@ -20,6 +20,7 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import require_choice, require_count, require_in
 from datamarket_gym.core.narrow import in_order
 from datamarket_gym.core.registry import Kind, register
+from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.units.submission import Submission
@@ -32,7 +33,7 @@ _ROWS = 8192  # features that are read at a time
 
 
 @dataclass(frozen=True, eq=False)
-class CanonicalUnits:
+class CanonicalUnits(Shown):
     """Rows to train on (payload, content key, weight, cluster) and submitted units' claims on them.
 
     ``unit[i]`` is the submitted unit that row i repeats, or -1 where the row was made (a centroid).
@@ -64,7 +65,7 @@ class CanonicalUnits:
         return replace(self, features=features, label=label, keys=keys)
 
 
-class Representative(ABC):
+class Representative(Described, ABC):
     """Plug point ``representative``: a frozen dataclass that canonicalises clusters."""
 
     by_seniority: ClassVar[bool] = True

@@ -16,6 +16,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Keys, Values
 from datamarket_gym.core.content import combined_key, combined_keys
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue
 from datamarket_gym.learners.game import UtilityGame
@@ -44,7 +45,7 @@ class Scores(Estimate):
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterValues:
+class ClusterValues(Shown):
     """Clusters, the rows that stand for them, and their scores: all that is divided among identities."""
 
     clusters: Clusters
@@ -58,7 +59,7 @@ class ClusterValues:
 
 
 @dataclass(frozen=True)
-class Valuator:
+class Valuator(Described):
     """The paper's ``Valuator.fit(clusters, utility_oracle, semivalue, budget) -> cluster_values``.
 
     What the line leaves open is set here: the representative R_theta of a cluster (the paper's default

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import OracleRequiredError, require_choice
 from datamarket_gym.core.registry import Kind, register, written
+from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import Scores
@@ -67,7 +68,7 @@ def grid_of(scores: Values) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class Shares(Shown):
     """Share ``share[i]`` of cluster ``cluster[i]`` for identity number ``identity[i]``.
 
     Every cluster's shares are positive and sum to one. A pair may occur several times: rules that
@@ -92,7 +93,7 @@ class Amounts(Shares):
 
 
 @dataclass(frozen=True, eq=False)
-class Provenance:
+class Provenance(Shown):
     """What an allocator may look at; the truth is there only for rules that declare it."""
 
     submission: Submission
@@ -101,7 +102,7 @@ class Provenance:
     truth: GroundTruth | None = None
 
 
-class Allocation(ABC):
+class Allocation(Described, ABC):
     """Plug point ``allocation``: a frozen dataclass with the rule that divides a cluster's score."""
 
     needs_oracle: ClassVar[bool] = False

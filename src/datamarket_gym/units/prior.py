@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import combined_key, unit_keys
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.units.submission import Submission
 
 
 @dataclass(frozen=True, eq=False)
-class PriorArt:
+class PriorArt(Shown):
     """All units of earlier periods, oldest first, and which of them the buyer trains on.
 
     ``units.identity`` says who owns each: the owner of its cluster, whoever submitted it. ``canonical`` are the rows

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.units.submission import Submission, Text
 
 
 @dataclass(frozen=True, eq=False)
-class GroundTruth:
+class GroundTruth(Shown):
     """Who really owns each unit, which unit it derives from, and who controls each identity.
 
     ``owner[i]`` and ``source[i]`` belong to the unit ``id[i]``. Owner and controller differ only
@@ -51,7 +52,7 @@ class GroundTruth:
 
 
 @dataclass(frozen=True, eq=False)
-class SubmittedProfile:
+class SubmittedProfile(Shown):
     """What was submitted, with the truth held apart and the provider who attacks, if any.
 
     Mechanisms are handed ``submission`` alone.

@@ -37,7 +37,7 @@ _LEAK = 0.25  # share of the validation split that a curating attacker has seen
 
 
 @dataclass(frozen=True, eq=False)
-class MarketState:
+class MarketState(Shown):
     """What an attacker can act on: everyone's honest units, a leaked validation sample, a seed.
 
     ``encoder`` names what embeds changed content, in markets whose units carry any. Of a ``logged`` market the times

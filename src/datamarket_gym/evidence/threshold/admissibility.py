@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import DataMarketError, require_count, require_in
+from datamarket_gym.core.plots import plot_thresholds
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.registry import written
+from datamarket_gym.core.screen import Screen, Shown
 from datamarket_gym.evidence.threshold.floors import (
     Merges,
     UnitVectors,
@@ -48,7 +50,7 @@ _NONE: Values = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
-class Admissibility:
+class Admissibility(Shown):
     """Bounds on a cosine threshold, and how they were found.
 
     ``alike`` and ``copies`` are the similarities of which the pairwise floor and the ceiling are quantiles: honest
@@ -130,6 +132,46 @@ class Admissibility:
                 "or pay identities without similarity evidence"
             )
         return f"do not use cosine evidence: the interval [{low:.2f}, {high:.2f}] {why}; {instead}"
+
+    def screen(self) -> Screen:
+        """The verdict, and what it rests on."""
+        low, high = self.interval
+        found = {
+            "pairwise floor": self.pairwise_floor,
+            "chaining floor": self.chaining_floor,
+            "ceiling": self.near_duplicate_p10,
+            "interval": f"{low:.3f} to {high:.3f}",
+            "variants": self.variants,
+            "partition": self.partition,
+            "units": self.units,
+        }
+        return Screen.of_fields(f"Admissibility: {self.verdict}", found)
+
+    def plot(self) -> Any:
+        """Plot by threshold how many honest clusters are mixed, and how many pairs and variants match.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            The figure of the library that is installed; of matplotlib where both are.
+
+        Raises
+        ------
+        ImportError
+            If neither matplotlib nor plotly is installed.
+        """
+        at, (low, high) = self.curve_theta, self.interval
+        matched = {"variants matched": self.copies, "honest pairs of one class matched": self.alike}
+        shares = {n: (v >= at[:, None]).mean(axis=1) for n, v in matched.items() if len(v)}
+        return plot_thresholds(
+            at,
+            {**shares, "clusters that mix honest providers": self.curve},
+            title=f"Similarity thresholds for {self.units:,} units, variants {self.variants}",
+            ylabel="share (%)",
+            chosen=self.theta,
+            bounds={"lowest that may be used": low, "highest": high},
+            limit=self.cutoff,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, with the time and a hash of everything but the time."""

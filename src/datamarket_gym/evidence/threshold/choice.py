@@ -23,13 +23,16 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.content import keyed_generator, unit_keys
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.highest import highest_cosines
 from datamarket_gym.core.narrow import Rows
+from datamarket_gym.core.plots import plot_thresholds
 from datamarket_gym.core.registry import written
+from datamarket_gym.core.screen import Screen
+from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.threshold.crowding import ALLOWED, crowd_sample, floor_of
 from datamarket_gym.evidence.threshold.near_copies import copy_level
@@ -53,10 +56,8 @@ _ROUNDING = 1e-9  # of a hundredth
 _ELSEWHERE = {"validation": " (or a reference sample of other honest units)", "reference": ""}
 
 
-class Threshold(BaseModel):
+class Threshold(Document):
     """The evidence that is used, why, and the measurements it rests on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     evidence: str = "lineage@none"
     theta: float | None = None
@@ -88,6 +89,44 @@ class Threshold(BaseModel):
     def lowest(self) -> float | None:
         """The floor, rounded up to hundredths: what ``auto`` takes."""
         return None if self.floor is None else math.ceil(100 * self.floor - _ROUNDING) / 100
+
+    def screen(self) -> Screen:
+        """The evidence and why it is used, and what was measured."""
+        known = {
+            f: v for f in ("price", "crowding", "near_copies") if (v := getattr(self, f)) is not None
+        }
+        return Screen.of_fields(f"Threshold: {self.evidence}; {self.why}", known)
+
+    def plot(self) -> Any:
+        """Plot the false-match cost by threshold: the share of honest pay that false matches move.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            The figure of the library that is installed; of matplotlib where both are.
+
+        Raises
+        ------
+        DataMarketError
+            If no false-match cost was measured.
+        ImportError
+            If neither matplotlib nor plotly is installed.
+        """
+        if self.price is None:
+            raise DataMarketError(
+                f"no false-match cost was measured, so there is nothing to plot: {self.why}"
+            )
+        price, name = self.price, "false-match cost"
+        return plot_thresholds(
+            price.thetas,
+            {name: price.prices},
+            title=f"False-match cost of lineage among {price.rows:,} {self.measured_on} rows",
+            ylabel="share of honest pay moved (%)",
+            errors={name: price.errors},
+            chosen=self.theta,
+            bounds={} if self.crowding is None else {"density correction": self.crowding},
+            limit=LIMIT,
+        )
 
     def admits(self, theta: float) -> bool:
         """Whether a threshold may be used. A high one harms nobody, so there is no ceiling.

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.arrays import Codes, Features, Values, directions
 from datamarket_gym.core.content import keyed_generator
+from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence.nearest import nearest_earlier
 from datamarket_gym.learners.knn import NearestNeighbourGame
 
@@ -42,10 +42,8 @@ _ERRORS = 3.0
 _STRANGERS = 0.9  # the quantile of coverage
 
 
-class HonestPrice(BaseModel):
+class HonestPrice(Document):
     """Prices from the highest threshold down to the first that is too dear, and the lowest that is not."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rows: int
     units: int

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.errors import ParameterError, require_count, require_in
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.games.semivalue import Estimate
 
 
 @dataclass(frozen=True)
-class Eta:
+class Eta(Shown):
     """A bound of the error of every score, how it was found, and what kind of statement it makes."""
 
     value: float

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import ParameterError, require_count
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import Estimate, Semivalue
@@ -85,7 +86,7 @@ def _codes(n: int, groups: Mapping[str, Sequence[int]]) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Precedence:
+class Precedence(Shown):
     """A directed acyclic graph on players 0..n-1: ``parents[i]`` must join before i does."""
 
     parents: tuple[tuple[int, ...], ...]

@@ -18,7 +18,7 @@ from pydantic import model_validator
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
-from datamarket_gym.core.screen import counted
+from datamarket_gym.core.screen import Shown, counted
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
 from datamarket_gym.judge.guarantees.power import Planted
@@ -101,7 +101,7 @@ class Deterrence(Document):
 
 
 @dataclass(frozen=True, eq=False)
-class Earned:
+class Earned(Shown):
     """What units earn: ``amount[i]`` goes to the payee ``payee[i]``; a payee is paid the sum, if that is above zero."""
 
     payee: NDArray[Any]

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.errors import ParameterError, require_count, require_in
+from datamarket_gym.core.screen import Described
 
 _LEAST = 1e-6  # units that are a smaller part of a payment are taken for ones of this size
 _MOST = 30  # as a power of two, checks of a payee beyond which none is asked for
@@ -27,7 +28,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Checks:
+class Checks(Described):
     """m checks of each payee (0: none), of power q: the probability that a check of a false unit finds it out."""
 
     per_payee: int = 3

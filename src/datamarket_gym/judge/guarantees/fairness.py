@@ -15,6 +15,7 @@ import numpy as np
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.core.content import combined_key, keyed_generator
 from datamarket_gym.core.errors import require_count
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -32,7 +33,7 @@ EXACT_PLAYERS = 14
 
 
 @dataclass(frozen=True)
-class Fairness:
+class Fairness(Shown):
     """Delta, or a lower bound of it, and the score differences where they were enumerated."""
 
     distance: float  # Delta, or the largest distance among the coalitions asked

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.judge.guarantees.paid import Paid
 
 
@@ -33,7 +34,7 @@ class NoMatchingError(DataMarketError):
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Shown):
     """One provider's clusters, honest and manipulated: scores, shares, and where the attacker is.
 
     ``containing`` marks manipulated clusters with a unit of the attacker's identities.
@@ -57,7 +58,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False)
-class Leakage:
+class Leakage(Shown):
     """A, L and D under a matching ``matched[j]`` -> ``partner[j]``, and what they are made of."""
 
     matched: Codes  # M, manipulated clusters

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import DataMarketError, OracleRequiredError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
@@ -22,7 +23,7 @@ from datamarket_gym.units.truth import SubmittedProfile
 
 
 @dataclass(frozen=True, eq=False)
-class PaidProfile:
+class PaidProfile(Shown):
     """A submitted profile with its ground truth, and what a mechanism, whichever, paid on it."""
 
     profile: SubmittedProfile

@@ -25,13 +25,14 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.registry import written
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.games.semivalue import Semivalue
 
 _SUM = 1e-9  # a law of K sizes in floating point sums to one within this
 
 
 @dataclass(frozen=True)
-class SplitGain:
+class SplitGain(Shown):
     """What a player of the n-player unanimity game gets honestly, and split into k pseudonyms."""
 
     n: int

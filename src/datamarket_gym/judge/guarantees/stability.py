@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Keys, Values
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.judge.guarantees.paid import Paid
 from datamarket_gym.pipeline import cluster_keys
 
@@ -23,7 +24,7 @@ SHARE_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Stability:
+class Stability(Shown):
     """``pairing[k]`` is the honest cluster of manipulated cluster k; None and reasons where unstable."""
 
     pairing: Codes | None
@@ -36,7 +37,7 @@ class Stability:
 
 
 @dataclass(frozen=True, eq=False)
-class Neutrality:
+class Neutrality(Shown):
     """Per manipulated cluster, how much more of it the provider holds than of its honest partner."""
 
     gap: Values

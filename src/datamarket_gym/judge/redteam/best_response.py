@@ -25,6 +25,7 @@ from datamarket_gym.core.errors import (
     require_in,
 )
 from datamarket_gym.core.extras import require_extra
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.guarantees import Certificate
@@ -56,7 +57,7 @@ IMPOSSIBLE = -1.0
 
 
 @dataclass(frozen=True)
-class Response:
+class Response(Shown):
     """An attack: what it gains unchecked, in expectation given checks, and net of costs; what it costs the others."""
 
     attack: str
@@ -75,7 +76,7 @@ class _Unchecked:
 
 
 @dataclass(eq=False)
-class Target:
+class Target(Shown):
     """One provider of one market facing one mechanism; remembers what each attack did.
 
     The provider expects these ``checks``, if any, and sees the share ``knowledge`` of everybody else's units.

@@ -21,6 +21,7 @@ from datamarket_gym.core.errors import (
     require_count,
     require_in,
 )
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.judge.metrics import ROUNDING
 
 ORDERS = ("round_robin", "simultaneous")
@@ -34,7 +35,7 @@ Payoffs = Callable[[Profile], Sequence[float] | None]
 
 
 @dataclass(frozen=True)
-class Path:
+class Path(Shown):
     """A path of best responses: the profiles gone through, the first included, and how it ended.
 
     ``regrets``: what each player could still gain at the last profile by another item of its menu. ``cycle``: the

@@ -8,8 +8,11 @@ pay: an attack is *stopped* that gains nothing even unchecked, and *deterred* th
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from datamarket_gym.core.frames import Tabular
+from datamarket_gym.core.plots import plot_pairs
+from datamarket_gym.core.screen import Screen, counted
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.judge.guarantees.deterrence import Checks
@@ -17,8 +20,15 @@ from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.judge.redteam.remedies import Remedy
 from datamarket_gym.pipeline.mechanism import Mechanism
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 STOP_AT = 1.05
 """A gain up to this counts as stopped."""
+_COLUMNS = (
+    "attack", "provider", "honest_payment", "attacked_payment", "gain", "expected_payment", "expected_gain",
+    "victim", "victim_loss", "assumes",
+)  # fmt: skip
 STOP_LOSS = 0.02
 """A victim's loss up to this part of its honest share is not worth a word."""
 
@@ -52,6 +62,10 @@ class Trial(Document):
         """The same were nothing checked."""
         return self._ranked(self.attacked_payment, self.gain)
 
+    def verdict(self, stop_at: float) -> str:
+        """What `Finding.verdict` would say of this trial alone; "impossible" where it was not possible."""
+        return "impossible" if self.why is not None else _verdict(self.expected_gain, self.gain, stop_at)
+
     def _ranked(self, paid: float | None, gain: float | None) -> tuple[float, float]:
         if paid is None:
             return (float("-inf"), float("-inf"))
@@ -63,12 +77,24 @@ class Trial(Document):
         return (-1.0 if self.victim_loss is None else self.victim_loss, self.rank)
 
 
+def _verdict(expected: float | None, gain: float | None, stop_at: float) -> str:
+    if expected is None or gain is None:
+        return "undefined"
+    if expected > stop_at:
+        return "open"
+    return "stopped" if gain <= stop_at else "deterred"
+
+
 def _factor(gain: float | None) -> str:
     return "an undefined factor" if gain is None else f"times {gain:.3f}"
 
 
 def _played(trial: Trial) -> str:
     return f"({trial.provider}, {trial.attack}{assuming(trial)})"
+
+
+def _family(trial: Trial) -> str:
+    return family(trial.attack) + (f" (assuming {trial.assumes})" if trial.assumes else "")
 
 
 def assuming(trial: Trial) -> str:
@@ -136,12 +162,7 @@ class Finding(Document):
 
     def verdict(self, stop_at: float) -> str:
         """Whether the attack is "stopped", "deterred" by checks alone, or neither: "open"; or "undefined"."""
-        expected, gain = self.worst.expected_gain, self.unchecked.gain
-        if expected is None or gain is None:
-            return "undefined"
-        if expected > stop_at:
-            return "open"
-        return "stopped" if gain <= stop_at else "deterred"
+        return _verdict(self.worst.expected_gain, self.unchecked.gain, stop_at)
 
     def _gained(self, stop_at: float) -> str:
         verdict = self.verdict(stop_at)
@@ -196,7 +217,7 @@ def worst_first(trials: list[Trial]) -> list[Group]:
     return sorted(found, key=lambda one: (not one.worst.assumes, one.worst.rank), reverse=True)
 
 
-class AuditReport(Document):
+class AuditReport(Document, Tabular):
     """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst gain first.
 
     Attacks that work only if something else is broken too, such as the clock, come behind those that need nothing.
@@ -218,6 +239,75 @@ class AuditReport(Document):
     providers: list[str]
     trials: list[Trial]
     findings: list[Finding]
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row for each trial: what was paid honestly and attacked, who lost, and the verdict.
+
+        Returns
+        -------
+        pyarrow.Table
+            Payments, gains as ratios of attacked to honest payment (1 = no gain), and the victim's loss as a part of
+            its honest share. Without checks the expected payment is the attacked one.
+        """
+        import pyarrow as pa
+
+        rows = [
+            {
+                "family": family(trial.attack),
+                **{name: getattr(trial, name) for name in _COLUMNS},
+                "verdict": trial.verdict(self.stop_at),
+            }
+            for trial in self.trials
+        ]
+        text = {"family", "attack", "provider", "victim", "assumes", "verdict"}
+        names = ["family", *_COLUMNS, "verdict"]
+        return pa.Table.from_pylist(
+            rows, pa.schema({name: pa.string() if name in text else pa.float64() for name in names})
+        )
+
+    def screen(self) -> Screen:
+        """The worst trial of each attack, worst gain first."""
+        rows = [
+            (
+                _family(f.worst),
+                f.worst.provider,
+                "" if (gain := f.worst.expected_gain) is None else f"{gain:.3f}",
+                f.verdict(self.stop_at),
+            )
+            for f in self.findings
+        ]
+        title = (
+            f"AuditReport of {self.label}: {counted(len(self.trials), 'trial')} of "
+            f"{counted(len(rows), 'attack')} by {counted(len(self.providers), 'provider')}; "
+            "gain: ratio of attacked to honest payment (1 = no gain)"
+        )
+        return Screen.of(title, ("attack", "worst provider", "gain", "verdict"), rows, len(rows))
+
+    def plot(self) -> Any:
+        """Plot the attacked against the honest payment of the worst trial of each attack.
+
+        Where there are checks, the attacked payment is the expected one.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            The figure of the library that is installed; of matplotlib where both are.
+
+        Raises
+        ------
+        ImportError
+            If neither matplotlib nor plotly is installed.
+        """
+        worst = [f.worst for f in self.findings]
+        checked = "" if self.checks is None else ", expected"
+        return plot_pairs(
+            [f"{_family(t)} ({t.provider})" for t in worst],
+            [t.honest_payment for t in worst],
+            [t.expected_payment or 0.0 for t in worst],
+            title=f"What each attack at worst pays under {self.label}",
+            xlabel="payment",
+            names=("honest", f"attacked{checked}"),
+        )
 
     @property
     def label(self) -> str:
@@ -256,8 +346,7 @@ class AuditReport(Document):
 
     def families(self, verdict: str) -> list[str]:
         """The attacks of a `Finding.verdict`, worst first, with what they assume."""
-        found = [f.worst for f in self.findings if f.verdict(self.stop_at) == verdict]
-        return [family(t.attack) + (f" (assuming {t.assumes})" if t.assumes else "") for t in found]
+        return [_family(f.worst) for f in self.findings if f.verdict(self.stop_at) == verdict]
 
     @property
     def harms(self) -> list[Finding]:

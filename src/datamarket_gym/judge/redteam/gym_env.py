@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, UnclearPayError
+from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE, Target
 from datamarket_gym.judge.redteam.expectation import asked_checks
@@ -42,7 +43,7 @@ DRAWS = 100
 
 
 @dataclass(frozen=True)
-class SpaceField:
+class SpaceField(Described):
     """Describe consecutive entries of a flat space.
 
     Parameters
@@ -125,7 +126,7 @@ def observe(
     return np.clip((*values, *drawn, knowledge), low, high).astype(np.float32)
 
 
-class AttackEnv(gymnasium.Env[Observation, Action]):
+class AttackEnv(gymnasium.Env[Observation, Action], Shown):
     """Let one provider of a market choose an attack (a one-step contextual bandit).
 
     Parameters

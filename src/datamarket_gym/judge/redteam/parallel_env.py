@@ -23,6 +23,7 @@ import numpy as np
 from gymnasium import error, spaces
 
 from datamarket_gym.core.errors import DataMarketError, UnclearPayError, UnknownNameError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.judge.metrics import clearly_paid, gain_of
 from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE
 from datamarket_gym.judge.redteam.expectation import asked_checks
@@ -44,7 +45,7 @@ from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import TASKS
 
 
-class ParallelMarketEnv(ParallelEnv[str, Observation, Action]):  # type: ignore[misc]
+class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: ignore[misc]
     """Let every provider of a market choose an attack at the same time (the multi-attacker game).
 
     Parameters

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from datamarket_gym.core.errors import DataMarketError, NothingNewError
+from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.judge.guarantees.deterrence import Checks
@@ -24,10 +24,8 @@ THETAS = (0.99, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
 """Thresholds of lineage that are tried, with the lowest that may be used where it is another."""
 
 
-class Remedy(BaseModel):
+class Remedy(Document):
     """Another evidence layer: what the attack gains under it, and what it changes for the honest."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
     evidence: str

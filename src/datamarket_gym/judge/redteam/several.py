@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError, UnclearPayError, require_in
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.drafts import Drafts
 from datamarket_gym.judge.guarantees.deterrence import Checks
@@ -131,7 +132,7 @@ class Standings:
 
 
 @dataclass(eq=False)
-class Stage:
+class Stage(Shown):
     """A market, a mechanism, and the parties that may cheat in it: providers and coalitions, which must not overlap.
 
     Remembers what every way to play paid; ``impossible`` holds those that cannot be paid, with the reason. Each party

@@ -20,6 +20,7 @@ import numpy as np
 
 from datamarket_gym.core.errors import ParameterError, UnknownNameError, require_in
 from datamarket_gym.core.registry import written
+from datamarket_gym.core.screen import Described
 from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
@@ -27,7 +28,7 @@ from datamarket_gym.world.market import MarketState
 
 
 @dataclass(frozen=True)
-class AttackCosts:
+class AttackCosts(Described):
     """Cost per further identity and per unit of perturbation, as shares of the honest payment."""
 
     identity: float = 0.0
@@ -43,7 +44,7 @@ class AttackCosts:
 
 
 @dataclass(frozen=True)
-class Effort:
+class Effort(Described):
     """How many identities an attack uses, and how far it moves content."""
 
     identities: int
@@ -183,7 +184,7 @@ def starts() -> list[tuple[str, dict[str, float]]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class Space(Described):
     """The attacks on one market, by family and dials."""
 
     scale: float

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.errors import require_choice, require_count
 from datamarket_gym.core.registry import register
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.learners.background import with_background
 from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows, check_rows
 from datamarket_gym.learners.knn.device import sums_by_group
@@ -119,7 +120,7 @@ class KnnScorer(NeighbourScorer):
 
 
 @dataclass(frozen=True)
-class NearestNeighbourGame:
+class NearestNeighbourGame(Shown):
     """The weights of the closed form for N players: all that does not depend on the data."""
 
     gaps: Values  # (N-1,): c_i

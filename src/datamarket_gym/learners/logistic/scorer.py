@@ -14,6 +14,7 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.core.errors import ParameterError, require_choice, require_count, require_in
 from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.registry import register
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
 from datamarket_gym.learners.logistic import exact
 from datamarket_gym.learners.logistic.batched import BatchedGames
@@ -23,7 +24,7 @@ from datamarket_gym.learners.logistic.problem import Problem, prepare, present
 
 
 @dataclass
-class SolverReport:
+class SolverReport(Shown):
     """What a scorer has done so far."""
 
     coalitions: int = 0  # solved, single-class ones included
@@ -76,7 +77,7 @@ class LogisticScorer(Scorer):
         return correct
 
 
-class StackedLogisticScorer:
+class StackedLogisticScorer(Shown):
     """Answers the coalitions of several games with the same features and classes in one batch.
 
     ``device`` is "numpy", or a device of torch: "cpu", "cuda", or "auto" (cuda where there is one).

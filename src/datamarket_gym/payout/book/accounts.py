@@ -7,8 +7,7 @@ Money is in one of four places, per payee and currency:
 
 - *balance*: credits and debts that runs carry from one to the next. Nobody has put money in for them.
 - *payable*: approved, and owed.
-- *outgoing*: ordered at the bank, in a batch.
-- *sent*.
+- *outgoing*: ordered at the bank, in a batch; then *sent*.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.payout.book.arrived import KINDS, Arrived
 from datamarket_gym.payout.book.disputes import Disputes
 from datamarket_gym.payout.book.entry import BookEntry, BookError
@@ -49,7 +49,7 @@ _ABOUT_RUNS = (
 
 
 @dataclass
-class Batch:
+class Batch(Shown):
     """Payments that were ordered together: what each payee gets, and what became of it."""
 
     id: str
@@ -64,7 +64,7 @@ class Batch:
 
 
 @dataclass
-class Accounts:
+class Accounts(Shown):
     """The book as of its last entry."""
 
     number: int = 0

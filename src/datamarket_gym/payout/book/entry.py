@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.screen import Shown
 
 START = "0" * 64
 """What the first entry is chained to."""
@@ -33,7 +34,7 @@ class BookError(DataMarketError):
 
 
 @dataclass(frozen=True, slots=True)
-class BookEntry:
+class BookEntry(Shown):
     """One line of the book; amounts are in minor units of the currency."""
 
     number: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.confusables import cannot_be_seen
 from datamarket_gym.payout.contents import Contents
@@ -40,7 +41,7 @@ class DrawRecord:
 
 
 @dataclass(frozen=True)
-class RunRecord:
+class RunRecord(Shown):
     """A run; ``places`` are the paths its inputs had, ``checks`` are those it asks for of each payee."""
 
     run: str

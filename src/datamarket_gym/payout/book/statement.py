@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.payout.book.accounts import EFFECTS, Accounts
 from datamarket_gym.payout.book.disputes import Dispute
 from datamarket_gym.payout.book.entry import BookEntry, BookError
@@ -106,7 +107,7 @@ class CurrencyAccount:
 
 
 @dataclass(frozen=True)
-class AccountStatement:
+class AccountStatement(Shown):
     """All that the book holds about a payee, and the head of its chain."""
 
     payee: str

@@ -27,6 +27,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.files import waiting_for
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.payout.book import tables
 from datamarket_gym.payout.book.accounts import FORMAT, Accounts
 from datamarket_gym.payout.book.entry import START, BookEntry, BookError, chained, entries_of
@@ -105,7 +106,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Book:
+class Book(Shown):
     """A book; ``where`` is its path, or its address without a password."""
 
     where: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from datamarket_gym.core.screen import counted
+from datamarket_gym.core.screen import Shown, counted
 from datamarket_gym.payout.book.arrived import Arrived, What
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.store import Book
@@ -125,7 +125,7 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class Arrivals(Shown):
     """When units arrived, by the operator's clock; digests are read batch by batch, when they are asked for."""
 
     book: Book

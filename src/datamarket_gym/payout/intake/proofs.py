@@ -16,6 +16,7 @@ from typing import Any
 
 from datamarket_gym.core.errors import RunError
 from datamarket_gym.core.files import json_text, read_json
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.payout.book.arrived import KINDS
 from datamarket_gym.payout.book.entry import BookEntry, BookError, link, parsed
 from datamarket_gym.payout.book.seal import Head
@@ -31,7 +32,7 @@ _NAMES = {"proof", "digest", "place", "path", "secret", "receipt", "after"}
 
 
 @dataclass(frozen=True)
-class Proof:
+class Proof(Shown):
     """That a unit is in a batch of the log."""
 
     digest: bytes

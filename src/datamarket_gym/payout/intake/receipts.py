@@ -12,6 +12,7 @@ from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import json_text, write_text
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.payout.book.arrived import require_written
 from datamarket_gym.payout.book.entry import BookEntry, BookError, link, parsed
 from datamarket_gym.payout.book.store import Book
@@ -24,7 +25,7 @@ class ReceiptError(DataMarketError):
 
 
 @dataclass(frozen=True)
-class IntakeReceipt:
+class IntakeReceipt(Shown):
     """An entry of the log, and the id of the book that it stands in."""
 
     book: str

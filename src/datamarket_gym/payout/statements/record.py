@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.payout.lots import under
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import run_called
@@ -85,7 +86,7 @@ class SpotChecks:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Shown):
     """Why a payee gets what it gets."""
 
     identity: str

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_instance
 from datamarket_gym.core.registry import Kind, display_name, name_of
+from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
@@ -26,7 +27,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Block(Shown):
     """Units that the attacker submits under its pseudonym number ``pseudonym`` (0: its own name).
 
     ``rows`` are honest units (any provider's) from which the block derives, one per unit. Where
@@ -54,7 +55,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Own:
+class Own(Shown):
     """The attacker's view: the honest submission, which rows are its own, and a generator."""
 
     name: str
@@ -142,7 +143,7 @@ def require_victim(victim: int | str) -> None:
         raise ParameterError("victim", victim, f"choose 1 for the next provider, 2, ..., or {ALL}")
 
 
-class Attack(ABC):
+class Attack(Described, ABC):
     """Plug point ``attack``: a frozen dataclass that says which blocks the attacker submits."""
 
     needs_content: ClassVar[str] = ""

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.units.submission import Submission, Text
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS, Attack
@@ -28,7 +29,7 @@ from datamarket_gym.world.market import MarketState
 
 
 @dataclass(frozen=True)
-class Cheating:
+class Cheating(Shown):
     """Who cheats and how: one provider, or several as a coalition; each by name or number.
 
     ``knowledge`` is the share of every other provider's units that it sees.

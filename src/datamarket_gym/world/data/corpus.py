@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError, SubmissionError, UnknownNameError
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.units.tables import Table
 from datamarket_gym.world.data.files import data_file
 
 
 @dataclass(frozen=True)
-class Domain:
+class Domain(Shown):
     """A public data set: raw content in one file, reference embeddings in another."""
 
     name: str
@@ -64,7 +65,7 @@ def domain(name: str) -> Domain:
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class Corpus(Shown):
     """Content of units (str or bytes), class codes, and which rows are for training."""
 
     kind: str

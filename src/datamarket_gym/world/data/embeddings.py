@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.files import replacing
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.units.arrays import ENDINGS, ArrayFile, file_and_member
 from datamarket_gym.units.formats import ending
 from datamarket_gym.units.io import write_table
@@ -21,7 +22,7 @@ from datamarket_gym.units.tables import Table
 
 
 @dataclass(frozen=True, eq=False)
-class Embeddings:
+class Embeddings(Shown):
     """Vectors, one row per unit; labels, identities and the training rows where they are known."""
 
     vectors: Features

@@ -19,6 +19,7 @@ import numpy as np
 from datamarket_gym.core.arrays import Features, Keys, Values
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import replacing
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.world.data.files import cache_folder
 from datamarket_gym.world.encoders.base import ENCODERS, ContentError, Encoder, Progress
 
@@ -36,7 +37,7 @@ def content_keys(identity: str, items: Sequence[Any]) -> Keys:
     return np.array(keys, dtype="S64")
 
 
-class EmbeddingStore:
+class EmbeddingStore(Shown):
     """Vectors by content key, in memory and in a folder."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -78,7 +79,7 @@ class EmbeddingStore:
                 np.savez(file, keys=keys, vectors=vectors.astype(np.float16))
 
 
-class StoredEncoder:
+class StoredEncoder(Shown):
     """An encoder that asks its store first and adds to it as it goes."""
 
     def __init__(self, encoder: Encoder, store: EmbeddingStore) -> None:

@@ -15,19 +15,20 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.registry import Kind
+from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.units.labels import is_labelled, label_column, unlabelled, without_labels
 from datamarket_gym.units.submission import matrix
 
 
 @dataclass(frozen=True, eq=False)
-class TaskDraw:
+class TaskDraw(Shown):
     """One draw of a task: the data, and the row numbers that each provider owns."""
 
     dataset: Dataset
     provider_partition: list[NDArray[np.int64]]
 
 
-class Task(ABC):
+class Task(Described, ABC):
     """Plug point ``task``: a frozen dataclass with the constants of a data source."""
 
     @abstractmethod
@@ -39,7 +40,7 @@ TASKS: Kind[Task] = Kind("task", Task)
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(Shown):
     """Rows (features and labels) and the validation rows on which every coalition is scored.
 
     Labels are classes (the training rows have two at least, and every one of the validation rows), numbers in floating

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
 from datamarket_gym.core.registry import Kind, register
+from datamarket_gym.core.screen import Described
 
 
-class Partition(ABC):
+class Partition(Described, ABC):
     """Plug point ``partition``: deals a pool of rows out to providers."""
 
     @abstractmethod
