@@ -51,14 +51,14 @@ def table() -> str:
     kept = json.loads(ROWS.read_text(encoding="utf-8"))
     rows = kept["rows"]
     seeds = len({row["seed"] for row in rows})
-    lines = [f"| attack of one provider | {' | '.join(COLUMNS)} |", "|---" * (1 + len(COLUMNS)) + "|"]
+    lines = [f"|attack of one provider|{'|'.join(COLUMNS)}|", "|---" * (1 + len(COLUMNS)) + "|"]
     for group in dict.fromkeys(row["class"] for row in rows):
         cells = []
         for mechanism in COLUMNS:
             mean, half = gains(rows, mechanism, group)
-            shown = f"{mean:.2f} ± {half:.2f}"
+            shown = f"{mean:.2f}±{half:.2f}"
             cells.append(f"**{shown}**" if mean - half > 1.02 else shown)
-        lines.append(f"| {group} | {' | '.join(cells)} |")
+        lines.append(f"|{group}|{'|'.join(cells)}|")
     searched = len({row["seed"] for row in rows if "search" in row["class"]})
     split = gains(rows, EMPTY_0, "splits into 2 to 4 identities")
     return "\n".join([
