@@ -23,6 +23,8 @@ def command(name: str) -> str:
     """What makes a figure."""
     if name.startswith("explorer-"):
         return "python tools/screenshots.py"
+    if name == "overview":
+        return "python tools/readme.py"
     if name.startswith("scale-"):
         return "python benchmarks/scaling.py --draw docs/benchmarks/scale.json docs/figures"
     from datamarket_gym.lab.figures import drawers

@@ -83,7 +83,7 @@ def test_links_out_of_the_docs_lead_to_pages_of_the_site(tmp_path):
     assert "](source/src/datamarket_gym/core/narrow.py.md)" in text
     assert ROOT / "src/datamarket_gym/core/narrow.py" in shown
     readme = links.rewritten(ROOT / "README.md", shown.add)
-    assert "](coverage.md#without-labels-why-c-is-there)" in readme
+    assert "](tutorials/researcher.md)" in readme
     assert "](contributing.md)" in readme
     assert "](docs/" not in readme
 
