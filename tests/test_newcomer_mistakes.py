@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
+from sklearn.metrics import accuracy_score
 from sklearn.svm import SVC
 
 import datamarket_gym as dg
@@ -28,6 +29,26 @@ class NoPredict:
 
     def get_params(self, deep=True):
         return {}
+
+
+class Predicting(NoPredict):
+    """An estimator that predicts what it is told, whatever the rows."""
+
+    def __init__(self, predicted=None):
+        self.predicted = predicted
+
+    def get_params(self, deep=True):
+        return {"predicted": self.predicted}
+
+    def predict(self, X):
+        return self.predicted
+
+
+class Unclonable(Predicting):
+    """An estimator that does not keep its parameters."""
+
+    def __init__(self, predicted=None):
+        self.predicted = [predicted]
 
 
 def valued(**changes):
@@ -93,6 +114,19 @@ MISTAKES = {
         r"utility is a ndarray of shape (12, 3); pass the name",
     ),
     "no predict": (lambda: valued(utility=NoPredict()), "NoPredict has no predict"),
+    "predictions of another shape": (
+        lambda: valued(utility=Predicting(np.full((8, 2), 0.5))),
+        "predict returned a ndarray of shape (8, 2); return one label for each of 8 validation rows",
+    ),
+    "no predictions": (lambda: valued(utility=Predicting()), "predict returned None; return one label"),
+    "text for numbers": (
+        lambda: valued(utility=Predicting(np.full(8, "0"))),
+        "predict returned a ndarray of shape (8,) of text; return one label.*such as 0",
+    ),
+    "estimator that cannot be cloned": (
+        lambda: valued(utility=Unclonable()),
+        "utility = 'Unclonable': scikit-learn cannot clone it",
+    ),
     "function of two": (
         lambda: valued(utility=lambda train, validation: 0.0),
         r"let it take (X, y, X_val, y_val)",
@@ -104,6 +138,10 @@ MISTAKES = {
     "wrong scorer": (
         lambda: valued(scoring="acuracy"),
         "unknown scikit-learn scorer 'acuracy'; did you mean",
+    ),
+    "metric as a scorer": (
+        lambda: valued(scoring=accuracy_score),
+        "scoring = 'accuracy_score': it is a metric; pass make_scorer(accuracy_score)",
     ),
     "scorer of a formula": (lambda: valued(utility="knn", scoring="f1"), "knn takes no scorer"),
     "loss without empty": (

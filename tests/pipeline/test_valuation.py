@@ -10,10 +10,13 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, f1_score, log_loss, make_scorer
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from datamarket_gym import FitFailedWarning, Submission, UtilityOracle, value
 from datamarket_gym.core.errors import LearnerError, SubmissionError
+from datamarket_gym.learners.conversion import as_learner
 
 X, Y = load_iris(return_X_y=True)
 TRAIN, HELD = (X[::5], Y[::5]), (X[2::5], Y[2::5])
@@ -196,6 +199,24 @@ def test_oracle_value_and_game_agree_with_scikit_learn():
     mask[0, rows_of((0, 3))] = True
     assert units.values(mask).tolist() == [expected[0]]
     assert repr(units).startswith("<SubmissionGame of 30 units")
+
+
+def test_what_a_set_is_worth_does_not_depend_on_the_other_rows():
+    yes, held = np.array([0, 1, 1, 0, 1, 0] * 5), np.array([0, 1] * 15)
+    rows = np.flatnonzero(yes == 1)[:4]
+    for scoring in ("roc_auc", "neg_log_loss"):
+        oracle = UtilityOracle(HELD[0], held, as_learner(LogisticRegression(), scoring))
+        mask = np.isin(np.arange(30), rows)[None]
+        alone = oracle.value(TRAIN[0][rows], yes[rows])
+        assert alone == oracle.game(Submission.from_arrays(TRAIN[0], yes)).values(mask)[0]
+
+
+def test_validation_rows_stay_as_they_are_whatever_a_pipeline_does():
+    careful, careless = (
+        value(*TRAIN, *HELD, owner=OWNER, utility=make_pipeline(StandardScaler(copy=copy), SVC()))
+        for copy in (True, False)
+    )
+    assert careful.by_owner()["value"].tolist() == careless.by_owner()["value"].tolist()
 
 
 def test_repr_and_html_of_a_valuation_fit_a_screen():

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.core.errors import (
@@ -96,7 +98,7 @@ def is_estimator(value: object) -> bool:
 
 def estimator_utility(estimator: Any, scoring: Any = None) -> SklearnEstimator:
     """The utility of an estimator, an object or its class: of a classifier its accuracy, of a regressor its R^2."""
-    from sklearn.base import is_regressor
+    from sklearn.base import clone
 
     if isinstance(estimator, type):
         try:
@@ -113,7 +115,24 @@ def estimator_utility(estimator: Any, scoring: Any = None) -> SklearnEstimator:
             "utility", estimator,
             f"an estimator with {', '.join(_MODEL)} ({type(estimator).__name__} has no {missing[0]})",
         )  # fmt: skip
-    return (SklearnRegressor if is_regressor(estimator) else SklearnEstimator)(estimator, scoring)
+    try:
+        clone(estimator)
+    except (TypeError, RuntimeError) as error:
+        raise ParameterError(
+            "utility",
+            type(estimator).__name__,
+            f"scikit-learn cannot clone it ({error}); let it keep its parameters",
+        ) from error
+    return (SklearnRegressor if _is_regressor(estimator) else SklearnEstimator)(estimator, scoring)
+
+
+def _is_regressor(estimator: Any) -> bool:
+    from sklearn.base import is_regressor
+
+    try:
+        return bool(is_regressor(estimator))
+    except AttributeError:  # of another library, which has not scikit-learn's tags
+        return getattr(estimator, "_estimator_type", "") == "regressor"
 
 
 _MODEL = ("fit", "predict", "get_params")
@@ -148,6 +167,9 @@ class SklearnEstimator(Learner):
                 self.scoring,
                 "the name of a scikit-learn scorer, or a function scorer(estimator, X, y)",
             )
+        elif inspect.isfunction(self.scoring) and self.scoring.__module__.startswith("sklearn.metrics."):
+            name = self.scoring.__name__
+            raise ParameterError("scoring", name, f"it is a metric; pass make_scorer({name})")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "progress": None}  # workers do not report
@@ -197,6 +219,8 @@ class SklearnScorer(Scorer):
         self._features = rows.features[order]
         self._label = rows.target[order] if self._numbers else rows.submitted_label[order]
         self._truth = validation.target if self._numbers else validation.submitted_label
+        # Of all rows, not of a coalition's alone: what a set is worth is the same whoever else is there.
+        self._classes = np.unique(np.concatenate([self._label, self._truth]))
         self._player, self._weight = rows.player[order], rows.weights[order]
         self._validation = validation.features
         unit = bool((self._weight == 1.0).all())
@@ -251,17 +275,19 @@ class SklearnScorer(Scorer):
         return self._scored(clone(self._estimator).fit(self._features[at], self._label[at], **weights))
 
     def _scored(self, model: Any) -> float:
+        # A copy: some steps change what they are given, such as StandardScaler(copy=False).
+        rows = self._validation.copy()
         if self._score is None:
-            predicted = model.predict(self._validation)
+            predicted = model.predict(rows)
             if self._numbers:
                 from sklearn.metrics import r2_score
 
                 return float(r2_score(self._truth, predicted))
-            return float((predicted == self._truth).mean())
-        classes = np.unique(self._label)
+            return float((_class_labels(predicted, self._truth) == self._truth).mean())
+        classes = self._classes
         if not self._numbers and not np.array_equal(getattr(model, "classes_", classes), classes):
             model = _with_all_classes()(model, classes)
-        score = self._score(model, self._validation, self._truth)
+        score = self._score(model, rows, self._truth)
         try:
             number = float(score)
         except (TypeError, ValueError):
@@ -288,6 +314,20 @@ class SklearnScorer(Scorer):
                 f"predicts {constant}"
             )
         )
+
+
+def _class_labels(predicted: Any, truth: NDArray[Any]) -> NDArray[Any]:
+    """What ``predict`` returned, which has to be one label for each validation row."""
+    found = np.asarray(predicted)
+    if found.shape == (len(truth), 1):
+        found = found[:, 0]
+    text = found.dtype.kind in "US" or (found.dtype.kind == "O" and isinstance(found.flat[0], str))
+    if found.shape != truth.shape or text != (truth.dtype.kind in "US"):
+        raise LearnerError(
+            f"predict returned {describe(predicted)}{' of text' if text else ''}; return one label for each of "
+            f"{len(truth)} validation rows, such as {truth[0].item()!r}"
+        )
+    return found
 
 
 @cache
@@ -329,7 +369,7 @@ def _seeded(estimator: Any) -> Any:
         for name, value in estimator.get_params(deep=True).items()
         if name.split("__")[-1] == "random_state" and not isinstance(value, int | np.integer)
     }
-    return estimator.set_params(**loose)
+    return estimator.set_params(**loose) if loose else estimator
 
 
 def _steps_with_weights(estimator: Any) -> list[str]:
