@@ -219,6 +219,15 @@ def test_validation_rows_stay_as_they_are_whatever_a_pipeline_does():
     assert careful.by_owner()["value"].tolist() == careless.by_owner()["value"].tolist()
 
 
+def test_a_warning_of_every_fit_is_given_once():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value(*TRAIN, *HELD, owner=OWNER, utility=LogisticRegression(max_iter=1))
+        value(*TRAIN, *HELD, owner=OWNER, utility=LogisticRegression(max_iter=1))
+    assert [one.category.__name__ for one in caught] == ["ConvergenceWarning"] * 2
+    assert "sklearn" in caught[0].filename
+
+
 def test_repr_and_html_of_a_valuation_fit_a_screen():
     found = value(*TRAIN, *HELD, utility=LogisticRegression(max_iter=500), method="loo")
     lines = repr(found).splitlines()

@@ -13,10 +13,11 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,11 +119,8 @@ def estimator_utility(estimator: Any, scoring: Any = None) -> SklearnEstimator:
     try:
         clone(estimator)
     except (TypeError, RuntimeError) as error:
-        raise ParameterError(
-            "utility",
-            type(estimator).__name__,
-            f"scikit-learn cannot clone it ({error}); let it keep its parameters",
-        ) from error
+        remedy = f"scikit-learn cannot clone it ({error}); let it keep its parameters"
+        raise ParameterError("utility", type(estimator).__name__, remedy) from error
     return (SklearnRegressor if _is_regressor(estimator) else SklearnEstimator)(estimator, scoring)
 
 
@@ -162,11 +160,8 @@ class SklearnEstimator(Learner):
         if isinstance(self.scoring, str):
             _scorer_named(self.scoring)
         elif self.scoring is not None and not callable(self.scoring):
-            raise InputTypeError(
-                "scoring",
-                self.scoring,
-                "the name of a scikit-learn scorer, or a function scorer(estimator, X, y)",
-            )
+            wanted = "the name of a scikit-learn scorer, or a function scorer(estimator, X, y)"
+            raise InputTypeError("scoring", self.scoring, wanted)
         elif inspect.isfunction(self.scoring) and self.scoring.__module__.startswith("sklearn.metrics."):
             name = self.scoring.__name__
             raise ParameterError("scoring", name, f"it is a metric; pass make_scorer({name})")
@@ -219,13 +214,14 @@ class SklearnScorer(Scorer):
         self._features = rows.features[order]
         self._label = rows.target[order] if self._numbers else rows.submitted_label[order]
         self._truth = validation.target if self._numbers else validation.submitted_label
-        # Of all rows, not of a coalition's alone: what a set is worth is the same whoever else is there.
+        # Of validation rows too: what a set is worth is then the same whoever else is there.
         self._classes = np.unique(np.concatenate([self._label, self._truth]))
         self._player, self._weight = rows.player[order], rows.weights[order]
         self._validation = validation.features
         unit = bool((self._weight == 1.0).all())
         self._weighted_steps = [] if unit else _steps_with_weights(self._estimator)
         self._warned = False
+        self._passed_on: set[_Place] = set()
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """The score of each coalition's model."""
@@ -235,7 +231,10 @@ class SklearnScorer(Scorer):
         n_done = 0
         # A single chunk stays here: sending it away takes longer than many a fit.
         jobs = max(1, min(self._jobs or available_cores(), len(chunks)))
-        for values, failure in in_order(executor(jobs), _fit_chunk, self, chunks):
+        for values, failure, caught in in_order(executor(jobs), _fit_chunk, self, chunks):
+            for place in caught.keys() - self._passed_on:
+                warnings.warn_explicit(caught[place], *place)
+            self._passed_on |= caught.keys()
             if failure:
                 self._warn_of(failure)
             done.append(values)
@@ -284,9 +283,10 @@ class SklearnScorer(Scorer):
 
                 return float(r2_score(self._truth, predicted))
             return float((_class_labels(predicted, self._truth) == self._truth).mean())
-        classes = self._classes
-        if not self._numbers and not np.array_equal(getattr(model, "classes_", classes), classes):
-            model = _with_all_classes()(model, classes)
+        if not self._numbers and not np.array_equal(
+            getattr(model, "classes_", self._classes), self._classes
+        ):
+            model = _with_all_classes()(model, self._classes)
         score = self._score(model, rows, self._truth)
         try:
             number = float(score)
@@ -357,9 +357,18 @@ def _with_all_classes() -> Any:
     return AllClasses
 
 
-def _fit_chunk(scorer: SklearnScorer, coalitions: CoalitionMatrix) -> tuple[Values, str]:
-    scored = [scorer.coalition_score(coalition) for coalition in coalitions]
-    return np.array([value for value, _ in scored]), next((why for _, why in scored if why), "")
+_Place: TypeAlias = tuple[type[Warning], str, int]  # category, file and line of a warning
+_Chunk: TypeAlias = tuple[Values, str, dict[_Place, str]]
+
+
+def _fit_chunk(scorer: SklearnScorer, coalitions: CoalitionMatrix) -> _Chunk:
+    """Scores, the first failure, and the first warning of each place: thousands of fits would give thousands."""
+    with warnings.catch_warnings(record=True) as caught:
+        scored = [scorer.coalition_score(coalition) for coalition in coalitions]
+    places: dict[_Place, str] = {}
+    for one in caught:
+        places.setdefault((one.category, one.filename, one.lineno), str(one.message))
+    return np.array([v for v, _ in scored]), next((why for _, why in scored if why), ""), places
 
 
 def _seeded(estimator: Any) -> Any:
