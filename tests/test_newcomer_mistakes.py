@@ -1,8 +1,10 @@
 """Mistakes of a newcomer: each gets one message that names what was given and what to pass."""
 
 import re
+from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score
@@ -19,6 +21,15 @@ SUBMISSION = dg.Submission.from_arrays(X, Y, OWNER)
 ORACLE = dg.UtilityOracle(X_VAL, Y_VAL, "coverage")
 MARKET = dg.ProviderMarket.from_arrays(X, Y, X_VAL, Y_VAL, OWNER)
 VALIDATION = (X_VAL, Y_VAL)
+
+
+TABLE = {
+    "id": list("abcdefghijkl"),
+    "identity": OWNER,
+    "features": X,
+    "label": Y,
+    "time": np.arange(12.0),
+}
 
 
 class NoPredict:
@@ -56,6 +67,10 @@ def valued(**changes):
     return dg.value(given.pop("X"), given.pop("y"), given.pop("X_val"), given.pop("y_val"), **given)
 
 
+def table(names, columns):
+    return pa.table(dict(zip(names, columns.T, strict=True)))
+
+
 def with_nan():
     broken = X.copy()
     broken[4, 1] = np.nan
@@ -84,6 +99,31 @@ MISTAKES = {
     "NaN": (
         lambda: valued(X=with_nan()),
         "X, row 4, column 1, is nan; drop the row or fill in a finite number",
+    ),
+    "masked": (
+        lambda: valued(X=np.ma.masked_greater(X, 1.0)),
+        "is masked; drop the row or fill it in, for example with X.filled(...)",
+    ),
+    "masked owners": (
+        lambda: valued(owner=np.ma.masked_equal(np.arange(12) % 3, 2)),
+        "owner, row 2, is masked",
+    ),
+    "numbers too large to square": (
+        lambda: valued(X=X * 1e200),
+        "divide the column so that no number is above 1e+150",
+    ),
+    "numbers too large for a float": (
+        lambda: valued(X=[[10**400, 0, 0]] * 12),
+        "X, row 0, column 0, is 1000000",
+    ),
+    "generator": (lambda: valued(X=(row for row in X)), "X is an object of type generator"),
+    "columns in another order": (
+        lambda: valued(X=table("abc", X), X_val=table("cab", X_VAL)),
+        "X_val, column 0, is 'c' but that of X is 'a'.*same columns in the same order",
+    ),
+    "columns of one name": (
+        lambda: valued(X=pa.Table.from_arrays([pa.array(c) for c in X.T], names=["a", "a", "b"])),
+        "X has two columns 'a'; rename one",
     ),
     "sparse": (
         lambda: valued(X=__import__("scipy.sparse", fromlist=["x"]).csr_array(X)),
@@ -193,6 +233,14 @@ MISTAKES = {
         lambda: ORACLE.game(SUBMISSION).values(np.ones((1, 12), int)),
         r"pass a boolean matrix of shape (B, 12)",
     ),
+    "one mask": (
+        lambda: ORACLE.game(SUBMISSION).values(np.ones(12, dtype=bool)),
+        r"pass a boolean matrix of shape (B, 12)",
+    ),
+    "masks of unequal length": (
+        lambda: ORACLE.game(SUBMISSION).values([[True], [True, False]]),
+        "coalitions = 'rows of unequal length'",
+    ),
     "amount True": (
         lambda: dg.pay(SUBMISSION, VALIDATION, amount=True),
         "amount is True; pass a number",
@@ -202,6 +250,30 @@ MISTAKES = {
         "choose a number above zero",
     ),
     "tenths of a cent": (lambda: dg.pay(SUBMISSION, VALIDATION, amount=0.125), "at most two decimals"),
+    "amount that is no number": (
+        lambda: dg.pay(SUBMISSION, VALIDATION, amount=Decimal("nan")),
+        "amount = Decimal('NaN'): choose a number above zero",
+    ),
+    "complex amount": (
+        lambda: dg.pay(SUBMISSION, VALIDATION, amount=np.complex128(5)),
+        "amount is a complex128 without dimensions; pass a number",
+    ),
+    "columns that are no dict": (
+        lambda: dg.pay(TABLE, VALIDATION, amount=5, columns="seller"),
+        "columns is the text 'seller'; pass a dict of names by role",
+    ),
+    "columns the wrong way round": (
+        lambda: dg.pay(TABLE, VALIDATION, amount=5, columns={"seller": "identity"}),
+        "unknown column role 'seller'; roles are id, identity",
+    ),
+    "column without a name": (
+        lambda: dg.pay(TABLE, VALIDATION, amount=5, columns={"time": None}),
+        "columns['time'] is None; pass the name of one column",
+    ),
+    "columns of unequal length": (
+        lambda: dg.pay({**TABLE, "id": ["a"]}, VALIDATION, amount=5),
+        "the table cannot be read.*give columns of equal length",
+    ),
     "arrays to pay": (
         lambda: dg.pay(X, VALIDATION, amount=5),
         "units is a ndarray of shape (12, 3); pass a Sub",
@@ -222,6 +294,26 @@ MISTAKES = {
         lambda: dg.Submission.from_frame(X, owner="seller"),
         "frame is a ndarray of shape (12, 3); pass a pandas, polars or Arrow table",
     ),
+    "owner of a frame by number": (
+        lambda: dg.Submission.from_frame(table("abc", X), owner=0),
+        "identity is 0; pass the name of a column",
+    ),
+    "features as text": (
+        lambda: dg.Submission.from_frame(table("abc", X), owner="a", features="bc"),
+        "features is the text 'bc'; pass a list of the names of columns",
+    ),
+    "missing number in a frame": (
+        lambda: dg.Submission.from_frame(table("abc", with_nan()), owner="a", features=["b", "c"]),
+        "frame, row 4, column 'b', is nan",
+    ),
+    "no time among times": (
+        lambda: dg.Submission.from_arrays(X, Y, OWNER, time=np.array(["NaT"] * 12, dtype="M8[s]")),
+        "column 'time' is empty in row 0",
+    ),
+    "times of two dimensions": (
+        lambda: dg.Submission.from_arrays(X, Y, OWNER, time=np.zeros((12, 2))),
+        "column 'time' has shape (12, 2); give one time per unit",
+    ),
     "submission as a market": (
         lambda: dg.evaluate("shapley", SUBMISSION, "sybil_split_k@3"),
         "market is an object of type Submission; pass a ProviderMarket",
@@ -238,6 +330,14 @@ MISTAKES = {
     "unknown provider": (
         lambda: dg.evaluate("shapley", MARKET, "sybil_split_k@3", provider=9),
         "there is no provider 9; this market has 0 to 2",
+    ),
+    "provider of another type": (
+        lambda: dg.evaluate("shapley", MARKET, "sybil_split_k@3", provider=None),
+        "provider is None; pass a provider's name or number",
+    ),
+    "seed below zero": (
+        lambda: dg.ProviderMarket.from_arrays(X, Y, X_VAL, Y_VAL, OWNER, seed=-1),
+        "seed = -1: choose a whole number of at least 0",
     ),
     "market without owners": (
         lambda: dg.ProviderMarket.from_arrays(X, Y, X_VAL, Y_VAL, owner=None),

@@ -126,6 +126,8 @@ def test_pay_reads_files_frames_and_dicts_alike(tmp_path):
         ["seller" if name == "identity" else name for name in to_table(HONEST).column_names]
     )
     assert pay(renamed, held, amount=100, columns={"identity": "seller"}).as_dict() == expected
+    columns = to_table(HONEST).to_pydict() | {"features": HONEST.features}
+    assert pay(columns, {"features": HELD[0], "label": HELD[1]}, amount=100).as_dict() == expected
     pandas = pytest.importorskip("pandas")
     assert pay(pandas.DataFrame(to_table(HONEST).to_pydict()), held, amount=100).as_dict() == expected
 
@@ -160,6 +162,12 @@ def test_submission_from_frame_names_and_infers_columns():
         [1.0],
         [2.0],
     ]
+    bare = table.append_column("flag", pa.array([True, False])).append_column(
+        "features_5", pa.array([7.0, 8.0])
+    )
+    chosen = Submission.from_frame(bare, owner="seller", features=["n", "flag"])
+    assert chosen.features.tolist() == [[1.0, 1.0], [2.0, 0.0]]
+    assert chosen.metadata["features_5"].tolist() == [7.0, 8.0]
     with pytest.raises(DataMarketError, match="no column 'saler' for 'identity'; did you mean 'seller'"):
         Submission.from_frame(table, owner="saler")
     with pytest.raises(DataMarketError, match="column 'seller' is named twice"):

@@ -148,6 +148,25 @@ def test_value_takes_frames_and_text_labels():
         assert found.by_owner()["value"].tolist() == plain["value"].tolist()
 
 
+def test_names_of_pandas_columns_may_be_anything():
+    pandas = pytest.importorskip("pandas")
+    plain = value(*TRAIN, *HELD, owner=OWNER, utility="knn").by_owner()["value"]
+    pairs = pandas.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1), ("b", 2)])
+    for names in (None, pairs, [0.5, 1.5, 2.5, 3.5]):
+        frames = (pandas.DataFrame(rows, columns=names) for rows in (TRAIN[0], HELD[0]))
+        found = value(next(frames), TRAIN[1], next(frames), HELD[1], owner=OWNER, utility="knn")
+        assert found.by_owner()["value"].tolist() == plain.tolist()
+
+
+def test_numbers_of_numpy_are_numbers():
+    wanted = value(*TRAIN, *HELD, owner=OWNER, utility="knn", empty=0.5).by_owner()["value"]
+    found = value(
+        *TRAIN, *HELD, owner=OWNER, utility="knn", seed=np.int64(0), samples=np.int32(256), empty=np.float32(0.5)
+    )  # fmt: skip
+    assert found.by_owner()["value"].tolist() == wanted.tolist()
+    assert (type(found.seed), type(found.samples)) == (int, int)
+
+
 def test_arrow_tables_are_frames_too():
     import pyarrow as pa
 

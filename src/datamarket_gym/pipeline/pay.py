@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import InputTypeError, ParameterError, require_instance
+from datamarket_gym.core.errors import InputTypeError, ParameterError, require_instance, require_whole
 from datamarket_gym.learners.conversion import as_learner
 from datamarket_gym.learners.oracle import RECOMMENDED, UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -80,7 +80,7 @@ def pay(
     submission = _submission(units, columns)
     oracle = _oracle(validation, utility)
     if seed is not None:
-        chosen = chosen.seeded(seed)
+        chosen = chosen.seeded(require_whole("seed", seed, at_least=0))
     with show_progress(progress):
         paid = replace(chosen.pay(submission, oracle), pot=pot)
     paid.as_dict()  # an error now where nobody can be paid

@@ -34,13 +34,15 @@ class Pot:
     @classmethod
     def of(cls, amount: Any) -> Pot:
         """The pot of an amount, or an error that says what is wrong with it."""
-        if isinstance(amount, bool) or not isinstance(amount, int | float | Decimal | np.number):
+        number = int | float | Decimal | np.integer | np.floating
+        if isinstance(amount, bool) or not isinstance(amount, number):
             raise InputTypeError("amount", amount, "a number above zero, the money to divide")
-        if not 0 < amount < _MOST / _CENTS:
+        exact = Decimal(str(amount))
+        if not exact.is_finite() or not 0 < exact < _MOST // _CENTS:
             raise ParameterError(
                 "amount", amount, f"choose a number above zero, below {_MOST // _CENTS:,}"
             )
-        cents = Decimal(str(amount)) * _CENTS
+        cents = exact * _CENTS
         if cents != cents.to_integral_value():
             raise ParameterError("amount", amount, "give at most two decimals")
         return cls(int(cents))
