@@ -34,7 +34,9 @@ def pay(
 ) -> Payments:
     """Divide an amount of money among identities by what their data are worth.
 
-    Units that the evidence of the mechanism matches are paid once, to whoever submitted them first.
+    Units that the evidence of the mechanism matches are paid once, to whoever submitted them first. Clusters of
+    negative value count as zero, as under ``datamarket pay --negative zero``. Rounding moves each identity's payment by
+    less than a cent.
 
     Parameters
     ----------
