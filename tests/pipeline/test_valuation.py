@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -245,6 +246,20 @@ def test_a_warning_of_every_fit_is_given_once():
         value(*TRAIN, *HELD, owner=OWNER, utility=LogisticRegression(max_iter=1))
     assert [one.category.__name__ for one in caught] == ["ConvergenceWarning"] * 2
     assert "sklearn" in caught[0].filename
+
+
+def spread(X, y, X_val, y_val):
+    return float(np.ptp(X, axis=0).sum())
+
+
+@pytest.mark.parametrize("utility", ["knn", SVC(), spread], ids=["knn", "SVC", "function"])
+def test_a_valuation_can_be_pickled_and_goes_on(utility):
+    found = value(
+        *TRAIN, *HELD, owner=OWNER, utility=utility, samples=4, progress=lambda done, total: None
+    )
+    again = pickle.loads(pickle.dumps(found))
+    assert repr(again) == repr(found)
+    assert again.by_unit()["value"].tolist() == found.by_unit()["value"].tolist()
 
 
 def test_repr_and_html_of_a_valuation_fit_a_screen():

@@ -154,6 +154,10 @@ class Valuation(Shown):
     has_owners: bool
     progress: bool | Callable[[int, int], None] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: not the caller's function that is told of progress."""
+        return {**self.__dict__, "progress": None if callable(self.progress) else self.progress}
+
     @cached_property
     def _estimates(self) -> dict[str, Estimate]:
         return {}
