@@ -1,10 +1,13 @@
 """Mistakes of a newcomer: each gets one message that names what was given and what to pass."""
 
 import re
+from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.linear_model import Ridge
+from sklearn.metrics import accuracy_score
 from sklearn.svm import SVC
 
 import datamarket_gym as dg
@@ -20,6 +23,15 @@ MARKET = dg.ProviderMarket.from_arrays(X, Y, X_VAL, Y_VAL, OWNER)
 VALIDATION = (X_VAL, Y_VAL)
 
 
+TABLE = {
+    "id": list("abcdefghijkl"),
+    "identity": OWNER,
+    "features": X,
+    "label": Y,
+    "time": np.arange(12.0),
+}
+
+
 class NoPredict:
     """An estimator without predict."""
 
@@ -30,9 +42,33 @@ class NoPredict:
         return {}
 
 
+class Predicting(NoPredict):
+    """An estimator that predicts what it is told, whatever the rows."""
+
+    def __init__(self, predicted=None):
+        self.predicted = predicted
+
+    def get_params(self, deep=True):
+        return {"predicted": self.predicted}
+
+    def predict(self, X):
+        return self.predicted
+
+
+class Unclonable(Predicting):
+    """An estimator that does not keep its parameters."""
+
+    def __init__(self, predicted=None):
+        self.predicted = [predicted]
+
+
 def valued(**changes):
     given = {"X": X, "y": Y, "X_val": X_VAL, "y_val": Y_VAL, **changes}
     return dg.value(given.pop("X"), given.pop("y"), given.pop("X_val"), given.pop("y_val"), **given)
+
+
+def table(names, columns):
+    return pa.table(dict(zip(names, columns.T, strict=True)))
 
 
 def with_nan():
@@ -64,6 +100,31 @@ MISTAKES = {
         lambda: valued(X=with_nan()),
         "X, row 4, column 1, is nan; drop the row or fill in a finite number",
     ),
+    "masked": (
+        lambda: valued(X=np.ma.masked_greater(X, 1.0)),
+        "is masked; drop the row or fill it in, for example with X.filled(...)",
+    ),
+    "masked owners": (
+        lambda: valued(owner=np.ma.masked_equal(np.arange(12) % 3, 2)),
+        "owner, row 2, is masked",
+    ),
+    "numbers too large to square": (
+        lambda: valued(X=X * 1e200),
+        "divide the column so that no number is above 1e+150",
+    ),
+    "numbers too large for a float": (
+        lambda: valued(X=[[10**400, 0, 0]] * 12),
+        "X, row 0, column 0, is 1000000",
+    ),
+    "generator": (lambda: valued(X=(row for row in X)), "X is an object of type generator"),
+    "columns in another order": (
+        lambda: valued(X=table("abc", X), X_val=table("cab", X_VAL)),
+        "X_val, column 0, is 'c' but that of X is 'a'.*same columns in the same order",
+    ),
+    "columns of one name": (
+        lambda: valued(X=pa.Table.from_arrays([pa.array(c) for c in X.T], names=["a", "a", "b"])),
+        "X has two columns 'a'; rename one",
+    ),
     "sparse": (
         lambda: valued(X=__import__("scipy.sparse", fromlist=["x"]).csr_array(X)),
         r"pass a dense array: X.toarray()",
@@ -93,6 +154,19 @@ MISTAKES = {
         r"utility is a ndarray of shape (12, 3); pass the name",
     ),
     "no predict": (lambda: valued(utility=NoPredict()), "NoPredict has no predict"),
+    "predictions of another shape": (
+        lambda: valued(utility=Predicting(np.full((8, 2), 0.5))),
+        "predict returned a ndarray of shape (8, 2); return one label for each of 8 validation rows",
+    ),
+    "no predictions": (lambda: valued(utility=Predicting()), "predict returned None; return one label"),
+    "text for numbers": (
+        lambda: valued(utility=Predicting(np.full(8, "0"))),
+        "predict returned a ndarray of shape (8,) of text; return one label.*such as 0",
+    ),
+    "estimator that cannot be cloned": (
+        lambda: valued(utility=Unclonable()),
+        "utility = 'Unclonable': scikit-learn cannot clone it",
+    ),
     "function of two": (
         lambda: valued(utility=lambda train, validation: 0.0),
         r"let it take (X, y, X_val, y_val)",
@@ -104,6 +178,10 @@ MISTAKES = {
     "wrong scorer": (
         lambda: valued(scoring="acuracy"),
         "unknown scikit-learn scorer 'acuracy'; did you mean",
+    ),
+    "metric as a scorer": (
+        lambda: valued(scoring=accuracy_score),
+        "scoring = 'accuracy_score': it is a metric; pass make_scorer(accuracy_score)",
     ),
     "scorer of a formula": (lambda: valued(utility="knn", scoring="f1"), "knn takes no scorer"),
     "loss without empty": (
@@ -155,6 +233,14 @@ MISTAKES = {
         lambda: ORACLE.game(SUBMISSION).values(np.ones((1, 12), int)),
         r"pass a boolean matrix of shape (B, 12)",
     ),
+    "one mask": (
+        lambda: ORACLE.game(SUBMISSION).values(np.ones(12, dtype=bool)),
+        r"pass a boolean matrix of shape (B, 12)",
+    ),
+    "masks of unequal length": (
+        lambda: ORACLE.game(SUBMISSION).values([[True], [True, False]]),
+        "coalitions = 'rows of unequal length'",
+    ),
     "amount True": (
         lambda: dg.pay(SUBMISSION, VALIDATION, amount=True),
         "amount is True; pass a number",
@@ -164,6 +250,30 @@ MISTAKES = {
         "choose a number above zero",
     ),
     "tenths of a cent": (lambda: dg.pay(SUBMISSION, VALIDATION, amount=0.125), "at most two decimals"),
+    "amount that is no number": (
+        lambda: dg.pay(SUBMISSION, VALIDATION, amount=Decimal("nan")),
+        "amount = Decimal('NaN'): choose a number above zero",
+    ),
+    "complex amount": (
+        lambda: dg.pay(SUBMISSION, VALIDATION, amount=np.complex128(5)),
+        "amount is a complex128 without dimensions; pass a number",
+    ),
+    "columns that are no dict": (
+        lambda: dg.pay(TABLE, VALIDATION, amount=5, columns="seller"),
+        "columns is the text 'seller'; pass a dict of names by role",
+    ),
+    "columns the wrong way round": (
+        lambda: dg.pay(TABLE, VALIDATION, amount=5, columns={"seller": "identity"}),
+        "unknown column role 'seller'; roles are id, identity",
+    ),
+    "column without a name": (
+        lambda: dg.pay(TABLE, VALIDATION, amount=5, columns={"time": None}),
+        "columns['time'] is None; pass the name of one column",
+    ),
+    "columns of unequal length": (
+        lambda: dg.pay({**TABLE, "id": ["a"]}, VALIDATION, amount=5),
+        "the table cannot be read.*give columns of equal length",
+    ),
     "arrays to pay": (
         lambda: dg.pay(X, VALIDATION, amount=5),
         "units is a ndarray of shape (12, 3); pass a Sub",
@@ -184,6 +294,26 @@ MISTAKES = {
         lambda: dg.Submission.from_frame(X, owner="seller"),
         "frame is a ndarray of shape (12, 3); pass a pandas, polars or Arrow table",
     ),
+    "owner of a frame by number": (
+        lambda: dg.Submission.from_frame(table("abc", X), owner=0),
+        "identity is 0; pass the name of a column",
+    ),
+    "features as text": (
+        lambda: dg.Submission.from_frame(table("abc", X), owner="a", features="bc"),
+        "features is the text 'bc'; pass a list of the names of columns",
+    ),
+    "missing number in a frame": (
+        lambda: dg.Submission.from_frame(table("abc", with_nan()), owner="a", features=["b", "c"]),
+        "frame, row 4, column 'b', is nan",
+    ),
+    "no time among times": (
+        lambda: dg.Submission.from_arrays(X, Y, OWNER, time=np.array(["NaT"] * 12, dtype="M8[s]")),
+        "column 'time' is empty in row 0",
+    ),
+    "times of two dimensions": (
+        lambda: dg.Submission.from_arrays(X, Y, OWNER, time=np.zeros((12, 2))),
+        "column 'time' has shape (12, 2); give one time per unit",
+    ),
     "submission as a market": (
         lambda: dg.evaluate("shapley", SUBMISSION, "sybil_split_k@3"),
         "market is an object of type Submission; pass a ProviderMarket",
@@ -200,6 +330,14 @@ MISTAKES = {
     "unknown provider": (
         lambda: dg.evaluate("shapley", MARKET, "sybil_split_k@3", provider=9),
         "there is no provider 9; this market has 0 to 2",
+    ),
+    "provider of another type": (
+        lambda: dg.evaluate("shapley", MARKET, "sybil_split_k@3", provider=None),
+        "provider is None; pass a provider's name or number",
+    ),
+    "seed below zero": (
+        lambda: dg.ProviderMarket.from_arrays(X, Y, X_VAL, Y_VAL, OWNER, seed=-1),
+        "seed = -1: choose a whole number of at least 0",
     ),
     "market without owners": (
         lambda: dg.ProviderMarket.from_arrays(X, Y, X_VAL, Y_VAL, owner=None),

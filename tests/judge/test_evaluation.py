@@ -48,6 +48,11 @@ def test_evaluate_plays_every_pair_in_the_order_given():
     assert "<table>" in found._repr_html_()
 
 
+def test_mechanisms_of_one_name_are_told_apart():
+    found = evaluate([mechanism("shapley"), mechanism("shapley", seed=1)], MARKET, "honest")
+    assert found.table()["mechanism"].tolist() == ["shapley/v1 (1)", "shapley/v1 (2)"]
+
+
 def test_evaluation_names_an_unknown_pair():
     with pytest.raises(UnknownNameError, match="unknown mechanism and attack"):
         evaluate("shapley", MARKET, "honest")["shapley", "hones"]

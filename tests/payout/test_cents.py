@@ -6,7 +6,8 @@ from itertools import permutations
 import pytest
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.payout.money import Currency, divide, largest_remainder
+from datamarket_gym.payout.money import Currency, divide
+from datamarket_gym.pipeline.cents import largest_remainder
 
 
 def parts(*numbers):

@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym import Mechanism, ProviderMarket, Submission, UtilityOracle, create, mechanism, pay
+from datamarket_gym.core.content import combined_key
 from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.payout.money import divide
+from datamarket_gym.pipeline.payments import floored
+from datamarket_gym.pipeline.share import grid_of
 
 MARKET = ProviderMarket.from_task("digits(n_providers=4, per_provider=12, validation=60)", 1, "coverage")
 HELD = (MARKET.dataset.validation_features, MARKET.dataset.validation_label)
@@ -54,6 +58,32 @@ def test_pay_is_blind_to_names_and_to_the_order_of_rows():
     swapped = np.array([f"x{9 - int(name[1:])}" for name in renamed])
     again = pay(HONEST.take(slice(None), {"identity": swapped}), HELD, amount=1).as_dict()
     assert {f"provider_{9 - int(name[1:])}": paid for name, paid in again.items()} == by_name
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 10**13 - 1), st.sampled_from(["shapley", "uniform", "recommended"]))
+def test_pay_gives_the_cents_of_a_payout_run(cents, name):
+    paid = pay(COPIED, HELD, amount=Decimal(cents) / 100, mechanism=name)
+    used = floored(paid)
+    weight = np.zeros(len(paid.identities), dtype=np.int64)
+    steps = np.round(used.amount / grid_of(used.scores.values)).astype(np.int64)
+    np.add.at(weight, used.shares.identity, steps)
+    keys = [combined_key(COPIED.keys[COPIED.identity == name].tolist()) for name in paid.identities]
+    names = paid.identities.tolist()
+    assert paid.cents.tolist() == divide(cents, weight.tolist(), range(len(names)), keys, names).paid
+    assert paid.cents.sum() == cents
+
+
+def test_standard_errors_of_money_are_those_of_value_times_the_rate():
+    paid = pay(
+        HONEST,
+        HELD,
+        amount=1000,
+        mechanism=mechanism("shapley", estimator="permutation"),
+        utility="knn@1",
+    )
+    table, values = paid.by_identity(), floored(paid).totals
+    np.testing.assert_allclose(table["standard_error"], paid.standard_errors * 1000 / values.sum())
 
 
 @settings(max_examples=25, deadline=None)
@@ -126,6 +156,8 @@ def test_pay_reads_files_frames_and_dicts_alike(tmp_path):
         ["seller" if name == "identity" else name for name in to_table(HONEST).column_names]
     )
     assert pay(renamed, held, amount=100, columns={"identity": "seller"}).as_dict() == expected
+    columns = to_table(HONEST).to_pydict() | {"features": HONEST.features}
+    assert pay(columns, {"features": HELD[0], "label": HELD[1]}, amount=100).as_dict() == expected
     pandas = pytest.importorskip("pandas")
     assert pay(pandas.DataFrame(to_table(HONEST).to_pydict()), held, amount=100).as_dict() == expected
 
@@ -160,6 +192,12 @@ def test_submission_from_frame_names_and_infers_columns():
         [1.0],
         [2.0],
     ]
+    bare = table.append_column("flag", pa.array([True, False])).append_column(
+        "features_5", pa.array([7.0, 8.0])
+    )
+    chosen = Submission.from_frame(bare, owner="seller", features=["n", "flag"])
+    assert chosen.features.tolist() == [[1.0, 1.0], [2.0, 0.0]]
+    assert chosen.metadata["features_5"].tolist() == [7.0, 8.0]
     with pytest.raises(DataMarketError, match="no column 'saler' for 'identity'; did you mean 'seller'"):
         Submission.from_frame(table, owner="saler")
     with pytest.raises(DataMarketError, match="column 'seller' is named twice"):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -10,10 +11,13 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, f1_score, log_loss, make_scorer
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from datamarket_gym import FitFailedWarning, Submission, UtilityOracle, value
 from datamarket_gym.core.errors import LearnerError, SubmissionError
+from datamarket_gym.learners.conversion import as_learner
 
 X, Y = load_iris(return_X_y=True)
 TRAIN, HELD = (X[::5], Y[::5]), (X[2::5], Y[2::5])
@@ -145,6 +149,25 @@ def test_value_takes_frames_and_text_labels():
         assert found.by_owner()["value"].tolist() == plain["value"].tolist()
 
 
+def test_names_of_pandas_columns_may_be_anything():
+    pandas = pytest.importorskip("pandas")
+    plain = value(*TRAIN, *HELD, owner=OWNER, utility="knn").by_owner()["value"]
+    pairs = pandas.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1), ("b", 2)])
+    for names in (None, pairs, [0.5, 1.5, 2.5, 3.5]):
+        frames = (pandas.DataFrame(rows, columns=names) for rows in (TRAIN[0], HELD[0]))
+        found = value(next(frames), TRAIN[1], next(frames), HELD[1], owner=OWNER, utility="knn")
+        assert found.by_owner()["value"].tolist() == plain.tolist()
+
+
+def test_numbers_of_numpy_are_numbers():
+    wanted = value(*TRAIN, *HELD, owner=OWNER, utility="knn", empty=0.5).by_owner()["value"]
+    found = value(
+        *TRAIN, *HELD, owner=OWNER, utility="knn", seed=np.int64(0), samples=np.int32(256), empty=np.float32(0.5)
+    )  # fmt: skip
+    assert found.by_owner()["value"].tolist() == wanted.tolist()
+    assert (type(found.seed), type(found.samples)) == (int, int)
+
+
 def test_arrow_tables_are_frames_too():
     import pyarrow as pa
 
@@ -196,6 +219,47 @@ def test_oracle_value_and_game_agree_with_scikit_learn():
     mask[0, rows_of((0, 3))] = True
     assert units.values(mask).tolist() == [expected[0]]
     assert repr(units).startswith("<SubmissionGame of 30 units")
+
+
+def test_what_a_set_is_worth_does_not_depend_on_the_other_rows():
+    yes, held = np.array([0, 1, 1, 0, 1, 0] * 5), np.array([0, 1] * 15)
+    rows = np.flatnonzero(yes == 1)[:4]
+    for scoring in ("roc_auc", "neg_log_loss"):
+        oracle = UtilityOracle(HELD[0], held, as_learner(LogisticRegression(), scoring))
+        mask = np.isin(np.arange(30), rows)[None]
+        alone = oracle.value(TRAIN[0][rows], yes[rows])
+        assert alone == oracle.game(Submission.from_arrays(TRAIN[0], yes)).values(mask)[0]
+
+
+def test_validation_rows_stay_as_they_are_whatever_a_pipeline_does():
+    careful, careless = (
+        value(*TRAIN, *HELD, owner=OWNER, utility=make_pipeline(StandardScaler(copy=copy), SVC()))
+        for copy in (True, False)
+    )
+    assert careful.by_owner()["value"].tolist() == careless.by_owner()["value"].tolist()
+
+
+def test_a_warning_of_every_fit_is_given_once():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value(*TRAIN, *HELD, owner=OWNER, utility=LogisticRegression(max_iter=1))
+        value(*TRAIN, *HELD, owner=OWNER, utility=LogisticRegression(max_iter=1))
+    assert [one.category.__name__ for one in caught] == ["ConvergenceWarning"] * 2
+    assert "sklearn" in caught[0].filename
+
+
+def spread(X, y, X_val, y_val):
+    return float(np.ptp(X, axis=0).sum())
+
+
+@pytest.mark.parametrize("utility", ["knn", SVC(), spread], ids=["knn", "SVC", "function"])
+def test_a_valuation_can_be_pickled_and_goes_on(utility):
+    found = value(
+        *TRAIN, *HELD, owner=OWNER, utility=utility, samples=4, progress=lambda done, total: None
+    )
+    again = pickle.loads(pickle.dumps(found))
+    assert repr(again) == repr(found)
+    assert again.by_unit()["value"].tolist() == found.by_unit()["value"].tolist()
 
 
 def test_repr_and_html_of_a_valuation_fit_a_screen():

@@ -112,3 +112,18 @@ def test_progress_of_another_type_is_refused():
         show_progress("yes"),
     ):
         pass
+
+
+def test_a_notebook_shows_a_line_of_text_without_widgets():
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    show = (
+        "from datamarket_gym.semivalues.progress import Watch, _report\nline = _report()\nline(30, 1000)"
+    )
+    cells = [
+        nbformat.v4.new_code_cell(source) for source in (show, f"{show}\nWatch(1000, 1, line).close()")
+    ]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    (shown,), (closed,) = (cell["outputs"] for cell in cells)
+    assert shown["data"]["text/plain"].startswith("valuation: 30 of 1,000 evaluations, about ")
+    assert closed["data"]["text/plain"] == ""

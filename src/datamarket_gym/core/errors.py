@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, SupportsIndex
 
 from datamarket_gym.core.screen import listed
 
@@ -227,6 +227,13 @@ def require_count(parameter: str, value: int, at_least: int = 1) -> None:
     """Refuse anything but a whole number of at least ``at_least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
         raise ParameterError(parameter, value, f"choose a whole number of at least {at_least}")
+
+
+def require_whole(parameter: str, value: SupportsIndex, at_least: int = 1) -> int:
+    """Return a whole number, NumPy's too, as an int; refuse anything but one of at least ``at_least``."""
+    found = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else value
+    require_count(parameter, found, at_least)  # type: ignore[arg-type]  # what is no number is refused there
+    return found  # type: ignore[return-value]
 
 
 def require_choice(parameter: str, value: str, choices: Iterable[str]) -> None:

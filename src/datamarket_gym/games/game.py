@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,13 +109,7 @@ class Game(Shown, ABC):
 
     def values(self, coalitions: CoalitionMatrix) -> Values:
         """v of each row of a boolean matrix (B, K)."""
-        coalitions = np.asarray(coalitions)
-        if coalitions.ndim != 2 or coalitions.shape[1] != self.n_players or coalitions.dtype != bool:
-            raise ParameterError(
-                "coalitions",
-                f"{coalitions.dtype} array of shape {coalitions.shape}",
-                f"pass a boolean matrix of shape (B, {self.n_players})",
-            )
+        coalitions = self._checked(coalitions)
         self.asked += len(coalitions)
         prints = self._fingerprints(coalitions)
         values, known = self.memo.lookup(prints)
@@ -132,6 +126,16 @@ class Game(Shown, ABC):
             self.memo.store(prints[todo[first]], fresh)
             values[todo] = fresh[where]
         return values - self.empty_value
+
+    def _checked(self, coalitions: Any) -> CoalitionMatrix:
+        remedy = f"pass a boolean matrix of shape (B, {self.n_players})"
+        try:
+            found = np.asarray(coalitions)
+        except ValueError:  # rows of unequal length
+            raise ParameterError("coalitions", "rows of unequal length", remedy) from None
+        if found.ndim != 2 or found.shape[1] != self.n_players or found.dtype != bool:
+            raise ParameterError("coalitions", f"{found.dtype} array of shape {found.shape}", remedy)
+        return found
 
     def grand_value(self) -> float:
         """v of all players together."""

@@ -73,8 +73,9 @@ def evaluate(
         ProviderMarket,
         "a ProviderMarket (ProviderMarket.from_arrays makes one of arrays)",
     )
-    mechanisms = [(_title(one), _mechanism(one)) for one in _several(mechanism)]
-    attacks = [(_title(one), _attack(one)) for one in _several(attack)]
+    given, tried = _several(mechanism), _several(attack)
+    mechanisms = list(zip(_titles(given), map(_mechanism, given), strict=True))
+    attacks = list(zip(_titles(tried), map(_attack, tried), strict=True))
     if utility is None:
         utility = market.utility_oracle()
     require_instance(
@@ -126,6 +127,15 @@ def _attack(given: Any) -> Attack:
     if not isinstance(given, str | Attack | dict):
         raise InputTypeError("attack", given, "a name such as 'sybil_split_k@3', or an Attack")
     return create("attack", given)
+
+
+def _titles(given: list[Any]) -> list[str]:
+    """A title of each, numbered where several have the same."""
+    titles = [_title(one) for one in given]
+    return [
+        f"{title} ({titles[: i + 1].count(title)})" if titles.count(title) > 1 else title
+        for i, title in enumerate(titles)
+    ]
 
 
 def _title(given: Any) -> str:

@@ -16,8 +16,8 @@ from datamarket_gym.learners.sklearn_fallback import (
 )
 
 _WANTED = (
-    "the name of a utility (datamarket list learner), a scikit-learn estimator (an object or its class), a function "
-    "f(X, y, X_val, y_val) -> float, or a Utility"
+    "the name of a utility (datamarket list learner), a scikit-learn estimator (an object or its class), or a "
+    "function f(X, y, X_val, y_val) -> float"
 )
 
 

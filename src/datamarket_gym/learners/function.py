@@ -137,7 +137,9 @@ def function_utility(function: Callable[..., float]) -> FunctionUtility:
         return function(train.features, train.label, validation.features, validation.label)
 
     name = getattr(function, "__name__", type(function).__name__)
-    return _utility_class(of_arrays, name, "none", False, "none")()
+    made = _utility_class(of_arrays, name, "none", False, "none")
+    made.__reduce__ = lambda _: (function_utility, (function,))  # type: ignore[method-assign, assignment]
+    return made()
 
 
 def _utility_class(

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
 from datamarket_gym.core.errors import (
@@ -96,7 +99,7 @@ def is_estimator(value: object) -> bool:
 
 def estimator_utility(estimator: Any, scoring: Any = None) -> SklearnEstimator:
     """The utility of an estimator, an object or its class: of a classifier its accuracy, of a regressor its R^2."""
-    from sklearn.base import is_regressor
+    from sklearn.base import clone
 
     if isinstance(estimator, type):
         try:
@@ -113,7 +116,21 @@ def estimator_utility(estimator: Any, scoring: Any = None) -> SklearnEstimator:
             "utility", estimator,
             f"an estimator with {', '.join(_MODEL)} ({type(estimator).__name__} has no {missing[0]})",
         )  # fmt: skip
-    return (SklearnRegressor if is_regressor(estimator) else SklearnEstimator)(estimator, scoring)
+    try:
+        clone(estimator)
+    except (TypeError, RuntimeError) as error:
+        remedy = f"scikit-learn cannot clone it ({error}); let it keep its parameters"
+        raise ParameterError("utility", type(estimator).__name__, remedy) from error
+    return (SklearnRegressor if _is_regressor(estimator) else SklearnEstimator)(estimator, scoring)
+
+
+def _is_regressor(estimator: Any) -> bool:
+    from sklearn.base import is_regressor
+
+    try:
+        return bool(is_regressor(estimator))
+    except AttributeError:  # of another library, which has not scikit-learn's tags
+        return getattr(estimator, "_estimator_type", "") == "regressor"
 
 
 _MODEL = ("fit", "predict", "get_params")
@@ -143,11 +160,11 @@ class SklearnEstimator(Learner):
         if isinstance(self.scoring, str):
             _scorer_named(self.scoring)
         elif self.scoring is not None and not callable(self.scoring):
-            raise InputTypeError(
-                "scoring",
-                self.scoring,
-                "the name of a scikit-learn scorer, or a function scorer(estimator, X, y)",
-            )
+            wanted = "the name of a scikit-learn scorer, or a function scorer(estimator, X, y)"
+            raise InputTypeError("scoring", self.scoring, wanted)
+        elif inspect.isfunction(self.scoring) and self.scoring.__module__.startswith("sklearn.metrics."):
+            name = self.scoring.__name__
+            raise ParameterError("scoring", name, f"it is a metric; pass make_scorer({name})")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "progress": None}  # workers do not report
@@ -197,11 +214,14 @@ class SklearnScorer(Scorer):
         self._features = rows.features[order]
         self._label = rows.target[order] if self._numbers else rows.submitted_label[order]
         self._truth = validation.target if self._numbers else validation.submitted_label
+        # Of validation rows too: what a set is worth is then the same whoever else is there.
+        self._classes = np.unique(np.concatenate([self._label, self._truth]))
         self._player, self._weight = rows.player[order], rows.weights[order]
         self._validation = validation.features
         unit = bool((self._weight == 1.0).all())
         self._weighted_steps = [] if unit else _steps_with_weights(self._estimator)
         self._warned = False
+        self._passed_on: set[_Place] = set()
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         """The score of each coalition's model."""
@@ -211,7 +231,10 @@ class SklearnScorer(Scorer):
         n_done = 0
         # A single chunk stays here: sending it away takes longer than many a fit.
         jobs = max(1, min(self._jobs or available_cores(), len(chunks)))
-        for values, failure in in_order(executor(jobs), _fit_chunk, self, chunks):
+        for values, failure, caught in in_order(executor(jobs), _fit_chunk, self, chunks):
+            for place in caught.keys() - self._passed_on:
+                warnings.warn_explicit(caught[place], *place)
+            self._passed_on |= caught.keys()
             if failure:
                 self._warn_of(failure)
             done.append(values)
@@ -251,17 +274,20 @@ class SklearnScorer(Scorer):
         return self._scored(clone(self._estimator).fit(self._features[at], self._label[at], **weights))
 
     def _scored(self, model: Any) -> float:
+        # A copy: some steps change what they are given, such as StandardScaler(copy=False).
+        rows = self._validation.copy()
         if self._score is None:
-            predicted = model.predict(self._validation)
+            predicted = model.predict(rows)
             if self._numbers:
                 from sklearn.metrics import r2_score
 
                 return float(r2_score(self._truth, predicted))
-            return float((predicted == self._truth).mean())
-        classes = np.unique(self._label)
-        if not self._numbers and not np.array_equal(getattr(model, "classes_", classes), classes):
-            model = _with_all_classes()(model, classes)
-        score = self._score(model, self._validation, self._truth)
+            return float((_class_labels(predicted, self._truth) == self._truth).mean())
+        if not self._numbers and not np.array_equal(
+            getattr(model, "classes_", self._classes), self._classes
+        ):
+            model = _with_all_classes()(model, self._classes)
+        score = self._score(model, rows, self._truth)
         try:
             number = float(score)
         except (TypeError, ValueError):
@@ -288,6 +314,20 @@ class SklearnScorer(Scorer):
                 f"predicts {constant}"
             )
         )
+
+
+def _class_labels(predicted: Any, truth: NDArray[Any]) -> NDArray[Any]:
+    """What ``predict`` returned, which has to be one label for each validation row."""
+    found = np.asarray(predicted)
+    if found.shape == (len(truth), 1):
+        found = found[:, 0]
+    text = found.dtype.kind in "US" or (found.dtype.kind == "O" and isinstance(found.flat[0], str))
+    if found.shape != truth.shape or text != (truth.dtype.kind in "US"):
+        raise LearnerError(
+            f"predict returned {describe(predicted)}{' of text' if text else ''}; return one label for each of "
+            f"{len(truth)} validation rows, such as {truth[0].item()!r}"
+        )
+    return found
 
 
 @cache
@@ -317,9 +357,18 @@ def _with_all_classes() -> Any:
     return AllClasses
 
 
-def _fit_chunk(scorer: SklearnScorer, coalitions: CoalitionMatrix) -> tuple[Values, str]:
-    scored = [scorer.coalition_score(coalition) for coalition in coalitions]
-    return np.array([value for value, _ in scored]), next((why for _, why in scored if why), "")
+_Place: TypeAlias = tuple[type[Warning], str, int]  # category, file and line of a warning
+_Chunk: TypeAlias = tuple[Values, str, dict[_Place, str]]
+
+
+def _fit_chunk(scorer: SklearnScorer, coalitions: CoalitionMatrix) -> _Chunk:
+    """Scores, the first failure, and the first warning of each place: thousands of fits would give thousands."""
+    with warnings.catch_warnings(record=True) as caught:
+        scored = [scorer.coalition_score(coalition) for coalition in coalitions]
+    places: dict[_Place, str] = {}
+    for one in caught:
+        places.setdefault((one.category, one.filename, one.lineno), str(one.message))
+    return np.array([v for v, _ in scored]), next((why for _, why in scored if why), ""), places
 
 
 def _seeded(estimator: Any) -> Any:
@@ -329,7 +378,7 @@ def _seeded(estimator: Any) -> Any:
         for name, value in estimator.get_params(deep=True).items()
         if name.split("__")[-1] == "random_state" and not isinstance(value, int | np.integer)
     }
-    return estimator.set_params(**loose)
+    return estimator.set_params(**loose) if loose else estimator
 
 
 def _steps_with_weights(estimator: Any) -> list[str]:

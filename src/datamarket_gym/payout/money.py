@@ -17,7 +17,6 @@ how many names a total is split over: under ``zero`` the payments, under ``carry
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from fractions import Fraction
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.screen import Described
 from datamarket_gym.payout.names import visible
+from datamarket_gym.pipeline.cents import by_content, largest_remainder
 
 _DIGITS = {"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3} | dict.fromkeys(
     ("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"),
@@ -157,7 +157,7 @@ def divide(
         else Fraction(0)
         for e, g in zip(now, payee, strict=True)
     ]
-    order = _by_content(keys, names)
+    order = by_content(keys, names)
     paid = largest_remainder(amount, exact, order)
     entitled = largest_remainder(amount + sum(opening or []), due, order)
     balance = [e - p for e, p in zip(entitled, paid, strict=True)]
@@ -173,24 +173,8 @@ def _to_look_at(weight: Sequence[int], names: Sequence[str]) -> str:
     return f"furthest below zero: {told}; look at their units first and pay without those that are wrong, or "
 
 
-def largest_remainder(amount: int, exact: Sequence[Fraction], order: Sequence[int]) -> list[int]:
-    """Whole parts that sum to the amount, each the floor of its exact part or one more."""
-    parts = [e.numerator // e.denominator for e in exact]
-    left = amount - sum(parts)
-    ranked = sorted(order, key=lambda i: parts[i] - exact[i])  # stable: equal remainders keep the order
-    for i in ranked[:left]:
-        parts[i] += 1
-    return parts
-
-
 def _by_payee(values: Sequence[Fraction], payee: Sequence[int]) -> dict[int, Fraction]:
     out: dict[int, Fraction] = {}
     for value, group in zip(values, payee, strict=True):
         out[group] = out.get(group, Fraction(0)) + value
     return out
-
-
-def _by_content(keys: Sequence[bytes], names: Sequence[str]) -> list[int]:
-    everything = hashlib.sha256(b"".join(sorted(keys))).digest()
-    lots = [hashlib.sha256(everything + name.encode()).digest() for name in names]
-    return sorted(range(len(keys)), key=lambda i: (keys[i], lots[i]))

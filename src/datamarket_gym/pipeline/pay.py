@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import InputTypeError, ParameterError, require_instance
+from datamarket_gym.core.errors import InputTypeError, ParameterError, require_instance, require_whole
 from datamarket_gym.learners.conversion import as_learner
 from datamarket_gym.learners.oracle import RECOMMENDED, UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -34,7 +34,9 @@ def pay(
 ) -> Payments:
     """Divide an amount of money among identities by what their data are worth.
 
-    Units that the evidence of the mechanism matches are paid once, to whoever submitted them first.
+    Units that the evidence of the mechanism matches are paid once, to whoever submitted them first. Clusters of
+    negative value count as zero, as under ``datamarket pay --negative zero``. Rounding moves each identity's payment by
+    less than a cent.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def pay(
     submission = _submission(units, columns)
     oracle = _oracle(validation, utility)
     if seed is not None:
-        chosen = chosen.seeded(seed)
+        chosen = chosen.seeded(require_whole("seed", seed, at_least=0))
     with show_progress(progress):
         paid = replace(chosen.pay(submission, oracle), pot=pot)
     paid.as_dict()  # an error now where nobody can be paid

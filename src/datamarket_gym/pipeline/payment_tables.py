@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.content import combined_key
+from datamarket_gym.core.content import combined_keys
 from datamarket_gym.core.errors import DataMarketError, InputTypeError, ParameterError, require_known
 from datamarket_gym.core.frames import ResultTable
 from datamarket_gym.core.screen import counted
+from datamarket_gym.pipeline.cents import by_content, largest_remainder
 from datamarket_gym.pipeline.per_unit import unit_amounts
-from datamarket_gym.pipeline.share import apportion
+from datamarket_gym.pipeline.share import apportion, grid_of
 from datamarket_gym.units.submission import Submission
 
 if TYPE_CHECKING:
@@ -34,13 +36,15 @@ class Pot:
     @classmethod
     def of(cls, amount: Any) -> Pot:
         """The pot of an amount, or an error that says what is wrong with it."""
-        if isinstance(amount, bool) or not isinstance(amount, int | float | Decimal | np.number):
+        number = int | float | Decimal | np.integer | np.floating
+        if isinstance(amount, bool) or not isinstance(amount, number):
             raise InputTypeError("amount", amount, "a number above zero, the money to divide")
-        if not 0 < amount < _MOST / _CENTS:
+        exact = Decimal(str(amount))
+        if not exact.is_finite() or not 0 < exact < _MOST // _CENTS:
             raise ParameterError(
                 "amount", amount, f"choose a number above zero, below {_MOST // _CENTS:,}"
             )
-        cents = Decimal(str(amount)) * _CENTS
+        cents = exact * _CENTS
         if cents != cents.to_integral_value():
             raise ParameterError("amount", amount, "give at most two decimals")
         return cls(int(cents))
@@ -52,34 +56,35 @@ class Pot:
 
 
 def identity_amounts(payments: Payments) -> Values:
-    """What each identity is paid: of a pot in money, to the cent, else its value.
+    """What each identity is paid: of a pot in money, to the cent, else its value."""
+    return payments.totals if payments.pot is None else payments.cents / _CENTS
 
-    A pot is divided in proportion to value, negative scores of clusters counted as zero; what rounding leaves goes, a
-    cent each, to the largest remainders, by content where these are equal.
+
+def identity_cents(payments: Payments, pot: Pot) -> NDArray[np.int64]:
+    """A pot divided in proportion to value, negative scores of clusters counted as zero.
+
+    What rounding leaves goes, a cent each, to the largest remainders, by content where these are equal. Values are
+    whole numbers of steps of their grid, so shares are exact fractions.
     """
-    if payments.pot is None:
-        return payments.totals
-    share = _pot_shares(payments)
-    names = payments.identities
-    submitted = _submitted(payments)
-    keys = [combined_key(submitted.keys[submitted.identity == name].tolist()) for name in names]
-    order = np.array(sorted(range(len(names)), key=keys.__getitem__))
-    cents = np.empty(len(names), dtype=np.int64)
-    whole = np.array([payments.pot.cents], dtype=np.int64)
-    cents[order] = apportion(whole, np.zeros(len(names), dtype=np.int64), share[order])
-    return cents / _CENTS
-
-
-def _pot_shares(payments: Payments) -> Values:
     from datamarket_gym.pipeline.payments import floored
 
-    totals = np.maximum(floored(payments).totals, 0.0)
-    if not totals.sum() > 0:
+    used, names = floored(payments), payments.identities
+    step = grid_of(used.scores.values)
+    weight = np.zeros(len(names), dtype=np.int64)
+    np.add.at(weight, used.shares.identity, np.round(used.amount / step).astype(np.int64))
+    total = int(weight.sum())
+    if not total:
         raise DataMarketError(
             "the units are worth nothing on these validation rows, so there is nothing to divide the amount by; check "
             "labels and validation rows"
         )
-    return totals / totals.sum()
+    submitted = _submitted(payments)
+    code = np.searchsorted(names, submitted.identity)
+    order = np.lexsort((submitted.keys, code))
+    ends = np.cumsum(np.bincount(code, minlength=len(names)))
+    keys = combined_keys(submitted.keys[order], ends).tolist()
+    due = [Fraction(pot.cents * w, total) for w in weight.tolist()]
+    return np.array(largest_remainder(pot.cents, due, by_content(keys, names.tolist())))
 
 
 def identity_table(payments: Payments) -> ResultTable:
@@ -97,7 +102,8 @@ def identity_table(payments: Payments) -> ResultTable:
     if payments.pot is None:
         del columns["value"]
     if not payments.scores.exact:
-        scale = 1.0 if payments.pot is None else paid / np.maximum(payments.totals, 0.0).sum()
+        # Of a pot, the money for a value of one: negative scores of clusters do not count in what it is divided by.
+        scale = 1.0 if payments.pot is None else paid / np.maximum(payments.scores.values, 0.0).sum()
         columns["standard_error"] = payments.standard_errors * scale
     return ResultTable(payments.title, columns)
 
@@ -151,10 +157,9 @@ def _unit_cents(payments: Payments, whole: Submission, amount: Values) -> Values
     share = np.where(
         total[name] > 0, positive / np.where(total > 0, total, 1.0)[name], 1.0 / units[name]
     )
-    cents = np.round(identity_amounts(payments) * _CENTS).astype(np.int64)
     order = np.argsort(whole.keys, kind="stable")
     out = np.empty(len(whole))
-    out[order] = apportion(cents, name[order], share[order]) / _CENTS
+    out[order] = apportion(payments.cents, name[order], share[order]) / _CENTS
     return out
 
 

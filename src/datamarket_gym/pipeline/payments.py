@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import SubmissionError
@@ -22,6 +23,7 @@ from datamarket_gym.pipeline.payment_tables import (
     cluster_table,
     explanation,
     identity_amounts,
+    identity_cents,
     identity_table,
     unit_table,
 )
@@ -146,6 +148,13 @@ class Payments(PaidTotals):
         totals = np.zeros(len(self.identities))
         np.add.at(totals, self.shares.identity, self.amount)
         return totals
+
+    @cached_property
+    def cents(self) -> NDArray[np.int64]:
+        """What each identity is paid of the pot, in cents; all zero where there is none."""
+        if self.pot is None:
+            return np.zeros(len(self.identities), dtype=np.int64)
+        return identity_cents(self, self.pot)
 
     @cached_property
     def standard_errors(self) -> Values:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import ParameterError, require_count
+from datamarket_gym.core.errors import ParameterError, require_whole
 from datamarket_gym.core.frames import ResultTable
 from datamarket_gym.core.plots import plot_intervals
 from datamarket_gym.core.screen import Screen, Shown, counted
@@ -21,7 +23,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.semivalues.estimate import estimate
 from datamarket_gym.semivalues.progress import show_progress
-from datamarket_gym.units.inputs import feature_array, label_array
+from datamarket_gym.units.inputs import feature_array, label_array, require_same_columns
 from datamarket_gym.units.submission import Submission
 
 
@@ -94,27 +96,27 @@ def value(
     held_label = label_array("y_val", y_val, len(validation), "X_val")
     learner = as_learner(utility, scoring)
     semivalue = SEMIVALUES.create(method)
-    if samples is not None:
-        require_count("samples", samples, at_least=2)
-    require_count("seed", seed, at_least=0)
+    samples = 256 if samples is None else require_whole("samples", samples, at_least=2)
+    seed = require_whole("seed", seed, at_least=0)
     if features.shape[1] != validation.shape[1]:
         raise ParameterError(
             "X_val",
             f"{validation.shape[1]} columns",
             f"X has {features.shape[1]}; give both the same features",
         )
+    require_same_columns("X_val", X_val, "X", X)
     oracle = UtilityOracle(validation, held_label, learner=learner)
     oracle = oracle.counted_from(_empty_value(empty, learner, scoring))
     submission = Submission.from_arrays(features, y, owner)
     require_learnable(submission.label, oracle)
-    found = Valuation(submission, oracle, semivalue, samples or 256, seed, owner is not None, progress)
+    found = Valuation(submission, oracle, semivalue, samples, seed, owner is not None, progress)
     found.estimate("identity" if found.has_owners else "unit")
     return found
 
 
 def _empty_value(empty: Any, learner: Learner, scoring: Any) -> str | float:
     """What no data are worth, or an error where that makes no sense."""
-    if isinstance(empty, int | float) and not isinstance(empty, bool) and np.isfinite(empty):
+    if isinstance(empty, Real) and not isinstance(empty, bool) and isfinite(empty):
         return float(empty)
     if empty not in ("none", "chance"):
         raise ParameterError(
@@ -152,6 +154,10 @@ class Valuation(Shown):
     seed: int
     has_owners: bool
     progress: bool | Callable[[int, int], None] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: not the caller's function that is told of progress."""
+        return {**self.__dict__, "progress": None if callable(self.progress) else self.progress}
 
     @cached_property
     def _estimates(self) -> dict[str, Estimate]:

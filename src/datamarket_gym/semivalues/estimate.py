@@ -161,6 +161,7 @@ class OrderedView(Game):
 
     def values(self, coalitions: CoalitionMatrix) -> Values:
         """v of each row, asked of the game behind."""
+        coalitions = self._checked(coalitions)
         if self.watched is None:
             values = self.game.values(self._restored(coalitions))
         else:

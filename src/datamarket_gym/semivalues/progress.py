@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,9 @@ def _report() -> Report | None:
     if (inner := compute().progress) is not SILENT and wanted is None:
         return inner.count  # a command shows its own stages
     looking = sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
-    return _Bar() if wanted or looking or _in_notebook() else None
+    if _in_notebook():
+        return _NotebookLine()
+    return _Bar() if wanted or looking else None
 
 
 def _in_notebook() -> bool:
@@ -133,7 +136,7 @@ class Watch:
 
     def close(self) -> None:
         """Take the bar away."""
-        if isinstance(self.report, _Bar):
+        if isinstance(self.report, _Bar | _NotebookLine):
             self.report.close()
 
 
@@ -144,7 +147,7 @@ def _duration(seconds: float) -> str:
 
 
 class _Bar:
-    """A bar of rich, on stderr or in a notebook, from the first report on."""
+    """A bar of rich on stderr, from the first report on."""
 
     def __init__(self) -> None:
         self._bars: Any = None
@@ -163,7 +166,7 @@ class _Bar:
             self._bars = Progress(
                 TextColumn("valuation"), BarColumn(), MofNCompleteColumn(), TextColumn("evaluations,"),
                 TimeRemainingColumn(), TextColumn("left"),
-                console=Console(stderr=not _in_notebook()), transient=True,
+                console=Console(stderr=True), transient=True,
             )  # fmt: skip
             self._bars.start()
             self._task = self._bars.add_task("", total=total)
@@ -172,3 +175,24 @@ class _Bar:
     def close(self) -> None:
         if self._bars is not None:
             self._bars.stop()
+
+
+class _NotebookLine:
+    """A line of text below the cell: rich shows nothing there without ipywidgets."""
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+        self._started = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        left = (time.monotonic() - self._started) * (total - done) / done
+        self._show(f"valuation: {done:,} of {total:,} evaluations, about {_duration(left)} left")
+
+    def close(self) -> None:
+        if self._shown is not None:
+            self._show("")
+
+    def _show(self, text: str) -> None:
+        if self._shown is None:
+            self._shown = import_module("IPython.display").display({}, raw=True, display_id=True)
+        self._shown.update({"text/plain": text}, raw=True)

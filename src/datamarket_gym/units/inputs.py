@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import LARGEST, Features
 from datamarket_gym.core.errors import InputTypeError, SubmissionError, describe
-from datamarket_gym.units.labels import label_column
+from datamarket_gym.units.labels import is_missing, label_column
 
 Text = NDArray[np.str_]
 
@@ -51,9 +51,9 @@ def feature_array(name: str, values: Any) -> Features:
     if hasattr(values, "toarray"):
         raise InputTypeError(name, values, f"a dense array: {name}.toarray()")
     if is_frame(values):
-        return _finite(name, np.column_stack(_frame_columns(name, values)))
+        return _finite(name, np.column_stack(_frame_columns(name, values)), column_names(values))
     try:
-        array = np.asarray(values)
+        array = _unmasked(name, values)
     except ValueError as error:  # rows of unequal length
         raise SubmissionError(
             f"{name} has rows of unequal length; give every unit as many numbers"
@@ -64,16 +64,43 @@ def feature_array(name: str, values: Any) -> Features:
             1: f"for one feature per unit pass {name}.reshape(-1, 1)",
         }.get(array.ndim, f"flatten each unit: {name}.reshape(len({name}), -1)")
         raise SubmissionError(
-            f"{name} is {describe(array)}, and rows of features have two dimensions; {remedy}"
+            f"{name} is {describe(array if array.ndim else values)}, and rows of features have two dimensions; {remedy}"
         )
     return _finite(name, array)
+
+
+def require_same_columns(name: str, frame: Any, other_name: str, other: Any) -> None:
+    """Refuse two frames whose columns have other names or another order; columns without names are not compared."""
+    names, wanted = (
+        column_names(each) if is_frame(each) and _is_named(each) else None for each in (frame, other)
+    )
+    if names and wanted and names != wanted and len(names) == len(wanted):
+        place = next(i for i, pair in enumerate(zip(names, wanted, strict=True)) if pair[0] != pair[1])
+        raise SubmissionError(
+            f"{name}, column {place}, is {names[place]!r} but that of {other_name} is {wanted[place]!r}; give both the "
+            f"same columns in the same order, such as {name}[{other_name}.columns]"
+        )
+
+
+def _is_named(frame: Any) -> bool:
+    return hasattr(frame, "column_names") or all(isinstance(name, str) for name in frame.columns)
+
+
+def _unmasked(name: str, values: Any) -> NDArray[Any]:
+    """An array, or an error where some of it is masked: its data would be read in the stead of nothing."""
+    if isinstance(values, np.ma.MaskedArray) and (hidden := np.ma.getmaskarray(values)).any():
+        raise SubmissionError(
+            f"{name}, row {np.argwhere(hidden)[0][0]}, is masked; drop the row or fill it in, for example with "
+            f"{name}.filled(...)"
+        )
+    return np.asarray(values)
 
 
 def label_array(name: str, values: Any, rows: int, of: str) -> NDArray[Any]:
     """Return one label per row, empty ones where ``values`` is None; ``of`` names the rows in errors."""
     if values is not None and (isinstance(values, str | bytes | dict) or hasattr(values, "__fspath__")):
         raise InputTypeError(name, values, f"one label per row of {of}")
-    array = values if values is None else np.asarray(values)
+    array = values if values is None else _unmasked(name, values)
     if array is not None and array.ndim != 1:
         remedy = (
             f"pass {name}.ravel()"
@@ -95,13 +122,13 @@ def name_array(name: str, values: Any, rows: int, of: str) -> Text:
     """Return one name per row as text, such as the owner of each unit."""
     if values is None or isinstance(values, str | bytes):
         raise InputTypeError(name, values, f"one name per row of {of}")
-    array = np.asarray(values)
+    array = _unmasked(name, values)
     if array.ndim != 1 or len(array) != rows:
         raise SubmissionError(
             f"{name} is {describe(array)} but {of} has {rows} rows; give one name per row"
         )
     if array.dtype.kind not in "US":
-        missing = np.array([value is None or value != value for value in array.tolist()], dtype=bool)
+        missing = np.array([is_missing(value) for value in array.tolist()], dtype=bool)
         if missing.any():
             raise SubmissionError(
                 f"{name}, row {missing.argmax()}, is missing; name the owner of every unit"
@@ -117,15 +144,17 @@ def _frame_columns(name: str, frame: Any) -> list[NDArray[Any]]:
     names = column_names(frame)
     if not names:
         raise SubmissionError(f"{name} has no columns; give at least one column of numbers")
+    if len(set(names)) < len(names):
+        twice = next(column for column in names if names.count(column) > 1)
+        raise SubmissionError(f"{name} has two columns {twice!r}; rename one of them")
     found = []
-    for column in names:
-        array = np.asarray(frame[column])
-        if array.ndim != 1:
-            raise SubmissionError(f"{name} has two columns {column!r}; rename one of them")
+    # By position: the names of a pandas frame may be numbers or tuples.
+    for place, column in enumerate(names):
+        array = np.asarray(frame.iloc[:, place] if hasattr(frame, "iloc") else frame[column])
         if array.dtype.kind not in "biuf":
             try:
                 array = array.astype(np.float64) if array.dtype.kind == "O" else _no_number(array)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise SubmissionError(
                     f"{name}, column {column!r}, holds {array.dtype} such as {array[:1].tolist()}; encode it as "
                     "numbers or leave it out"
@@ -138,7 +167,7 @@ def _no_number(array: NDArray[Any]) -> NDArray[Any]:
     raise TypeError(array.dtype)
 
 
-def _finite(name: str, array: NDArray[Any]) -> Features:
+def _finite(name: str, array: NDArray[Any], columns: list[str] | None = None) -> Features:
     if not array.shape[0] or not array.shape[1]:
         raise SubmissionError(f"{name} is {describe(array)}; give at least one row and one column")
     if array.dtype.kind == "O":
@@ -149,10 +178,13 @@ def _finite(name: str, array: NDArray[Any]) -> Features:
     good = np.abs(found) <= LARGEST
     if not good.all():
         row, column = (int(at) for at in np.argwhere(~good)[0])
-        raise SubmissionError(
-            f"{name}, row {row}, column {column}, is {found[row, column]}; drop the row or fill in a finite number "
-            "(for example with sklearn.impute.SimpleImputer)"
+        remedy = (
+            f"divide the column so that no number is above {LARGEST:g} in size"
+            if np.isfinite(found[row, column])
+            else "drop the row or fill in a finite number (for example with sklearn.impute.SimpleImputer)"
         )
+        which = column if columns is None else repr(columns[column])
+        raise SubmissionError(f"{name}, row {row}, column {which}, is {found[row, column]}; {remedy}")
     return found
 
 
@@ -160,14 +192,13 @@ def _numbers(name: str, array: NDArray[Any]) -> Features:
     """An object array as numbers, or an error that names the first entry that is none."""
     try:
         return array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         for (row, column), value in np.ndenumerate(array):
             try:
                 float(value)
-            except (TypeError, ValueError):
-                raise SubmissionError(
-                    f"{name}, row {row}, column {column}, is {value!r}; encode it as a number or drop the column"
-                ) from None
+            except (TypeError, ValueError, OverflowError):
+                what = f"{name}, row {row}, column {column}, is {repr(value)[:60]}"
+                raise SubmissionError(f"{what}; encode it as a number or drop the column") from None
         raise
 
 

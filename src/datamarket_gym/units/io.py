@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,11 @@ from datamarket_gym.core.files import replacing, require_two_files
 from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.excel import sheet_of
 from datamarket_gym.units.formats import ending
-from datamarket_gym.units.inputs import default_ids, is_frame
+from datamarket_gym.units.inputs import default_ids, feature_array, is_frame
 from datamarket_gym.units.labels import unlabelled
 from datamarket_gym.units.sql import as_files
 from datamarket_gym.units.submission import Submission
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.tables import Table, as_arrow
 
 REQUIRED = ("id", "identity", "features")
 OPTIONAL = ("label", "embedding", "source", "batch", "time", "licence")
@@ -107,7 +108,7 @@ def from_frame(
             frame,
             "a pandas, polars or Arrow table (from_arrays takes arrays, read_submission files)",
         )
-    data = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    data = as_arrow(frame)
     table = Table.of(data)
     table.require("identity", owner)
     roles = {"identity": owner}
@@ -123,21 +124,23 @@ def from_frame(
                 f"{table.where} has no column of numbers to learn from; name them by features=[...]"
             )
     if features is not None:
+        if isinstance(features, str) or not features:
+            raise InputTypeError("features", features, "a list of the names of columns")
         taken = [name for name in features if name in roles.values()]
         if taken:
             raise SubmissionError(
                 f"column {taken[0]!r} is named twice, as a feature and as something else"
             )
-        chosen = [data[table.require("features", name)] for name in features]
+        rows = feature_array("frame", data.select([table.require("features", n) for n in features]))
         data = data.drop_columns(list(features))
-        for place, column in enumerate(chosen):
-            data = data.append_column(f"features_{place}", column)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+        data, roles["features"] = data.append_column(_CHOSEN, column), _CHOSEN
     if "id" not in roles:
         data, roles["id"] = data.append_column(_ROW, pa.array(default_ids(data.num_rows))), _ROW
     return from_table(data, roles)
 
 
-_ROW = "row number"
+_ROW, _CHOSEN = "row number of the frame", "features of the frame"
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -145,7 +148,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
-    theirs = dict(columns or {})
+    theirs = _names_by_role(columns)
     roles: dict[str, str] = {}
     matrices: dict[str, list[str]] = {}
     named = theirs.pop("label", None)
@@ -162,10 +165,6 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
                 matrices[role] = found
         elif needed or name in table.names:
             roles[role] = table.require(role, name)
-    if theirs:
-        raise SubmissionError(
-            f"unknown column role {next(iter(theirs))!r}; roles are {', '.join(REQUIRED + OPTIONAL)}"
-        )
     used = {*roles.values(), *(name for names in matrices.values() for name in names)}
     rest = [name for name in table.names if name not in used]
     text = {role: name for role, name in roles.items() if role not in ("label", "time")}
@@ -179,6 +178,20 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
         taken["label"] = single[roles["label"]].values()
     metadata = {name: single[name].objects() for name in rest}
     return Submission(**taken, metadata=metadata)
+
+
+def _names_by_role(columns: Mapping[str, str] | None) -> dict[str, str]:
+    """A copy of the names that columns have, by role, or an error that says which entry is wrong."""
+    wanted = 'a dict of names by role, such as {"identity": "seller"}'
+    require_instance("columns", columns, (Mapping, NoneType), wanted)
+    found = dict(columns or {})
+    for role, name in found.items():
+        if role not in REQUIRED + OPTIONAL:
+            raise SubmissionError(
+                f"unknown column role {role!r}; roles are {', '.join(REQUIRED + OPTIONAL)}, and columns= is {wanted}"
+            )
+        require_instance(f"columns[{role!r}]", name, str, "the name of one column")
+    return found
 
 
 def to_table(submission: Submission, spread: bool = False) -> pa.Table:

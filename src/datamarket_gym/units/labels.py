@@ -58,7 +58,7 @@ def label_column(values: Any, count: int) -> NDArray[Any]:
     if array.dtype.kind == "S":
         array = _decoded(array)
     if array.dtype.kind == "O":
-        missing = np.array([_is_missing(value) for value in array.tolist()], dtype=bool)
+        missing = np.array([is_missing(value) for value in array.tolist()], dtype=bool)
     else:
         missing = array != array  # what is no number, or no moment
     if isinstance(values, np.ma.MaskedArray):  # whose array holds something under the mask, too
@@ -77,10 +77,11 @@ def label_column(values: Any, count: int) -> NDArray[Any]:
     return array.astype(np.str_) if array.dtype == object else array
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing: None, NaN, or pandas.NA, of which nothing can be asked."""
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas.NA, of which nothing can be asked
+    except TypeError:
         return True
 
 

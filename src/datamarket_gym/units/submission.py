@@ -18,7 +18,7 @@ from datamarket_gym.core.frames import Tabular
 from datamarket_gym.core.narrow import Narrow, beyond, joined_rows, taken
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.units.inputs import default_ids, feature_array, label_array, name_array
-from datamarket_gym.units.labels import is_labelled, label_column
+from datamarket_gym.units.labels import is_labelled, is_missing, label_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -295,7 +295,7 @@ def _text(name: str, values: Any) -> Text:
     if array.ndim != 1:
         raise SubmissionError(f"column {name!r} has shape {array.shape}; give one name per unit")
     if array.dtype.kind not in "US":  # among text nothing is missing
-        missing = np.array([value is None or value != value for value in array.tolist()])
+        missing = np.array([is_missing(value) for value in array.tolist()], dtype=bool)
         if missing.any():
             raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
     return array.astype(np.str_, copy=False)
@@ -303,8 +303,12 @@ def _text(name: str, values: Any) -> Text:
 
 def _time(values: Any) -> Values:
     array = np.asarray(values)
+    if array.ndim != 1:
+        raise SubmissionError(f"column 'time' has shape {array.shape}; give one time per unit")
     if np.issubdtype(array.dtype, np.datetime64):
-        array = array.astype("datetime64[us]").astype(np.int64) / 1e6
+        seconds = array.astype("datetime64[us]").astype(np.int64) / 1e6
+        # As a number NaT would be the earliest time of all, and the earliest is paid.
+        array = np.where(np.isnat(array), np.nan, seconds)
     try:
         array = array.astype(np.float64)
     except (TypeError, ValueError) as error:

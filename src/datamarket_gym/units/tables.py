@@ -15,11 +15,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.compute import compute
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.errors import SubmissionError, require_instance
 from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.columns import Column, untyped
 from datamarket_gym.units.excel import Excel
@@ -60,7 +61,7 @@ class Table:
     @classmethod
     def of(cls, data: Any) -> Table:
         """A table of anything pyarrow makes one of (dict, pandas, polars, Arrow)."""
-        return cls(_InMemory(data if isinstance(data, pa.Table) else pa.table(data)))
+        return cls(_InMemory(as_arrow(data)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,6 +75,7 @@ class Table:
 
     def require(self, role: str, name: str) -> str:
         """The column for a role, or an error that names what comes close."""
+        require_instance(role, name, str, "the name of a column")
         if name not in self.names:
             close = get_close_matches(name, self.names, n=1)
             known = ", ".join(self.names[:20]) or "none"
@@ -280,3 +282,21 @@ class _InMemory:
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
         for batch in self.table.select(list(wanted)).to_batches(max_chunksize=_ROWS):
             yield {name: batch.column(name) for name in wanted}
+
+
+def as_arrow(data: Any) -> pa.Table:
+    """An Arrow table of a dict of columns, whose matrices become lists, or of a pandas, polars or Arrow table."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, Mapping):
+        data = {name: _listed(column) for name, column in data.items()}
+    try:
+        return pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SubmissionError(
+            f"the table cannot be read ({error}); give columns of equal length, each of one kind"
+        ) from error
+
+
+def _listed(column: Any) -> Any:
+    return list(column) if isinstance(column, np.ndarray) and column.ndim == 2 else column

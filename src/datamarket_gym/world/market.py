@@ -15,15 +15,15 @@ from datamarket_gym.core.arrays import Features, Values
 from datamarket_gym.core.content import keyed_generator
 from datamarket_gym.core.errors import (
     DataMarketError,
-    ParameterError,
     UnknownNameError,
     require_choice,
     require_instance,
+    require_whole,
 )
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.units.inputs import feature_array, label_array, name_array
+from datamarket_gym.units.inputs import feature_array, label_array, name_array, require_same_columns
 from datamarket_gym.units.labels import is_labelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
@@ -59,6 +59,7 @@ class MarketState(Shown):
     def provider(self, provider_id: str | int) -> str:
         """A provider's name from its name or number; an error names those there are."""
         known = self.providers
+        require_instance("provider", provider_id, (str, int, np.integer), "a provider's name or number")
         if isinstance(provider_id, int | np.integer):
             if not 0 <= provider_id < len(known):
                 raise DataMarketError(
@@ -121,10 +122,9 @@ class ProviderMarket(Shown):
         times: str = "given",
     ) -> ProviderMarket:
         """The market of one draw of a task: itself, or its written form, such as ``synthetic``."""
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise ParameterError("seed", seed, "choose a whole number of at least 0")
-        draw = TASKS.create(task).draw(int(seed))
-        return cls(draw.dataset, draw.provider_partition, learner, utility, seed=int(seed), times=times)
+        seed = require_whole("seed", seed, at_least=0)
+        draw = TASKS.create(task).draw(seed)
+        return cls(draw.dataset, draw.provider_partition, learner, utility, seed=seed, times=times)
 
     @classmethod
     def from_arrays(
@@ -171,11 +171,13 @@ class ProviderMarket(Shown):
         """
         features = feature_array("X", X)
         validation = feature_array("X_val", X_val)
+        require_same_columns("X_val", X_val, "X", X)
         label = label_array("y", y, len(features), "X")
         held = label_array("y_val", y_val, len(validation), "X_val")
         names, code = np.unique(name_array("owner", owner, len(features), "X"), return_inverse=True)
         dataset = Dataset("arrays", features, label, validation, held)
         parts = [np.flatnonzero(code == number) for number in range(len(names))]
+        seed = require_whole("seed", seed, at_least=0)
         counted_from = Utility.paying(utility).empty if empty is None else empty
         return cls(dataset, parts, utility, counted_from, seed=seed, times=times, names=names.tolist())
 
