@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from datamarket_gym.core.errors import InputTypeError as InputTypeError
     from datamarket_gym.core.errors import LeakedRowsWarning as LeakedRowsWarning
     from datamarket_gym.core.errors import LongValuationWarning as LongValuationWarning
+    from datamarket_gym.core.errors import NegativeValueWarning as NegativeValueWarning
     from datamarket_gym.core.errors import UndatedMarketWarning as UndatedMarketWarning
     from datamarket_gym.core.frames import ResultTable as ResultTable
     from datamarket_gym.core.registry import register as register
@@ -142,6 +143,7 @@ _EXPORTS = {
     "Learner": "learners.base",
     "Mechanism": "pipeline",
     "Metrics": "judge.metrics",
+    "NegativeValueWarning": "core.errors",
     "Partition": "world.tasks.partitions",
     "PaidTotals": "pipeline",
     "Payer": "pipeline",

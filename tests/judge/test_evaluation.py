@@ -56,3 +56,13 @@ def test_mechanisms_of_one_name_are_told_apart():
 def test_evaluation_names_an_unknown_pair():
     with pytest.raises(UnknownNameError, match="unknown mechanism and attack"):
         evaluate("shapley", MARKET, "honest")["shapley", "hones"]
+
+
+def test_gain_is_nan_where_the_honest_payment_is_not_above_zero():
+    class Negative:
+        def pay(self, submission, utility):
+            return dict.fromkeys(submission.identities.tolist(), -1.0)
+
+    table = evaluate(Negative(), MARKET, "sybil_split_k@3").table()
+    assert np.isnan(table["gain"][0])
+    assert table["gain_additive"][0] == pytest.approx(-2.0)

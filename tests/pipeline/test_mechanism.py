@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
+from datamarket_gym.core.errors import (
+    OracleRequiredError,
+    ParameterError,
+    SubmissionError,
+    UnknownNameError,
+)
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
@@ -62,7 +67,7 @@ def test_specs_survive_json_and_have_versioned_ids():
         mechanism("quotient_shapley")
     with pytest.raises(ParameterError, match="granularity"):
         mechanism("shapley", granularity="galaxy")
-    with pytest.raises(ParameterError, match="thetta"):
+    with pytest.raises(UnknownNameError, match="thetta"):
         mechanism("shapley", thetta=0.9)
     with pytest.raises(ParameterError, match="theta"):
         mechanism("quotient_shapley/cosine@7")

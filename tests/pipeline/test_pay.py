@@ -1,6 +1,7 @@
 """pay: money divided to the cent, explained by identity, unit and cluster."""
 
 import re
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -9,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym import Mechanism, ProviderMarket, Submission, UtilityOracle, create, mechanism, pay
+from datamarket_gym import (
+    Mechanism,
+    NegativeValueWarning,
+    ProviderMarket,
+    Submission,
+    UtilityOracle,
+    create,
+    mechanism,
+    pay,
+)
 from datamarket_gym.core.content import combined_key
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.money import divide
@@ -200,6 +210,8 @@ def test_submission_from_frame_names_and_infers_columns():
     assert chosen.metadata["features_5"].tolist() == [7.0, 8.0]
     with pytest.raises(DataMarketError, match="no column 'saler' for 'identity'; did you mean 'seller'"):
         Submission.from_frame(table, owner="saler")
+    with pytest.raises(DataMarketError, match="'target' would be a feature, and looks like labels"):
+        Submission.from_frame(pa.table({"seller": ["a"], "x": [0.0], "target": [1]}), owner="seller")
     with pytest.raises(DataMarketError, match="column 'seller' is named twice"):
         Submission.from_frame(table, owner="seller", features=["seller"])
 
@@ -208,3 +220,12 @@ def test_repr_of_payments_shows_money():
     text = repr(pay(HONEST, HELD, amount=12345.67))
     assert text.startswith("Payments of 12,345.67 to 4 identities")
     assert re.search(r"provider_\d +\d,\d{3}\.\d{2} +\d+\.\d%", text)
+
+
+def test_pay_warns_where_negative_values_count_as_zero():
+    noisy = create("attack", "label_noise@0.8").apply(0, MARKET.state).submission
+    with pytest.warns(NegativeValueWarning, match="worth less than nothing .* count as zero"):
+        pay(noisy, HELD, amount=100, utility="knn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NegativeValueWarning)
+        pay(noisy, HELD, amount=100)

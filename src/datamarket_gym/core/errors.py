@@ -162,6 +162,12 @@ class CollapsedMarketWarning(MarketWarning):
     what = "the market collapsed"
 
 
+class NegativeValueWarning(MarketWarning):
+    """Clusters are worth less than nothing, and a pot that is divided once counts them as zero; says how much."""
+
+    what = "negative values count as zero"
+
+
 class UndatedMarketWarning(MarketWarning):
     """Units carry no times, or all the same, under a mechanism that pays the earliest: nobody was first."""
 

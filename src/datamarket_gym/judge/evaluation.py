@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from datamarket_gym.core.errors import (
     DataMarketError,
     InputTypeError,
@@ -180,10 +182,11 @@ class Evaluation(Shown):
         -------
         ResultTable
             Columns ``mechanism``, ``attack``; ``honest`` and ``attacked`` (the attacker's payment, over all its
-            identities), ``gain`` (attacked / honest: 1 = no gain), ``gain_additive``, ``victim_loss`` (the largest
-            share of its pay that another provider loses), ``oracle_l1`` (under identity-level mechanisms, how far
-            all payments are from those that know the true owners, as a share of v(all); NaN under others) and
-            ``rank_stability`` (Kendall's tau of providers' payments before and after).
+            identities), ``gain`` (attacked / honest: 1 = no gain; NaN where honest is not above zero),
+            ``gain_additive``, ``victim_loss`` (the largest share of its pay that another provider loses),
+            ``oracle_l1`` (under identity-level mechanisms, how far all payments are from those that know the true
+            owners, as a share of v(all); NaN under others) and ``rank_stability`` (Kendall's tau of providers'
+            payments before and after).
         """
         found = list(self.reports.values())
         columns: dict[str, Any] = {
@@ -192,7 +195,9 @@ class Evaluation(Shown):
             "honest": [one.honest_payment for one in found],
             "attacked": [one.attacked_payment for one in found],
         }
-        for name in ("gain", "gain_additive", "victim_loss", "oracle_l1", "rank_stability"):
+        paid = np.array([one.honest_payment for one in found])
+        columns["gain"] = np.where(paid > 0, [one.gain for one in found], np.nan)
+        for name in ("gain_additive", "victim_loss", "oracle_l1", "rank_stability"):
             columns[name] = [getattr(one, name) for one in found]
         attacks = counted(len({attack for _, attack in self.reports}), "attack")
         return ResultTable(f"{attacks} by {self.provider}; {self.utility}; gain 1 = no gain", columns)

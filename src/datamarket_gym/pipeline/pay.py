@@ -7,7 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import InputTypeError, ParameterError, require_instance, require_whole
+from datamarket_gym.core.errors import (
+    InputTypeError,
+    NegativeValueWarning,
+    ParameterError,
+    require_instance,
+    require_whole,
+    warn_user,
+)
+from datamarket_gym.core.screen import counted
 from datamarket_gym.learners.conversion import as_learner
 from datamarket_gym.learners.oracle import RECOMMENDED, UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -19,6 +27,8 @@ from datamarket_gym.semivalues.progress import show_progress
 from datamarket_gym.units.inputs import is_frame
 from datamarket_gym.units.io import from_table, read_submission, read_validation
 from datamarket_gym.units.submission import Submission
+
+_LITTLE = 0.01
 
 
 def pay(
@@ -86,7 +96,24 @@ def pay(
     with show_progress(progress):
         paid = replace(chosen.pay(submission, oracle), pot=pot)
     paid.as_dict()  # an error now where nobody can be paid
+    _warn_of_negative_values(paid, chosen.name)
     return paid
+
+
+def _warn_of_negative_values(paid: Payments, name: str) -> None:
+    """Who submits what lowers the value is not charged for it here: say so where that is more than a little."""
+    values = paid.scores.values
+    below, above = -values[values < 0].sum(), values[values > 0].sum()
+    if below > _LITTLE * above:
+        warn_user(
+            NegativeValueWarning(
+                name,
+                f"{counted(int((values < 0).sum()), 'cluster')} of {len(values):,} are worth less than nothing "
+                f"({below / above:.0%} of what the others are worth) and count as zero, so nobody is charged for "
+                "harmful units; pay by coverage, where no value is negative, or in payout runs, which carry negative "
+                "balances forward (datamarket pay)",
+            )
+        )
 
 
 def _mechanism(given: Any) -> Mechanism:

@@ -28,6 +28,7 @@ Report = Callable[[int, int], None]
 _QUIET = 2.0  # seconds before anything is shown
 _BLOCK = 0.5  # seconds of a block
 _MEASURED = 0.2  # seconds of evaluations after which the estimate is believed
+_FEW = 256  # evaluations that are not worth measuring first
 _LONG = 60.0  # seconds of which a warning speaks
 
 _wanted: ContextVar[bool | Report | None] = ContextVar("progress of valuations", default=None)
@@ -90,7 +91,7 @@ class Watch:
         """v of each coalition, in blocks."""
         if not len(coalitions):
             return ask(coalitions)
-        if not self._timed:
+        if not self._timed and self.planned > _FEW:
             # Coalitions of all sizes first: small ones are quicker than most.
             spread = np.unique(np.linspace(0, len(coalitions) - 1, 64).astype(np.int64))
             order = np.random.default_rng(0).permutation(spread)
@@ -100,8 +101,9 @@ class Watch:
         out: list[Values] = []
         at = 0
         while at < len(coalitions):
-            rate = max(self._timed, 1) / max(self._seconds, 1e-6)
-            self._size = max(16, min(4 * self._size, int(rate * _BLOCK)))
+            if self._timed:
+                rate = self._timed / max(self._seconds, 1e-6)
+                self._size = max(16, min(4 * self._size, int(rate * _BLOCK)))
             block = coalitions[at : at + self._size]
             out.append(self._ask(ask, block))
             at += len(block)

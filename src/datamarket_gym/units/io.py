@@ -93,6 +93,9 @@ def from_table(data: Any, columns: Mapping[str, str] | None = None) -> Submissio
     return _submission(Table.of(data), columns)
 
 
+_LABELS = ("y", "target", "class", "classes", "labels")
+
+
 def from_frame(
     frame: Any,
     owner: str,
@@ -119,6 +122,11 @@ def from_frame(
             roles[role] = role
     if features is None and not table.matrix_columns("features"):
         features = [f.name for f in data.schema if f.name not in roles.values() and _is_number(f.type)]
+        odd = next((f for f in features if label is None and f.lower() in _LABELS), None)
+        if odd is not None:
+            raise SubmissionError(
+                f"column {odd!r} would be a feature, and looks like labels; pass label={odd!r}, or name the features"
+            )
         if not features:
             raise SubmissionError(
                 f"{table.where} has no column of numbers to learn from; name them by features=[...]"
