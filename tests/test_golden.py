@@ -1,4 +1,4 @@
-"""Payments of 0.2 that must not move by accident: spread over all of them, where the folder of golden payments is there."""
+"""Payments of 0.2 that must not move by accident: some of all, where the folder of golden payments is there."""
 
 import json
 import warnings
