@@ -143,11 +143,11 @@ MISTAKES = {
         lambda: valued(y_val=np.arange(8)),
         "validation label 2 (row 2) is unseen in training",
     ),
-    "other features": (lambda: valued(X_val=X_VAL[:, :2]), "X_val = '2 columns': X has 3"),
+    "other features": (lambda: valued(X_val=X_VAL[:, :2]), "X_val has 2 columns and X has 3"),
     "no labels": (lambda: valued(y=None), "have no labels, and logistic needs them"),
     "wrong utility": (
         lambda: valued(utility="logistik"),
-        "unknown learner 'logistik'; did you mean logistic",
+        "unknown utility 'logistik'; did you mean logistic",
     ),
     "array as utility": (
         lambda: valued(utility=X),
@@ -173,7 +173,7 @@ MISTAKES = {
     ),
     "wrong method": (
         lambda: valued(method="shapely"),
-        "unknown semivalue 'shapely'; did you mean shapley",
+        "unknown method 'shapely'; did you mean shapley",
     ),
     "wrong scorer": (
         lambda: valued(scoring="acuracy"),
@@ -198,7 +198,10 @@ MISTAKES = {
         "owner is a ndarray of shape (4,) but X has 12 rows",
     ),
     "one owner name": (lambda: valued(owner="me"), "owner is the text 'me'; pass one name per row of X"),
-    "by_owner without owners": (lambda: valued(utility="knn").by_owner(), "value was told no owners"),
+    "by_owner without owners": (
+        lambda: valued(utility="knn").by_owner(),
+        "owner = None: value was called without it",
+    ),
     "regressor on words": (
         lambda: valued(y=np.array(["a", "b"] * 6), y_val=np.array(["a", "b"] * 4), utility=Ridge()),
         "'a', which is no number",

@@ -22,7 +22,7 @@ def test_evaluate_is_metrics_of_what_is_paid():
     assert report.as_row() == expected.as_row()
     row = found.table()
     assert row["gain"].tolist() == [expected.gain]
-    assert row["oracle_l1"].tolist() == [expected.oracle_l1]
+    assert row["distance_to_true_owners"].tolist() == [expected.oracle_l1]
 
 
 def test_evaluate_plays_every_pair_in_the_order_given():
@@ -66,3 +66,43 @@ def test_gain_is_nan_where_the_honest_payment_is_not_above_zero():
     table = evaluate(Negative(), MARKET, "sybil_split_k@3").table()
     assert np.isnan(table["gain"][0])
     assert table["gain_additive"][0] == pytest.approx(-2.0)
+
+
+def test_spot_checks_give_the_expected_payment():
+    from datamarket_gym.judge.checked import expected
+    from datamarket_gym.judge.guarantees import Checks
+
+    attack = create("attack", "synthetic_laundering(ratio=3.0)")
+    found = evaluate("recommended", MARKET, attack, spot_checks=2, power=0.7)
+    profile = attack.apply(0, MARKET.state)
+    due = expected(
+        mechanism("recommended"),
+        profile,
+        MARKET.honest,
+        MARKET.utility_oracle(),
+        "provider_0",
+        Checks(2, 0.7),
+    )
+    assert found.table()["attacked_payment"].tolist() == [due.pay]
+    unchecked = evaluate("recommended", MARKET, attack).table()
+    assert found.table()["gain"][0] < unchecked["gain"][0]
+    assert "2 spot checks" in found.table().title
+
+
+def test_markets_and_evaluations_take_estimators_and_functions():
+    from sklearn.svm import SVC
+
+    data = MARKET.dataset
+    owner = np.repeat([f"owner {i}" for i in range(4)], 12)
+    rows = np.concatenate(MARKET.provider_partition)
+    held = data.validation_features, data.validation_label
+    arrays = (data.features[rows], data.label[rows], *held)
+    by_market = evaluate(
+        "shapley", ProviderMarket.from_arrays(*arrays, owner, utility=SVC()), "sybil_split_k@2"
+    )
+    by_call = evaluate(
+        "shapley", ProviderMarket.from_arrays(*arrays, owner), "sybil_split_k@2", utility=SVC()
+    )
+    assert by_market.table()["gain"].tolist() == by_call.table()["gain"].tolist()
+    assert "SVC()" in repr(ProviderMarket.from_arrays(*arrays, owner, utility=SVC()))
+    assert "U(empty) = 0.25" in repr(by_call).replace("\n  ", " ")

@@ -45,9 +45,10 @@ class Screen:
         rows: Iterable[Sequence[object]],
         rows_in_all: int,
         texts: int = 1,
+        widest: int = _WIDEST,
     ) -> Screen:
         """The first rows, each cell as a short text."""
-        few = tuple(tuple(_cell(value) for value in row) for row in islice(rows, ROWS))
+        few = tuple(tuple(_cell(value, widest) for value in row) for row in islice(rows, ROWS))
         return cls(title, tuple(heads), few, rows_in_all, texts)
 
     @classmethod
@@ -180,8 +181,8 @@ def listed(items: Iterable[str], most: int, between: str = ", ") -> str:
     return between.join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _cell(value: object) -> str:
-    return shortened(f"{value:.4g}" if isinstance(value, float) else str(value), _WIDEST)
+def _cell(value: object, widest: int) -> str:
+    return shortened(f"{value:.4g}" if isinstance(value, float) else str(value), widest)
 
 
 def _items(items: Sized, first: list[str]) -> str:

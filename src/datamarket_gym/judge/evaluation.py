@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,18 @@ from datamarket_gym.core.errors import (
     InputTypeError,
     UnknownNameError,
     require_instance,
+    require_whole,
 )
 from datamarket_gym.core.frames import ResultTable
 from datamarket_gym.core.plots import plot_pairs
 from datamarket_gym.core.registry import create, written
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.evidence.collapse import told_once
-from datamarket_gym.judge.metrics import Metrics, Report
-from datamarket_gym.learners.oracle import UtilityOracle
+from datamarket_gym.judge.guarantees.deterrence import Checks
+from datamarket_gym.judge.metrics import Metrics, Report, gain_of
+from datamarket_gym.judge.redteam.expectation import checked_attack
+from datamarket_gym.learners.conversion import as_learner, shown_learner
+from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline import Mechanism, OwnMechanism, PaidTotals, Payer, as_mechanism
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks import Attack
@@ -36,6 +40,8 @@ def evaluate(
     *,
     provider: str | int = 0,
     utility: Any = None,
+    spot_checks: int = 0,
+    power: float = 0.8,
 ) -> Evaluation:
     """Measure what attacks gain under one or several mechanisms in a market.
 
@@ -49,8 +55,14 @@ def evaluate(
         For example ``"sybil_split_k@3"``; ``datamarket list attack`` lists them.
     provider : str or int
         Who attacks; the first provider if left out.
-    utility : UtilityOracle, optional
-        What data are worth; the market's own if left out.
+    utility : UtilityOracle, str, estimator, or callable, optional
+        What data are worth; the market's own if left out. A name, an estimator or a function is taken as in `value`,
+        and accuracy is counted over chance.
+    spot_checks : int
+        How many units of each payee are checked, drawn by amount; who fails is paid nothing. The attacker's payment is
+        then the expected one. Only mechanisms made of evidence and a semivalue say what single units earn.
+    power : float
+        Probability that a spot check detects a unit that is not genuine.
 
     Returns
     -------
@@ -78,11 +90,8 @@ def evaluate(
     given, tried = _several(mechanism), _several(attack)
     mechanisms = list(zip(_titles(given), map(_mechanism, given), strict=True))
     attacks = list(zip(_titles(tried), map(_attack, tried), strict=True))
-    if utility is None:
-        utility = market.utility_oracle()
-    require_instance(
-        "utility", utility, UtilityOracle, "a UtilityOracle, or leave it out for the market's own"
-    )
+    utility = _oracle(market, utility)
+    checks = Checks(require_whole("spot_checks", spot_checks, at_least=0), power)
     name = market.state.provider(provider)
     profiles = [(title, one.apply(name, market.state)) for title, one in attacks]
     reports: dict[tuple[str, str], Report] = {}
@@ -90,15 +99,29 @@ def evaluate(
         honest = chosen.pay(market.honest.submission, utility, market.honest.truth)
         with told_once():  # warnings are of the honest market
             for attacked, profile in profiles:
-                reports[title, attacked] = _report(chosen, profile, honest, utility)
-    return Evaluation(reports, name, repr(utility))
+                reports[title, attacked] = _report(chosen, market, profile, honest, utility, checks)
+    worth = f"{shown_learner(utility.learner)}, U(empty) = {utility.empty_value:.3g}"
+    if spot_checks:
+        worth += f"; expected payments with {counted(spot_checks, 'spot check')} of each payee, power {power:g}"
+    return Evaluation(reports, name, worth)
+
+
+def _oracle(market: ProviderMarket, utility: Any) -> UtilityOracle:
+    if utility is None:
+        return market.utility_oracle()
+    if isinstance(utility, UtilityOracle):
+        return utility
+    learner = as_learner(utility)
+    return market.utility_oracle(Utility(), learner).counted_from(learner.paid_from)
 
 
 def _report(
     chosen: Mechanism | OwnMechanism,
+    market: ProviderMarket,
     profile: SubmittedProfile,
     honest: PaidTotals,
     utility: UtilityOracle,
+    checks: Checks,
 ) -> Report:
     paid = chosen.pay(profile.submission, utility, profile.truth)
     oracle = None
@@ -106,7 +129,12 @@ def _report(
         isinstance(chosen, Mechanism) and chosen.granularity == "identity"
     ):  # units have no such reference
         oracle = chosen.model_copy(update=_ORACLE).pay(profile.submission, utility, profile.truth)
-    return Metrics.evaluate(paid, profile, honest, oracle)
+    report = Metrics.evaluate(paid, profile, honest, oracle)
+    if not checks.per_payee:
+        return report
+    own = report.honest_payment
+    due = checked_attack(chosen, profile, paid, market.honest, own, utility).expected(checks).pay
+    return replace(report, attacked_payment=due, gain=gain_of(due, own), gain_additive=due - own)
 
 
 def _several(given: Any) -> list[Any]:
@@ -181,31 +209,34 @@ class Evaluation(Shown):
         Returns
         -------
         ResultTable
-            Columns ``mechanism``, ``attack``; ``honest`` and ``attacked`` (the attacker's payment, over all its
-            identities), ``gain`` (attacked / honest: 1 = no gain; NaN where honest is not above zero),
-            ``gain_additive``, ``victim_loss`` (the largest share of its pay that another provider loses),
-            ``oracle_l1`` (under identity-level mechanisms, how far all payments are from those that know the true
-            owners, as a share of v(all); NaN under others) and ``rank_stability`` (Kendall's tau of providers'
-            payments before and after).
+            Columns ``mechanism``, ``attack``; ``honest_payment`` and ``attacked_payment`` of the attacker, over all its
+            identities; ``gain``, their ratio (1 = no gain; NaN where the honest payment is not above zero);
+            ``gain_additive``, their difference; ``victim_loss``, the largest share of its pay that another provider
+            loses; ``distance_to_true_owners``, under identity-level mechanisms how far all payments are from those that
+            know the true owners, as a share of v(all) (NaN under others); ``rank_stability``, Kendall's tau of
+            providers' payments before and after. With spot checks payments and gains are expectations, the others are
+            before checks.
         """
         found = list(self.reports.values())
         columns: dict[str, Any] = {
             "mechanism": [mechanism for mechanism, _ in self.reports],
             "attack": [attack for _, attack in self.reports],
-            "honest": [one.honest_payment for one in found],
-            "attacked": [one.attacked_payment for one in found],
+            "honest_payment": [one.honest_payment for one in found],
+            "attacked_payment": [one.attacked_payment for one in found],
         }
         paid = np.array([one.honest_payment for one in found])
         columns["gain"] = np.where(paid > 0, [one.gain for one in found], np.nan)
-        for name in ("gain_additive", "victim_loss", "oracle_l1", "rank_stability"):
+        for name in ("gain_additive", "victim_loss"):
             columns[name] = [getattr(one, name) for one in found]
+        columns["distance_to_true_owners"] = [one.oracle_l1 for one in found]
+        columns["rank_stability"] = [one.rank_stability for one in found]
         attacks = counted(len({attack for _, attack in self.reports}), "attack")
         return ResultTable(f"{attacks} by {self.provider}; {self.utility}; gain 1 = no gain", columns)
 
     def screen(self) -> Screen:
-        """Payments, gains and rank stability."""
+        """Payments and gains."""
         table = self.table()
-        shown = ("mechanism", "attack", "honest", "attacked", "gain", "rank_stability")
+        shown = ("mechanism", "attack", "honest_payment", "attacked_payment", "gain")
         return ResultTable(table.title, {name: table[name] for name in shown}).screen()
 
     def plot(self) -> Any:
@@ -225,6 +256,6 @@ class Evaluation(Shown):
         one = len({mechanism for mechanism, _ in self.reports}) == 1
         labels = [attack if one else f"{attack}, {mechanism}" for mechanism, attack in self.reports]
         return plot_pairs(
-            labels, table["honest"], table["attacked"],
+            labels, table["honest_payment"], table["attacked_payment"],
             title=f"Payment of {self.provider}, honest and attacking", xlabel="payment (value)",
         )  # fmt: skip

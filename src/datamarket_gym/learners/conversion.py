@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from datamarket_gym.core.errors import InputTypeError, ParameterError
+from datamarket_gym.core.errors import DataMarketError, InputTypeError, ParameterError, UnknownNameError
 from datamarket_gym.core.registry import display_name, written
 from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.function import FunctionUtility, function_utility
@@ -47,7 +47,7 @@ def as_learner(utility: Any, scoring: Any = None) -> Learner:
     if isinstance(utility, type) and issubclass(utility, FunctionUtility):
         utility = utility()
     if isinstance(utility, str | Learner):
-        learner = LEARNERS.create(utility)
+        learner = _registered(utility)
         return learner if scoring is None else _scored(learner, scoring)
     if is_estimator(utility):
         return estimator_utility(utility, scoring)
@@ -58,6 +58,18 @@ def as_learner(utility: Any, scoring: Any = None) -> Learner:
             "scoring", scoring, "a function says itself what it is worth; leave scoring out"
         )
     return function_utility(utility)
+
+
+def _registered(utility: str | Learner) -> Learner:
+    try:
+        return LEARNERS.create(utility)
+    except UnknownNameError as error:
+        if "unknown learner" not in str(error):
+            raise
+        words = str(error).replace("unknown learner", "unknown utility")
+        raise DataMarketError(
+            f"{words} (a model of scikit-learn is passed as an object, such as SVC())"
+        ) from None
 
 
 def _scored(learner: Learner, scoring: Any) -> Learner:

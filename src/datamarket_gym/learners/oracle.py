@@ -232,6 +232,12 @@ class UtilityOracle(Described):
         1.0
         """
         if not isinstance(rows, Submission):
+            if label is None and self.learner.target != "none":
+                raise ParameterError(
+                    "label",
+                    None,
+                    f"{display_name(self.learner)} learns from labels; pass those of the rows",
+                )
             rows = Submission.from_arrays(rows, label)
         elif label is not None:
             raise ParameterError("label", "given", "a Submission has its own labels; leave label out")

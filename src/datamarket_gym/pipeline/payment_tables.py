@@ -105,7 +105,7 @@ def identity_table(payments: Payments) -> ResultTable:
         # Of a pot, the money for a value of one: negative scores of clusters do not count in what it is divided by.
         scale = 1.0 if payments.pot is None else paid / np.maximum(payments.scores.values, 0.0).sum()
         columns["standard_error"] = payments.standard_errors * scale
-    return ResultTable(payments.title, columns)
+    return ResultTable(payments.title, columns, money=_money(payments))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,11 +171,11 @@ def unit_table(payments: Payments) -> ResultTable:
         "unit": whole.id, "identity": whole.identity, "cluster": places.cluster, "amount": places.amount,
         "reason": places.reason.astype(np.str_),
     }  # fmt: skip
-    return ResultTable(payments.title, columns)
+    return ResultTable(payments.title, columns, money=_money(payments))
 
 
 def cluster_table(payments: Payments) -> ResultTable:
-    """One row per cluster, worth most first."""
+    """One row per cluster: those of several units first, then those worth most."""
     clusters, scores = payments.clustering, payments.scores
     submission = _playing(payments)
     label, count = clusters.label, clusters.n_clusters
@@ -195,8 +195,8 @@ def cluster_table(payments: Payments) -> ResultTable:
         "standard_error": scores.standard_errors,
         "matched_by": reasons.astype(np.str_),
     }
-    order = np.argsort(-scores.values, kind="stable")
-    return ResultTable(payments.title, {name: column[order] for name, column in columns.items()})
+    order = np.lexsort((-scores.values, columns["units"] == 1))
+    return ResultTable(payments.title, columns).take(order)
 
 
 def explanation(payments: Payments, identity: str) -> ResultTable:
@@ -226,7 +226,11 @@ def explanation(payments: Payments, identity: str) -> ResultTable:
         "unit": places.submission.id[mine], "amount": places.amount[mine], "cluster": places.cluster[mine],
         "reason": reasons.astype(np.str_),
     }  # fmt: skip
-    return ResultTable("; ".join([title, *told]), columns)
+    return ResultTable("; ".join([title, *told]), columns, money=_money(payments))
+
+
+def _money(payments: Payments) -> tuple[str, ...]:
+    return () if payments.pot is None else ("amount", "standard_error")
 
 
 def _submitted(payments: Payments) -> Submission:

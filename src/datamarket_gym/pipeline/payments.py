@@ -202,7 +202,7 @@ class Payments(PaidTotals):
         return unit_table(self)
 
     def clusters(self) -> ResultTable:
-        """Return the clusters of matched units, worth most first.
+        """Return the clusters: those of several matched units first, then those worth most.
 
         Returns
         -------

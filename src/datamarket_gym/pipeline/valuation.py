@@ -12,13 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import ParameterError, require_whole
+from datamarket_gym.core.errors import (
+    ParameterError,
+    SubmissionError,
+    UnknownNameError,
+    require_choice,
+    require_whole,
+)
 from datamarket_gym.core.frames import ResultTable
 from datamarket_gym.core.plots import plot_intervals
+from datamarket_gym.core.registry import components
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Semivalue
 from datamarket_gym.learners.base import Learner
 from datamarket_gym.learners.conversion import as_learner, shown_learner
+from datamarket_gym.learners.game import SubmissionGame
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.semivalues.estimate import estimate
@@ -95,14 +103,12 @@ def value(
     validation = feature_array("X_val", X_val)
     held_label = label_array("y_val", y_val, len(validation), "X_val")
     learner = as_learner(utility, scoring)
-    semivalue = SEMIVALUES.create(method)
+    semivalue = _semivalue(method)
     samples = 256 if samples is None else require_whole("samples", samples, at_least=2)
     seed = require_whole("seed", seed, at_least=0)
     if features.shape[1] != validation.shape[1]:
-        raise ParameterError(
-            "X_val",
-            f"{validation.shape[1]} columns",
-            f"X has {features.shape[1]}; give both the same features",
+        raise SubmissionError(
+            f"X_val has {validation.shape[1]} columns and X has {features.shape[1]}; give both the same features"
         )
     require_same_columns("X_val", X_val, "X", X)
     oracle = UtilityOracle(validation, held_label, learner=learner)
@@ -110,8 +116,15 @@ def value(
     submission = Submission.from_arrays(features, y, owner)
     require_learnable(submission.label, oracle)
     found = Valuation(submission, oracle, semivalue, samples, seed, owner is not None, progress)
-    found.estimate("identity" if found.has_owners else "unit")
+    found.estimate("owner" if found.has_owners else "unit")
     return found
+
+
+def _semivalue(method: Any) -> Semivalue:
+    try:
+        return SEMIVALUES.create(method)
+    except UnknownNameError:
+        raise UnknownNameError("method", str(method), components("semivalue")) from None
 
 
 def _empty_value(empty: Any, learner: Learner, scoring: Any) -> str | float:
@@ -164,16 +177,20 @@ class Valuation(Shown):
         return {}
 
     def estimate(self, level: str) -> Estimate:
-        """Return the values of all units (``"unit"``) or owners (``"identity"``) as arrays, with standard errors."""
+        """Return the values of all units (``"unit"``) or owners (``"owner"``) as arrays, with standard errors."""
         if level not in self._estimates:
             with show_progress(self.progress):
                 self._estimates[level] = estimate(
-                    self.oracle.game(self.submission, level),
+                    self._game(level),
                     self.semivalue,
                     samples=self.samples,
                     seed=self.seed,
                 )
         return self._estimates[level]
+
+    def _game(self, level: str) -> SubmissionGame:
+        require_choice("level", level, ("unit", "owner"))
+        return self.oracle.game(self.submission, "unit" if level == "unit" else "identity")
 
     @property
     def evaluations(self) -> int:
@@ -212,13 +229,13 @@ class Valuation(Shown):
         """
         if not self.has_owners:
             raise ParameterError(
-                "owner", None, "value was told no owners; pass owner=, one name per row of X"
+                "owner", None, "value was called without it; pass one name per row of X"
             )
         columns = {
             "owner": self.submission.identities,
             "units": np.bincount(self.submission.identity_codes),
         }
-        table = self._table(columns, self.estimate("identity"), "owner")
+        table = self._table(columns, self.estimate("owner"), "owner")
         names = self.submission.identities
         if not np.char.isdecimal(names).all():
             return table
@@ -253,21 +270,21 @@ class Valuation(Shown):
         Returns
         -------
         ResultTable
-            Columns ``players``, ``grand_value`` (v of all data), ``sum``, ``mean``, ``largest``, ``smallest``,
-            ``negative`` (how many are below zero), ``largest_standard_error`` and ``evaluations``.
+            Columns ``players`` (owners or units), ``grand_value`` (v of all data), ``sum``, ``mean``, ``largest``,
+            ``smallest``, ``negative`` (how many are below zero), ``largest_standard_error`` and ``evaluations``.
         """
-        level = "identity" if self.has_owners else "unit"
+        level = "owner" if self.has_owners else "unit"
         found = self.estimate(level)
         v = found.values
         columns = {
             "players": [len(v)],
-            "grand_value": [self.oracle.game(self.submission, level).grand_value()],
+            "grand_value": [self._game(level).grand_value()],
             "sum": [v.sum()], "mean": [v.mean()], "largest": [v.max()], "smallest": [v.min()],
             "negative": [int((v < 0).sum())],
             "largest_standard_error": [found.standard_errors.max()],
             "evaluations": [found.evaluations],
         }  # fmt: skip
-        return ResultTable(self._title(found, counted(len(v), "player")), columns)
+        return ResultTable(self._title(found, counted(len(v), level)), columns)
 
     def plot(self) -> Any:
         """Plot the values with 95 % intervals, the largest first.
@@ -292,4 +309,4 @@ class Valuation(Shown):
 
 
 def _reordered(table: ResultTable, order: NDArray[np.intp]) -> ResultTable:
-    return ResultTable(table.title, {name: column[order] for name, column in table.columns.items()})
+    return table.take(order)

@@ -132,7 +132,7 @@ class Watch:
             enough = max(2, int(self.planned / self.per_sample * _LONG / seconds))
             fewer = f"take fewer samples (samples={enough} for about a minute), or "
         return (
-            f"up to {self.planned:,} evaluations of the utility (each fits a model, unless it is known already) take "
+            f"up to {self.planned:,} evaluations of the utility (each fits a model, unless it is in the cache) take "
             f"about {_duration(seconds)}; {fewer}choose a utility with a formula ('coverage' or 'knn')"
         )
 

@@ -123,6 +123,10 @@ def name_array(name: str, values: Any, rows: int, of: str) -> Text:
     if values is None or isinstance(values, str | bytes):
         raise InputTypeError(name, values, f"one name per row of {of}")
     array = _unmasked(name, values)
+    if array.dtype.kind == "U" and isinstance(
+        values, list | tuple
+    ):  # else a NaN among names would be the text "nan"
+        array = np.array(values, dtype=object)
     if array.ndim != 1 or len(array) != rows:
         raise SubmissionError(
             f"{name} is {describe(array)} but {of} has {rows} rows; give one name per row"

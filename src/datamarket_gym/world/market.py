@@ -22,6 +22,7 @@ from datamarket_gym.core.errors import (
 )
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.learners.base import Learner
+from datamarket_gym.learners.conversion import as_learner, shown_learner
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.units.inputs import feature_array, label_array, name_array, require_same_columns
 from datamarket_gym.units.labels import is_labelled
@@ -94,6 +95,7 @@ class ProviderMarket(Shown):
         seed: int = 0,
         times: str = "given",
         names: Sequence[str] | None = None,
+        own_utility: Learner | None = None,
     ) -> None:
         require_choice("times", times, TIMES)
         require_instance(
@@ -110,7 +112,7 @@ class ProviderMarket(Shown):
         self.provider_partition = list(provider_partition)
         self.seed, self.times = seed, times
         self.names = list(names) if names else [f"provider_{i}" for i in range(len(provider_partition))]
-        self.utility = Utility(learner, utility)
+        self.utility, self.own_utility = Utility(learner, utility), own_utility
 
     @classmethod
     def from_task(
@@ -135,7 +137,7 @@ class ProviderMarket(Shown):
         y_val: Any,
         owner: Any,
         *,
-        utility: str = "coverage",
+        utility: Any = "coverage",
         empty: str | None = None,
         seed: int = 0,
         times: str = "given",
@@ -150,8 +152,8 @@ class ProviderMarket(Shown):
             Their labels.
         owner : array-like of shape (n,)
             Who owns each row. Providers are numbered in the order of the owners' names.
-        utility : str
-            What data are worth: ``"coverage"``, ``"logistic"``, ``"knn"`` and others.
+        utility : str, estimator, class of estimators, or callable
+            What data are worth: ``"coverage"``, ``"logistic"``, ``"knn"`` and others, or as in `value`.
         empty : {"none", "chance"}, optional
             What no data are worth; accuracy is counted over chance if left out.
         seed : int
@@ -178,8 +180,20 @@ class ProviderMarket(Shown):
         dataset = Dataset("arrays", features, label, validation, held)
         parts = [np.flatnonzero(code == number) for number in range(len(names))]
         seed = require_whole("seed", seed, at_least=0)
-        counted_from = Utility.paying(utility).empty if empty is None else empty
-        return cls(dataset, parts, utility, counted_from, seed=seed, times=times, names=names.tolist())
+        learner = as_learner(utility)
+        counted_from = learner.paid_from if empty is None else empty
+        named = utility if isinstance(utility, str) else "logistic"
+        own = None if isinstance(utility, str) else learner
+        return cls(
+            dataset,
+            parts,
+            named,
+            counted_from,
+            seed=seed,
+            times=times,
+            names=names.tolist(),
+            own_utility=own,
+        )
 
     def without_labels(self) -> ProviderMarket:
         """The same market before anybody labelled anything; worth by coverage, which needs no labels."""
@@ -196,7 +210,7 @@ class ProviderMarket(Shown):
         title = (
             f"ProviderMarket of {data.name!r}, seed {self.seed}: {counted(len(held), 'provider')} with "
             f"{counted(sum(map(len, held)), 'unit')}, {counted(data.features.shape[1], 'feature')}, "
-            f"{labels}; worth by {self.utility.learner} on "
+            f"{labels}; worth by {shown_learner(self.own_utility) if self.own_utility else self.utility.learner} on "
             f"{counted(len(data.validation_label), 'validation row')}, U(empty) = {self.utility.empty}"
         )
         shown = 3 if labelled else 2
@@ -259,6 +273,6 @@ class ProviderMarket(Shown):
             self.dataset.validation_features,
             self.dataset.validation_label,
             utility or self.utility,
-            learner=learner,
+            learner=learner or (self.own_utility if utility is None else None),
             memo=memo,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, require_instance
+from datamarket_gym.core.errors import DataMarketError, ParameterError, describe, require_instance
 from datamarket_gym.core.registry import Kind, display_name, name_of
 from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.units.labels import is_labelled, unlabelled
@@ -188,7 +188,20 @@ class Attack(Described, ABC):
         owners, sources = [truth.owner[others]], [truth.source[others]]
         controller = {k: v for k, v in truth.controller.items() if v != name}
         stem = _stem(name, controller)
-        for block in self.blocks(own):
+        blocks = self.blocks(own)
+        if not (isinstance(blocks, Sequence) and blocks and all(isinstance(b, Block) for b in blocks)):
+            raise DataMarketError(
+                f"{self.label}: blocks() returned {describe(blocks)}; "
+                "return a list of at least one Block(pseudonym, rows)"
+            )
+        for block in blocks:
+            rows = np.asarray(block.rows)
+            if len(rows) and (
+                rows.dtype.kind not in "iub" or not -1 < rows.min() <= rows.max() < len(honest)
+            ):
+                raise DataMarketError(
+                    f"{self.label}: a block's rows must be row numbers of the honest market, 0 to {len(honest) - 1}"
+                )
             if not len(block.rows):
                 raise DataMarketError(
                     f"{self.label}: pseudonym {block.pseudonym} of {name} would submit no units; "
