@@ -13,7 +13,7 @@ from datamarket_gym import GroundTruth, Mechanism, Utility, UtilityOracle, read_
 from datamarket_gym.cli.app import app
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
-STEP = 16  # of 504 entries; `python ../shared/golden/check.py ../shared/golden` compares all of them
+STEP = 32  # of 504 entries; `python ../shared/golden/check.py ../shared/golden` compares all of them
 
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="no golden payments beside the repository")
 
