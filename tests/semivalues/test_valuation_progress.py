@@ -120,10 +120,22 @@ def test_a_notebook_shows_a_line_of_text_without_widgets():
         "from datamarket_gym.semivalues.progress import Watch, _report\nline = _report()\nline(30, 1000)"
     )
     cells = [
-        nbformat.v4.new_code_cell(source) for source in (show, f"{show}\nWatch(1000, 1, line).close()")
+        nbformat.v4.new_code_cell(source)
+        for source in (show, f"{show}\nWatch(lambda: (1000, 1), line).close()")
     ]
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     (shown,), (closed,) = (cell["outputs"] for cell in cells)
     assert shown["data"]["text/plain"].startswith("valuation: 30 of 1,000 evaluations, about ")
     assert closed["data"]["text/plain"] == ""
+
+
+@pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo"])
+def test_many_players_are_planned_at_once(semivalue):
+    from datamarket_gym.core.registry import create
+    from datamarket_gym.semivalues.estimate import _coalitions_that_count
+
+    started = time.monotonic()
+    found = _coalitions_that_count(create("semivalue", semivalue), 5_000, 256_000_000)
+    assert found == (5_001 if semivalue == "loo" else 256_000_000)
+    assert time.monotonic() - started < 5

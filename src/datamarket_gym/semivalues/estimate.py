@@ -102,11 +102,15 @@ def estimate(
     law, how = SEMIVALUES.create(semivalue), ESTIMATORS.create(estimator)
     n_players = game.n_players
     budget = how.budget(samples, n_players)
-    chosen = how.choose(n_players, law, budget) if isinstance(how, Auto) else how
-    every = _coalitions_that_count(law, n_players)
-    planned = every if isinstance(chosen, Exact) else min(budget, every)
-    per_sample = budget // samples if planned == budget else 0
-    with watch(planned, per_sample) as watched:
+
+    def plan() -> tuple[int, int]:
+        """The evaluations at most, and those of each sample where fewer samples ask for fewer."""
+        chosen = how.choose(n_players, law, budget) if isinstance(how, Auto) else how
+        most = 1 << MAX_PLAYERS if isinstance(chosen, Exact) else budget
+        planned = _coalitions_that_count(law, n_players, most)
+        return planned, budget // samples if planned == budget else 0
+
+    with watch(plan) as watched:
         if game.keys is None:
             view = OrderedView(game, np.arange(n_players), watched)
             return how.estimate(view, law, budget, keyed_generator(seed, n_players))
@@ -128,10 +132,21 @@ def estimate(
     )
 
 
-def _coalitions_that_count(law: Semivalue, n_players: int) -> int:
-    """How many coalitions a semivalue gives weight: for leave-one-out all players, and all but one."""
+def _coalitions_that_count(law: Semivalue, n_players: int, most: int) -> int:
+    """How many coalitions a semivalue gives weight (leave-one-out: all players, and all but one), up to ``most``."""
     sizes = np.flatnonzero(law.size_law(n_players))
-    return sum(comb(n_players, size) for size in {*sizes.tolist(), *(sizes + 1).tolist()} - {0})
+    total = 0
+    # Sizes of few coalitions first: with many players the others have more than can be counted.
+    for size in sorted(
+        {*sizes.tolist(), *(sizes + 1).tolist()} - {0}, key=lambda s: min(s, n_players - s)
+    ):
+        few = min(size, n_players - size)
+        if few >= most.bit_length():  # comb(n, few) >= 2^few
+            return most
+        total += comb(n_players, few)
+        if total >= most:
+            return most
+    return total
 
 
 def _shared(numbers: Values, sorted_keys: Keys) -> Values:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -49,9 +50,9 @@ def show_progress(progress: bool | Report | None) -> Iterator[None]:
 
 
 @contextmanager
-def watch(planned: int, per_sample: int) -> Iterator[Watch]:
-    """Watch the evaluations of one valuation: at most ``planned``, so many for each of its samples."""
-    found = Watch(planned, per_sample, _report())
+def watch(plan: Callable[[], tuple[int, int]]) -> Iterator[Watch]:
+    """Watch the evaluations of one valuation; ``plan`` says how many at most, and how many each sample asks for."""
+    found = Watch(plan, _report())
     try:
         yield found
     finally:
@@ -81,11 +82,17 @@ def _in_notebook() -> bool:
 class Watch:
     """The evaluations of one valuation, as they are done."""
 
-    def __init__(self, planned: int, per_sample: int, report: Report | None) -> None:
-        self.planned, self.per_sample, self.report = planned, per_sample, report
+    def __init__(self, plan: Callable[[], tuple[int, int]], report: Report | None) -> None:
+        self._plan, self.report = plan, report
         self.done, self.started = 0, time.monotonic()
         self._first = True  # prepares rows and compiles: says nothing about the others
         self._timed, self._seconds, self._size, self._warned = 0, 0.0, 16, False
+
+    @cached_property
+    def planned(self) -> int:
+        """The evaluations at most; asked for when something is evaluated, which a formula spares."""
+        planned, self.per_sample = self._plan()
+        return planned
 
     def values(self, ask: Callable[[CoalitionMatrix], Values], coalitions: CoalitionMatrix) -> Values:
         """v of each coalition, in blocks."""
