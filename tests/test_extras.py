@@ -43,7 +43,7 @@ def test_the_core_needs_seven_packages_and_torch_comes_by_itself_alone():
         ("--help", "Compare mechanisms under attack"),
         ("list attack", "sybil_split_k"),
         ("demo --seeds 1", "near copies, 2 more names"),
-        ("run s2 --seeds 1 --out out", "results, tables and manifest are in"),
+        ("run s2 --seeds 1 --out out", "Results, tables and manifest: "),
     ],
 )
 def test_commands_that_need_the_core_alone(line, shown, tmp_path):

@@ -313,7 +313,12 @@ def test_crowding_is_a_cosine_and_exceeds_one_by_no_rounding():
 
 @pytest.mark.parametrize(
     ("evidence", "granularity"),
-    [("pool", "unit"), ("oracle_latent", "unit"), ("oracle_source", "unit"), ("cosine@0.9", "identity")],
+    [
+        ("pool", "unit"),
+        ("oracle_latent", "unit"),
+        ("oracle_source", "unit"),
+        ("oracle_latent", "identity"),
+    ],
 )
 def test_what_pools_by_design_is_no_collapse(market, evidence, granularity):
     submission, oracle = market

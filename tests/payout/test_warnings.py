@@ -229,7 +229,7 @@ def test_the_tree_of_most_payees_leads():
         inputs=SimpleNamespace(identities=list("abcdef"), owner=owner),
         payees=SimpleNamespace(group=np.arange(6)),
         payments=SimpleNamespace(
-            clusters=SimpleNamespace(label=label, n_clusters=3),
+            clustering=SimpleNamespace(label=label, n_clusters=3),
             scores=SimpleNamespace(number=np.array([7, 1, 3])),
             shares=SimpleNamespace(
                 cluster=np.array([0, 1, 2]), identity=np.array([1, 0, 4]), share=np.ones(3)

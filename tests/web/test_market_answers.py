@@ -403,7 +403,7 @@ def test_long_work_counts_and_can_be_stopped():
     heard = Heard()
     found = answer(MarketAsked(**LONG), progress=heard)
     assert ("paying by Shapley over names", "coalitions") in heard.stages
-    assert (128, 255) in heard.counts
+    assert any(done >= 128 and total == 256 for done, total in heard.counts)
     forget()
     assert answer(MarketAsked(**LONG)) == found
     again = Heard()

@@ -92,7 +92,7 @@ def _scored(learner: Learner, scoring: Any) -> Learner:
 def shown_learner(learner: Learner) -> str:
     """A learner as text for people, also one that has no written form."""
     if isinstance(learner, SklearnEstimator) and not isinstance(learner.estimator, str):
-        scored = "" if learner.scoring is None else f", scoring={learner.scoring!r}"
+        scored = "" if not learner.scoring else f", scoring={learner.scoring!r}"
         text = f"{' '.join(repr(learner.estimator).split())}{scored}"
         return text if len(text) <= 200 else f"{type(learner.estimator).__name__}(...){scored}"
     return display_name(learner) if isinstance(learner, FunctionUtility) else written(learner)

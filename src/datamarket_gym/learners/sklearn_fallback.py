@@ -142,13 +142,13 @@ _CHUNK = 16  # coalitions fitted between two reports
 class SklearnEstimator(Learner):
     """A scikit-learn classifier or pipeline (an object, or its name), cloned for each coalition.
 
-    ``scoring`` is the name of a scikit-learn scorer or a function ``scorer(estimator, X, y)``; accuracy if left out.
-    ``jobs`` processes fit at a time; 0 uses every core. ``progress`` is called with the number of
+    ``scoring`` is the name of a scikit-learn scorer or a function ``scorer(estimator, X, y)``; the accuracy of a
+    classifier and the R^2 of a regressor if blank. ``jobs`` processes fit at a time; 0 uses every core. ``progress`` is called with the number of
     coalitions of the batch that are done so far.
     """
 
     estimator: Any
-    scoring: Any = None
+    scoring: Any = ""
     jobs: int = 1
     progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "classifier"
@@ -157,9 +157,12 @@ class SklearnEstimator(Learner):
         require_count("jobs", self.jobs, at_least=0)
         if isinstance(self.estimator, str):
             estimator_named(self.estimator, self.kind)
+        if self.scoring is None:
+            object.__setattr__(self, "scoring", "")
         if isinstance(self.scoring, str):
-            _scorer_named(self.scoring)
-        elif self.scoring is not None and not callable(self.scoring):
+            if self.scoring:
+                _scorer_named(self.scoring)
+        elif not callable(self.scoring):
             wanted = "the name of a scikit-learn scorer, or a function scorer(estimator, X, y)"
             raise InputTypeError("scoring", self.scoring, wanted)
         elif inspect.isfunction(self.scoring) and self.scoring.__module__.startswith("sklearn.metrics."):
@@ -208,7 +211,9 @@ class SklearnScorer(Scorer):
         self._progress = learner.progress
         self._numbers = learner.target == "number"
         scoring = learner.scoring
-        self._score = _scorer_named(scoring) if isinstance(scoring, str) else scoring
+        self._score = scoring
+        if isinstance(scoring, str):
+            self._score = _scorer_named(scoring) if scoring else None
         self._rows_of = rows_per_player(rows)
         order = content_order(rows, distinct_rows(rows.features)[1])
         self._features = rows.features[order]

@@ -240,6 +240,10 @@ CALLED: dict[str, dict[str, tuple[str, str]]] = {
             "scikit-learn",
             "Accuracy of a classifier of scikit-learn, trained on every coalition.",
         ),
+        "sklearn_regressor": (
+            "scikit-learn, of numbers",
+            "Score of a regressor of scikit-learn, trained on every coalition.",
+        ),
         "scores": (
             "scores of another tool",
             "Scores of units on validation rows that another tool has computed, added up.",

@@ -88,7 +88,7 @@ class _Counted(Scorer):
         self._scorer, self._progress, self._planned, self._asked = scorer, progress, planned, 0
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        n = len(coalitions)
+        n, before = len(coalitions), self._asked
         self._asked += n
         # Where there is a closed form, all that is asked for is the value of everybody together.
         if self._asked > 1 and max(self._asked, self._planned) > MOST:
@@ -99,7 +99,7 @@ class _Counted(Scorer):
         found = []
         for at in range(0, n, _TOGETHER):
             if n > 1:
-                self._progress.count(at, n)
+                self._progress.count(before + at, max(self._asked, self._planned))
             found.append(self._scorer.utility(coalitions[at : at + _TOGETHER]))
         return np.concatenate(found) if found else np.empty(0)
 

@@ -14,6 +14,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "k": ("names", "Among how many names the units are divided."),
     "victim": _VICTIM,
     "tries": ("tries", "Noisy copies of each unit, of which the one that wins is submitted."),
+    "scoring": ("scorer", "A scorer of scikit-learn; blank: accuracy, or R squared of numbers."),
     "ratio": ("added units", "As a multiple of its own."),
     "identities": ("names", "Names for the added units."),
     "p": ("share of the labels", "How many are changed."),
