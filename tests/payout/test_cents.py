@@ -5,9 +5,9 @@ from itertools import permutations
 
 import pytest
 
+from datamarket_gym.core.cents import largest_remainder
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.money import Currency, divide
-from datamarket_gym.core.cents import largest_remainder
 
 
 def parts(*numbers):

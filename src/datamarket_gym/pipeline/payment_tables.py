@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
+from datamarket_gym.core.cents import by_content, largest_remainder
 from datamarket_gym.core.content import combined_keys
 from datamarket_gym.core.errors import DataMarketError, InputTypeError, ParameterError, require_known
 from datamarket_gym.core.frames import ResultTable
 from datamarket_gym.core.screen import counted
-from datamarket_gym.core.cents import by_content, largest_remainder
 from datamarket_gym.pipeline.per_unit import unit_amounts
 from datamarket_gym.pipeline.share import apportion, grid_of
 from datamarket_gym.units.submission import Submission
