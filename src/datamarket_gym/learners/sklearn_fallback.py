@@ -143,8 +143,8 @@ class SklearnEstimator(Learner):
     """A scikit-learn classifier or pipeline (an object, or its name), cloned for each coalition.
 
     ``scoring`` is the name of a scikit-learn scorer or a function ``scorer(estimator, X, y)``; the accuracy of a
-    classifier and the R^2 of a regressor if blank. ``jobs`` processes fit at a time; 0 uses every core. ``progress`` is called with the number of
-    coalitions of the batch that are done so far.
+    classifier and the R^2 of a regressor if blank. ``jobs`` processes fit at a time; 0 uses every core. ``progress``
+    is called with the number of coalitions of the batch that are done so far.
     """
 
     estimator: Any
