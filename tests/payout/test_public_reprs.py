@@ -31,6 +31,7 @@ from datamarket_gym import (
     utility,
     value,
 )
+from datamarket_gym.core import registry
 from datamarket_gym.core.compute import Compute
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import HOMES, components, create
@@ -167,15 +168,6 @@ class Equal:
         return dict.fromkeys(submission.identities.tolist(), 1.0)
 
 
-@utility("rows_of_reprs", target="none")
-def _rows(train, validation):
-    SEEN.append(train)
-    return float(len(train.features))
-
-
-SEEN = []
-
-
 def learners(market, folder):
     """Rows, scorers, scores that are imported, and a utility of one's own."""
     submission = market.honest.submission
@@ -187,10 +179,17 @@ def learners(market, folder):
     for name in ("knn", "coverage", "logistic"):
         yield create("learner", name).scorer(rows, held)
     yield StackedLogisticScorer([(rows, held)], 1.0, "numpy")
+    seen = []
+
+    @utility("rows_of_reprs", target="none")
+    def rows_of_reprs(train, validation):
+        seen.append(train)
+        return float(len(train.features))
+
     dataset = market.dataset
     own = UtilityOracle(dataset.validation_features, utility=Utility("rows_of_reprs"))
     mechanism("shapley").pay(submission, own)
-    yield from (own.utility, own.learner, SEEN[0])
+    yield from (own.utility, own.learner, seen[0])
     (folder / "s.csv").write_text("unit,row,score\n0,6,1.5\n11,0,-2\n")
     yield read_scores(folder / "s.csv", 12, 7)
     yield made("learner", "scores")
@@ -248,6 +247,7 @@ def samples(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         roots = [*results(market), *learners(market, folder), *payouts(folder), *others(folder, patch)]
+        del registry._components["learner"]["rows_of_reprs"]  # other tests list what there is
         return within(roots)
 
 
