@@ -1,6 +1,6 @@
 """The README's table: what each class of attacks gains under four mechanisms.
 
-    python benchmarks/overview.py --task digits --seeds 10 --out docs/benchmarks/overview-digits.json
+    python benchmarks/overview.py --task digits --seeds 10 --out benchmarks/overview-digits.json
 
 Every seed draws a market, provider 0 plays every variant of every class, and `best response` searches for more. A gain
 is attacked / honest payment, 1 = no gain; of the variants of a class the one with the largest mean over seeds counts.

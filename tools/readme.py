@@ -15,7 +15,7 @@ from scipy import stats
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-ROWS = ROOT / "docs" / "benchmarks" / "overview-digits.json"
+ROWS = ROOT / "benchmarks" / "overview-digits.json"
 FIGURE = ROOT / "docs" / "figures" / "overview.png"
 COLUMNS = (
     "Shapley over identities",

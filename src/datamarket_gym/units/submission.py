@@ -78,7 +78,7 @@ class Submission(Shown, Tabular):
             The identity that submitted each unit. If left out, every unit is an identity of its own.
         id : array-like of shape (n,), optional
             Unique ids; row numbers if left out.
-        **columns
+        columns
             Further columns of `Submission`: ``time``, ``embedding``, ``source``, ``batch``, ``licence``, ``metadata``.
 
         Returns
