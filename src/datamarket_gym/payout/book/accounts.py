@@ -43,7 +43,7 @@ EFFECTS: dict[str, tuple[int, int, int, int]] = {
 DECIDED = ("correction", "fee", "funded", "written_off")
 """Money that moves because people say so: as many decide on it as approve a run."""
 _ABOUT_RUNS = (
-    "planned", "drawn", "planted", "answers", "checked", "superseded", "despite", "approval", "approved", "paid",
+    "planned", "drawn", "answers", "checked", "superseded", "despite", "approval", "approved", "paid",
     "forfeited",
 )  # fmt: skip
 

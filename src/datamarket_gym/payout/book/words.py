@@ -13,7 +13,7 @@ from datamarket_gym.payout.book.rules import Rules
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
-_SAID = ("detail", "title", "why", "reference", "beacon", "seal", "manifest", "outcomes")
+_SAID = ("detail", "title", "why", "reference", "beacon", "manifest", "outcomes")
 
 
 def moment_of(entry: BookEntry) -> str:
