@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from datamarket_gym.core.screen import Shown
-from datamarket_gym.payout.book.arrived import KINDS, Arrived
+from datamarket_gym.payout.book.arrived import KIND, Arrived
 from datamarket_gym.payout.book.disputes import Disputes
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.rules import Rules
@@ -396,5 +396,5 @@ _OTHERS: dict[str, Callable[[Accounts, BookEntry], None]] = {
     "asked": Accounts._asks,
     "batch": Accounts._batched,
     **dict.fromkeys(("dispute", "resolved", "revoked"), Accounts._disputed),
-    **dict.fromkeys(KINDS, Accounts._arrives),
+    KIND: Accounts._arrives,
 }
