@@ -35,6 +35,7 @@ from threadpoolctl import threadpool_limits
 from datamarket_gym import create
 from datamarket_gym.core.errors import AbsentPeerError, ProgramError
 from datamarket_gym.learners import TrainingRows, ValidationRows
+from datamarket_gym.learners.logistic import LogisticScorer
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.peers.peer import VALUATORS, Peer
 from datamarket_gym.semivalues import Shapley, semivalues_from_table
@@ -145,7 +146,8 @@ def against_loop(game: Game, learner: str, part: int) -> Row:
 def loop_rows(full: bool) -> Iterator[Row]:
     """Compare with plain loops, one row a game."""
     if find_spec("numba"):  # compile first
-        against_loop(synthetic(4), "logistic", 1)
+        game = synthetic(4)
+        LogisticScorer(game.rows, game.validation, backend="compiled").utility(game.coalitions)
     text, images = ("text", "agnews_minilm.npz", 384, 4), ("images", "cifar10_resnet18.npz", 512, 10)
     for game, learner, part in (
         (synthetic(12), "logistic", 120), (hard(), "logistic", 120), (embedded(*text), "logistic", 24),

@@ -46,9 +46,9 @@ SECTIONS = (
         ),
     ),
     Section(
-        "Results", "results.md", "What was measured, one page a question.",
+        "Results", "questions/index.md", "What was measured, one page a question.",
         (
-            "reproduce.md", "questions/*", "several-cheats.md", "gallery.md", "utilities.md",
+            "results.md", "reproduce.md", "questions/*", "several-cheats.md", "gallery.md", "utilities.md",
             "mutants.md",
         ),
     ),
