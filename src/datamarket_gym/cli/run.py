@@ -19,7 +19,7 @@ from datamarket_gym.lab import ExperimentSpec, builtin_specs, parse_spec, run_ex
 from datamarket_gym.lab.cells import Row, attacks_of
 from datamarket_gym.lab.figures import figures_of
 from datamarket_gym.lab.paper_table import reasons, sentences
-from datamarket_gym.lab.reproduction import Comparison, compare_with_paper, summarize
+from datamarket_gym.lab.reproduction import PaperComparison, compare_with_paper, summarize
 from datamarket_gym.lab.suite import run_suite
 from datamarket_gym.lab.tables import grids
 
@@ -94,7 +94,7 @@ def run_and_show(
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
-def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[Comparison], width: int) -> str:
+def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[PaperComparison], width: int) -> str:
     """The paper's table, how many of its numbers are within our tolerance, and why the others are not."""
     known = builtin_specs()[spec.name]
     parts = [paper_text(rows, _named(spec) - _named(known), width)]

@@ -9,7 +9,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.figures import figures_of
 from datamarket_gym.lab.paper_values import PaperResult, paper_results
 from datamarket_gym.lab.reproduction import (
-    Comparison,
+    PaperComparison,
     compare_with_paper,
     comparison_table,
     count_verdicts,
@@ -42,7 +42,7 @@ tolerance. As in the paper, U(empty) = 0. `--seeds 5` gives a first look.
 |---|---|---|---:|---|---|
 """
 
-Comparisons = Mapping[str, Sequence[Comparison]]
+Comparisons = Mapping[str, Sequence[PaperComparison]]
 """Comparisons with the paper by experiment."""
 
 
@@ -91,7 +91,7 @@ def result_pages(folder: Path) -> dict[str, str]:
     return {f"{name}.md": _front_page(name, results, compared) + links, **texts}
 
 
-def experiment_page(result: Compact, compared: Sequence[Comparison]) -> str:
+def experiment_page(result: Compact, compared: Sequence[PaperComparison]) -> str:
     """Write the page of an experiment: what it asks, its figures, its tables, and the paper beside them."""
     spec = result.spec
     name = spec.name

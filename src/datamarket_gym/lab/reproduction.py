@@ -23,7 +23,7 @@ TOO_FEW: Final = "These results hold too few rows for it."
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PaperComparison:
     """One thing that the paper says, our number beside it, and the verdict."""
 
     cell: str
@@ -36,12 +36,12 @@ class Comparison:
     why: str = ""
 
 
-def compare_with_paper(experiment: str, rows: Sequence[Row]) -> list[Comparison]:
+def compare_with_paper(experiment: str, rows: Sequence[Row]) -> list[PaperComparison]:
     """Compare all that the paper says of an experiment with these rows, what they lack included."""
     matched = [(row, entry) for row in rows if (entry := entry_of(row)) is not None]
     comparisons = [_compare_value(row, entry) for row, entry in matched]
     comparisons += [
-        Comparison(_name(entry), entry["metric"], f"{entry['paper']:g}", why=TOO_FEW)
+        PaperComparison(_name(entry), entry["metric"], f"{entry['paper']:g}", why=TOO_FEW)
         for entry in paper_values().get(experiment, ())
         if all(entry is not known for _, known in matched)
     ]
@@ -49,18 +49,18 @@ def compare_with_paper(experiment: str, rows: Sequence[Row]) -> list[Comparison]
         _compare_claim(each, rows) for each in paper_claims() if each.experiment == experiment
     ]
     return comparisons + [
-        Comparison(each.says, "", "", why=each.why)
+        PaperComparison(each.says, "", "", why=each.why)
         for each in unmeasured()
         if each.experiment == experiment
     ]
 
 
-def count_verdicts(comparisons: Sequence[Comparison]) -> list[int]:
+def count_verdicts(comparisons: Sequence[PaperComparison]) -> list[int]:
     """Count how many are within, outside and not claimed."""
     return [sum(each.verdict == kind for each in comparisons) for kind in (WITHIN, OUTSIDE, NOT_CLAIMED)]
 
 
-def summarize(comparisons: Sequence[Comparison]) -> str:
+def summarize(comparisons: Sequence[PaperComparison]) -> str:
     """Say in one line how many of the paper's numbers are within our tolerance, and what becomes of the rest."""
     within, outside, rest = count_verdicts(comparisons)
     absent = sum(each.why == TOO_FEW for each in comparisons)
@@ -69,7 +69,7 @@ def summarize(comparisons: Sequence[Comparison]) -> str:
     return text + (f", {absent} not in these results" if absent else "")
 
 
-def comparison_table(comparisons: Sequence[Comparison]) -> str:
+def comparison_table(comparisons: Sequence[PaperComparison]) -> str:
     """Write the comparisons as Markdown, and below them the reason for everything outside or not claimed."""
     lines = [
         "| the paper's cell | metric | paper | ours | difference | tolerance | verdict |",
@@ -94,10 +94,10 @@ def comparison_table(comparisons: Sequence[Comparison]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _compare_value(row: Row, entry: Row) -> Comparison:
+def _compare_value(row: Row, entry: Row) -> PaperComparison:
     error = f" ± {entry['paper_se']:g}" if entry.get("paper_se") else ""
     missing = row["value"] is None
-    return Comparison(
+    return PaperComparison(
         _name(row),
         row["metric"],
         f"{row['paper']:g}{error}",
@@ -109,7 +109,7 @@ def _compare_value(row: Row, entry: Row) -> Comparison:
     )
 
 
-def _compare_claim(claim: Claim, rows: Sequence[Row]) -> Comparison:
+def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
     if claim.paper is not None:
         bound = f"{claim.paper:g}"
     else:
@@ -118,8 +118,8 @@ def _compare_claim(claim: Claim, rows: Sequence[Row]) -> Comparison:
         )
     outcome = verdict(claim, rows)
     if outcome is None:
-        return Comparison(claim.says, "", bound, why=TOO_FEW)
-    return Comparison(
+        return PaperComparison(claim.says, "", bound, why=TOO_FEW)
+    return PaperComparison(
         claim.says,
         "",
         bound,
