@@ -65,9 +65,9 @@ class Market:
         originals = self.units - self.units // 10
         source = self.rng.choice(originals, self.units - originals, replace=False)
         for at in range(0, len(source), BLOCK):
-            some = source[at : at + BLOCK]
-            noise = self.rng.normal(0, 0.01, (len(some), DIMENSIONS))
-            vectors[originals + at : originals + at + len(some)] = vectors[some] + noise
+            copied = source[at : at + BLOCK]
+            noise = self.rng.normal(0, 0.01, (len(copied), DIMENSIONS))
+            vectors[originals + at : originals + at + len(copied)] = vectors[copied] + noise
         label[originals:] = label[source]
         return vectors, label, *held
 
