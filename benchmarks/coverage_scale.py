@@ -115,7 +115,7 @@ def main() -> None:
     asked.add_argument("--reference", action="store_true", help="compare with a plain float64 path")
     given = asked.parse_args()
     lines: list[str] = []
-    with computing(Compute(device=given.device, own_sums=given.device != "cpu")):
+    with computing(Compute(device=given.device)):
         for n in given.units:
             told = measured(n, given)
             print("\n".join(told), flush=True)

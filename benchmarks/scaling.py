@@ -92,7 +92,7 @@ def ours(what: str, units: int, validation: int, device: str) -> Row:
         torch.ones(1, device="cuda") @ torch.ones(1, device="cuda")
     work = search(units) if what == "search" else scores(what, units, validation)
     # Nothing is paid by these scores: a device may add in an order of its own.
-    with computing(Compute(device=device, own_sums=True)):
+    with computing(Compute(device=device)):
         return measured(work)
 
 

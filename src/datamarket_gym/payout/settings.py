@@ -21,7 +21,7 @@ HELP = {
     ),
     "reuse": (
         "Folder of a run of most of these units, such as the one before late units came in: pairs of units "
-        "that it compared are not compared again. The results are the same to the byte."
+        "that it compared are not compared again. The results are the same."
     ),
     "book": (
         "The market's book, in which every run is entered: a file, or postgresql://user@host/name. If left "
