@@ -28,7 +28,7 @@ SECTIONS = (
         "How to", "how-to/index.md", "One task a page.",
         (
             "how-to/*", "plug-points.md", "plug-points/*", "experiments.md", "runs.md", "cluster.md", "explorer.md",
-            "theory-tools.md", "environments.md", "real-domains.md", "scores.md", "attributions.md", "watermarks.md",
+            "theory-tools.md", "environments.md", "real-domains.md", "scores.md", "attributions.md",
         ),
     ),
     Section(

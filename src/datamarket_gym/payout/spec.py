@@ -47,6 +47,7 @@ class Columns(Document):
     image: str | None = None
     time: str | None = None
     trusted_source: str | None = None
+    metadata: str | None = None
 
 
 class Files(Document):
@@ -203,8 +204,10 @@ class PayoutSpec(Document):
         """
         check = "off" if self.leak_check == "off" else "drop"
         layer = LAYERS.create(evidence)
-        if isinstance(layer, Lineage) and self.columns.trusted_source is not None:
-            evidence = written(replace(layer, sources=True))
+        if isinstance(layer, Lineage):
+            sources = self.columns.trusted_source is not None
+            metadata = "" if self.columns.metadata is None else "metadata"
+            evidence = written(replace(layer, sources=sources, metadata=metadata))
         return mechanism(
             "recommended",
             evidence=evidence,
