@@ -49,6 +49,8 @@ class Lineage(EvidenceLayer):
     A vector of zeros is similar to nothing.
     """
 
+    title = "descent from an earlier unit"
+
     theta: float | str
     sources: bool = False
     by_similarity: ClassVar[bool] = True

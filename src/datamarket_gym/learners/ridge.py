@@ -26,6 +26,8 @@ _TIE = 1e-9
 class Ridge(Learner):
     """Least-squares classifier with an L2 penalty, standardised on each coalition's own rows."""
 
+    title = "ridge classifier"
+
     alpha: float = 1.0
 
     def __post_init__(self) -> None:

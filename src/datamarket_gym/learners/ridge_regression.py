@@ -27,6 +27,8 @@ from datamarket_gym.learners.similarity import ComparedAsTables
 class RidgeRegression(ComparedAsTables, Learner):
     """Least squares on numbers with an L2 penalty, standardised on each coalition's own rows."""
 
+    title = "ridge regression"
+
     alpha: float = 1.0
     paid_from: ClassVar[str] = "none"
     target: ClassVar[Target] = "number"

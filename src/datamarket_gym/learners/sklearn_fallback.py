@@ -147,6 +147,8 @@ class SklearnEstimator(Learner):
     is called with the number of coalitions of the batch that are done so far.
     """
 
+    title = "scikit-learn classifier"
+
     estimator: Any
     scoring: Any = ""
     jobs: int = 1
@@ -182,6 +184,8 @@ class SklearnEstimator(Learner):
 @dataclass(frozen=True)
 class SklearnRegressor(SklearnEstimator):
     """A scikit-learn regressor or pipeline (an object, or its name), worth its R^2 or another score."""
+
+    title = "scikit-learn regressor"
 
     kind: ClassVar[str] = "regressor"
     target: ClassVar[Target] = "number"

@@ -19,8 +19,9 @@ from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import require_choice, require_count, require_in
 from datamarket_gym.core.narrow import in_order
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import Kind, register
-from datamarket_gym.core.screen import Described, Shown
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.units.submission import Submission
@@ -65,7 +66,7 @@ class CanonicalUnits(Shown):
         return replace(self, features=features, label=label, keys=keys)
 
 
-class Representative(Described, ABC):
+class Representative(Component, ABC):
     """Plug point ``representative``: a frozen dataclass that canonicalises clusters."""
 
     by_seniority: ClassVar[bool] = True
@@ -141,6 +142,8 @@ def canonical_training_set(
 class IdentityRepresentative(Representative):
     """Keeps all submitted units: copies still train the model as often as they were submitted."""
 
+    title = "all units"
+
     by_seniority: ClassVar[bool] = False
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
@@ -165,6 +168,8 @@ class IdentityRepresentative(Representative):
 class Collapse(Representative):
     """Replaces identical units of a cluster by one, owned by the earliest submission."""
 
+    title = "identical units once"
+
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
         """The most senior unit of each group of identical payloads."""
         key = np.unique(submission.keys, return_inverse=True)[1]
@@ -181,6 +186,8 @@ class Capped(Representative):
     ``first`` keeps the earliest, ``medoid`` those nearest to the cluster's mean, ``centroid`` makes
     one mean row for each of the cluster's ``kappa`` most frequent labels.
     """
+
+    title = "at most so many units a cluster"
 
     kappa: int = 1
     pick: str = "first"
@@ -223,6 +230,8 @@ class Capped(Representative):
 class WeightNormalized(Representative):
     """Keeps all units and rescales their weights so that every cluster weighs ``budget``."""
 
+    title = "all units, equal weight a cluster"
+
     budget: float = 1.0
     by_seniority: ClassVar[bool] = False
 
@@ -241,6 +250,8 @@ class WeightNormalized(Representative):
 @dataclass(frozen=True)
 class SourceUnit(Representative):
     """Keeps, of the units with one declared source, the source unit itself, or else the earliest."""
+
+    title = "the source unit"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
         """One unit per (cluster, source)."""

@@ -87,6 +87,8 @@ class VolumeGame(Game):
 class RobustVolume(Allocation):
     """Shares by the Shapley value of robust volume (cubes of width ``omega``) within the cluster."""
 
+    title = "by robust volume"
+
     omega: float = 0.1
 
     def __post_init__(self) -> None:
@@ -112,5 +114,8 @@ class RobustVolume(Allocation):
 
 @register("mechanism", "robust_volume")
 def _robust_volume() -> dict[str, Any]:
-    """v(all) by the Shapley value of robust volume over submitted identities; ignores labels."""
+    """Submitted identities share v(all) by the Shapley value of robust volume; labels are ignored."""
     return {"evidence": "pool", "allocation": "robust_volume"}
+
+
+_robust_volume.title = "robust volume"  # type: ignore[attr-defined]

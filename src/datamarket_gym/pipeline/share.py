@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import OracleRequiredError, require_choice
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import Kind, register, written
-from datamarket_gym.core.screen import Described, Shown
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import Scores
@@ -102,7 +103,7 @@ class Provenance(Shown):
     truth: GroundTruth | None = None
 
 
-class Allocation(Described, ABC):
+class Allocation(Component, ABC):
     """Plug point ``allocation``: a frozen dataclass with the rule that divides a cluster's score."""
 
     needs_oracle: ClassVar[bool] = False
@@ -159,6 +160,8 @@ def divided(
 class EqualSubmitted(Allocation):
     """Equal shares for all identities with a unit in the cluster."""
 
+    title = "equal shares"
+
     def shares(self, provenance: Provenance) -> Shares:
         """One part per (cluster, identity) pair that occurs."""
         n = len(provenance.submission.identities)
@@ -171,6 +174,8 @@ class EqualSubmitted(Allocation):
 class CountRaw(Allocation):
     """Shares in proportion to the units submitted into the cluster, copies included."""
 
+    title = "by units submitted"
+
     def shares(self, provenance: Provenance) -> Shares:
         """One part per submitted unit."""
         cluster, order = provenance.clusters.label, _units_by_content(provenance)
@@ -182,6 +187,8 @@ class CountRaw(Allocation):
 @dataclass(frozen=True)
 class CountCanonical(Allocation):
     """Shares in proportion to the canonical units owned: the earliest submission owns."""
+
+    title = "by canonical units owned"
 
     def shares(self, provenance: Provenance) -> Shares:
         """One part per claim on a canonical unit."""
@@ -203,6 +210,8 @@ class LatentShare(Allocation):
     part goes to the identities it controls in the cluster, by their units; a provider whose units
     reached the cluster only under another's name is paid at its own identities.
     """
+
+    title = "by true owners (oracle)"
 
     count: str = "raw"
     needs_oracle: ClassVar[bool] = True

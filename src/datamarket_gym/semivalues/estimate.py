@@ -50,6 +50,8 @@ class Auto(Estimator):
     sampling by size (Beta) goes through all coalitions of a size that has no more than its draws.
     """
 
+    title = "automatic"
+
     exact_n_limit: int = -1
 
     def __post_init__(self) -> None:

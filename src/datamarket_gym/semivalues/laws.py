@@ -26,6 +26,8 @@ _MAX_SHAPE = 1e6  # beyond this the law is a binomial to every digit that matter
 class Shapley(Semivalue):
     """Shapley value: every coalition size is equally likely; scores sum to the grand value."""
 
+    title = "Shapley"
+
     def size_law(self, n_players: int) -> Values:
         """Uniform on 0..K-1."""
         require_count("n_players", n_players)
@@ -36,6 +38,8 @@ class Shapley(Semivalue):
 @dataclass(frozen=True)
 class Banzhaf(Semivalue):
     """Raw Banzhaf value: every coalition is equally likely; scores need not sum to anything."""
+
+    title = "Banzhaf"
 
     def size_law(self, n_players: int) -> Values:
         """Binomial(K-1, 1/2), each probability a correctly rounded ratio of whole numbers."""
@@ -52,6 +56,8 @@ class Banzhaf(Semivalue):
 @dataclass(frozen=True)
 class Beta(Semivalue):
     """Beta-Shapley value: a beta-binomial law of sizes; a large alpha favours small coalitions."""
+
+    title = "Beta Shapley"
 
     alpha: float = 2.0
     beta: float = 2.0
@@ -77,6 +83,8 @@ class Beta(Semivalue):
 @dataclass(frozen=True)
 class LeaveOneOut(Semivalue):
     """Leave-one-out: what all players lose when this one goes."""
+
+    title = "leave-one-out"
 
     def size_law(self, n_players: int) -> Values:
         """All mass at K-1."""

@@ -45,6 +45,8 @@ class Permutation(Estimator):
     file goes on from there and returns the same bits as an uninterrupted one.
     """
 
+    title = "random orders"
+
     antithetic: bool = True
     truncation: float = 0.0
     checkpoint: str | None = None

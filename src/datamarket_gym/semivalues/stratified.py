@@ -34,6 +34,8 @@ _ROUNDS = 4  # at least this many for a group, where the budget allows
 class Stratified(Estimator):
     """Enumerates cheap coalition sizes and samples the others in proportion to their weight."""
 
+    title = "stratified by coalition size"
+
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:

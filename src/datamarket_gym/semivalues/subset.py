@@ -28,6 +28,8 @@ from datamarket_gym.semivalues.sampling import BATCH_CELLS, Moments, ask, requir
 class Subset(Estimator):
     """Marginals to coalitions drawn for each player apart: R draws a player cost 2 R K evaluations."""
 
+    title = "random coalitions"
+
     def budget(self, samples: int, n_players: int) -> int:
         """Two evaluations a draw and player."""
         return 2 * samples * n_players
@@ -66,6 +68,8 @@ class Subset(Estimator):
 @dataclass(frozen=True)
 class MaximumSampleReuse(Estimator):
     """Banzhaf by fair-coin coalitions, each of which serves all players."""
+
+    title = "maximum sample reuse"
 
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator

@@ -45,6 +45,8 @@ COSINE = "cosine"
 class NoEvidence(EvidenceLayer):
     """Ties nothing: every node (identity, batch or unit) is a player of its own."""
 
+    title = "no evidence"
+
     def edges(self, view: View) -> Edges:
         """No edges."""
         return Edges.none()
@@ -54,6 +56,8 @@ class NoEvidence(EvidenceLayer):
 @dataclass(frozen=True)
 class Pool(EvidenceLayer):
     """Ties everything into one cluster: for rules that share v(all) by head or by count."""
+
+    title = "everything in one cluster"
 
     same_content: ClassVar[bool] = False
 
@@ -67,6 +71,8 @@ class Pool(EvidenceLayer):
 class ExactHash(EvidenceLayer):
     """Ties units whose payload, rounded to ``decimals``, has the same sha256."""
 
+    title = "identical content"
+
     decimals: int = DECIMALS
 
     def edges(self, view: View) -> Edges:
@@ -79,6 +85,8 @@ class ExactHash(EvidenceLayer):
 @dataclass(frozen=True)
 class Cosine(EvidenceLayer):
     """Ties units whose embeddings have cosine similarity of at least ``theta``, exactly."""
+
+    title = "cosine similarity"
 
     theta: float
     by_similarity: ClassVar[bool] = True

@@ -19,6 +19,8 @@ from datamarket_gym.evidence.layers.perceptual import Perceptual
 class HybridSourceCosine(EvidenceLayer):
     """Ties units with a common source unit or with cosine similarity of at least ``theta``."""
 
+    title = "true source or cosine similarity (oracle)"
+
     theta: float
     needs_oracle: ClassVar[bool] = True
     by_similarity: ClassVar[bool] = True
@@ -37,6 +39,8 @@ class HybridSourceCosine(EvidenceLayer):
 class HybridHashCosine(EvidenceLayer):
     """Ties units with identical payloads or with cosine similarity of at least ``theta``."""
 
+    title = "identical content or cosine similarity"
+
     theta: float
     by_similarity: ClassVar[bool] = True
 
@@ -52,6 +56,8 @@ class HybridHashCosine(EvidenceLayer):
 @dataclass(frozen=True)
 class HybridMinhashCosine(EvidenceLayer):
     """Ties texts with Jaccard similarity of at least ``jaccard`` or cosine of at least ``theta``."""
+
+    title = "shared phrases or cosine similarity"
 
     theta: float
     jaccard: float = MinHash.jaccard
@@ -73,6 +79,8 @@ class HybridMinhashCosine(EvidenceLayer):
 @dataclass(frozen=True)
 class HybridPerceptualCosine(EvidenceLayer):
     """Ties images with hashes within ``bits`` of 128 bits or cosine of at least ``theta``."""
+
+    title = "perceptual hashes or cosine similarity"
 
     theta: float
     bits: int = Perceptual.bits

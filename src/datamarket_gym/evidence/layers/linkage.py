@@ -45,6 +45,8 @@ class Linkage(EvidenceLayer):
     on columns that the operator fills in, or to see what such a claim does.
     """
 
+    title = "shared keys"
+
     keys: str = "licence"
     confirm: str = ""
     same_content: ClassVar[bool] = False

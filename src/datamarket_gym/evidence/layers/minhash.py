@@ -33,6 +33,8 @@ _WORD = re.compile(r"\w+")
 class MinHash(EvidenceLayer):
     """Ties texts whose sets of ``words``-word n-grams have Jaccard similarity >= ``jaccard``."""
 
+    title = "shared phrases"
+
     jaccard: float = 0.3
     words: int = 2
     needs_content: ClassVar[str] = "text"

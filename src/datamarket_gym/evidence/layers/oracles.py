@@ -35,6 +35,8 @@ from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
 class OracleLatent(EvidenceLayer):
     """Ties whatever has the same latent owner: the ideal that also sees through pure splits."""
 
+    title = "true owner (oracle)"
+
     needs_oracle: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
@@ -46,6 +48,8 @@ class OracleLatent(EvidenceLayer):
 @dataclass(frozen=True)
 class OracleSource(EvidenceLayer):
     """Ties units that derive from the same source unit (trusted provenance)."""
+
+    title = "true source (oracle)"
 
     needs_oracle: ClassVar[bool] = True
 
@@ -72,6 +76,8 @@ def latent_party(view: View, layer: EvidenceLayer) -> Codes:
 @dataclass(frozen=True)
 class NoisyOracleLatent(EvidenceLayer):
     """The latent oracle with errors: true edges lost with ``p_fs``, false ones made with ``p_fm``."""
+
+    title = "true owner with errors (oracle)"
 
     p_fs: float = 0.0
     p_fm: float = 0.0

@@ -32,6 +32,8 @@ Hashes = NDArray[np.uint64]
 class Perceptual(EvidenceLayer):
     """Ties images whose dHash and pHash differ in at most ``bits`` of 128 bits, mirrored or not."""
 
+    title = "perceptual hashes"
+
     bits: int = 28
     needs_content: ClassVar[str] = "image"
     by_similarity: ClassVar[bool] = True

@@ -65,6 +65,8 @@ _STRANGERS = 2000  # validation rows among which the similarity of strangers is 
 class Coverage(Learner):
     """How well units cover the validation rows of their label; exact semivalues without any fit."""
 
+    title = "coverage"
+
     quantile: float = 0.5
     labels: bool = True
     similarity: str = "auto"

@@ -35,6 +35,8 @@ class CoverageTruncated(Coverage):
     ``nearest``: how many; auto: as few as leave every score ``within`` so much of its exact one.
     """
 
+    title = "truncated coverage"
+
     nearest: int | str = "auto"
     within: float = 0.001
 

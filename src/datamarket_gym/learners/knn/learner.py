@@ -61,6 +61,8 @@ from datamarket_gym.learners.size_laws import is_uniform, thinned
 class Knn(Learner):
     """k nearest neighbours on a fixed scale; exact semivalues of single rows without any fit."""
 
+    title = "nearest neighbours"
+
     k: int = 5
     vote: str = "soft"
     has_closed_form: ClassVar[bool] = True

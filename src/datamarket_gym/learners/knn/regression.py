@@ -37,6 +37,8 @@ from datamarket_gym.learners.similarity import ComparedAsTables
 class KnnRegression(ComparedAsTables, Learner):
     """Numbers predicted by the mean of k neighbours; exact semivalues of single rows without any fit."""
 
+    title = "nearest-neighbour regression"
+
     k: int = 5
     has_closed_form: ClassVar[bool] = True
     paid_from: ClassVar[str] = "none"

@@ -49,6 +49,8 @@ class KnnTruncated(Knn):
     ``nearest``: how many; auto: as few as leave every score ``within`` so much of its exact one.
     """
 
+    title = "truncated nearest neighbours"
+
     nearest: int | str = "auto"
     within: float = 0.001
 

@@ -203,6 +203,8 @@ def _empty(device: str) -> Any:
 class Logistic(Learner):
     """Multinomial logistic regression at its converged optimum, standardised per coalition."""
 
+    title = "logistic regression"
+
     C: float = 1.0
     device: str = "cpu"  # cpu, cuda, or auto (cuda where there is one)
     jobs: int = 0  # threads on the CPU; 0 means all cores; results do not depend on it

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError, describe, require_instance
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import Kind, display_name, name_of
-from datamarket_gym.core.screen import Described, Shown
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
@@ -143,7 +144,7 @@ def require_victim(victim: int | str) -> None:
         raise ParameterError("victim", victim, f"choose 1 for the next provider, 2, ..., or {ALL}")
 
 
-class Attack(Described, ABC):
+class Attack(Component, ABC):
     """Plug point ``attack``: a frozen dataclass that says which blocks the attacker submits."""
 
     needs_content: ClassVar[str] = ""

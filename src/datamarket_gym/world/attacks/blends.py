@@ -28,6 +28,8 @@ class TextBridge(Attack):
     and times, and the encoder.
     """
 
+    title = "texts blended between owners"
+
     victim: int | str = 1
     theta: float = 0.9
     most: int = 150

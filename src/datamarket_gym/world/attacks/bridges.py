@@ -35,6 +35,8 @@ class Bridge(Attack):
     own earliest unit, which then came before everybody's. Knows everybody's units and times, and guesses theta.
     """
 
+    title = "bridges between owners"
+
     victim: int | str = 1
     theta: float = 0.9
     most: int = 100

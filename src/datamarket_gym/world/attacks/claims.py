@@ -28,6 +28,8 @@ class Backdate(Attack):
     at once after their originals: nobody can be faster.
     """
 
+    title = "backdated copies"
+
     forges_times: ClassVar[bool] = True
 
     victim: int | str = 1
@@ -67,6 +69,8 @@ class GrindTies(Attack):
     the content key under what lots are drawn under, ``SEED|BEACON``. Knows their units and, where there are any, their
     times, which the clock lets it share; a log of what is received does not.
     """
+
+    title = "copies that win ties in time"
 
     forges_times: ClassVar[bool] = True
 
@@ -124,6 +128,8 @@ class OwnSource(Attack):
     ``victim``, and that the market trusts the column.
     """
 
+    title = "copies that name themselves as source"
+
     victim: int | str = 1
     sigma: float = 0.0
     fraction: float = 1.0
@@ -150,6 +156,8 @@ class LinkClaim(Attack):
     round); of several victims each is claimed by a name. Evidence that links who names one account ties the victim
     to the junk. Knows the account.
     """
+
+    title = "junk in another's name"
 
     needs_labels: ClassVar[bool] = True
 

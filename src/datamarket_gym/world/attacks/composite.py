@@ -25,6 +25,8 @@ class Composite(Attack):
     0 leaves them under its own; ``first``: the copies of its own units came before everybody's units.
     """
 
+    title = "combined attack"
+
     split: int = 2
     keep: float = 1.0
     copy: float = 0.5

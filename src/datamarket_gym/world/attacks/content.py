@@ -109,6 +109,8 @@ class ImageVariants(_ContentVariants):
     once; ``strength`` is 1 (hardly visible), 2 or 3 (what a viewer would notice).
     """
 
+    title = "altered images under new identities"
+
     how: str = "jpeg"
     strength: int = 1
     fraction: float = 0.5
@@ -129,6 +131,8 @@ class TextVariants(_ContentVariants):
     ``how`` is a rule (synonyms, numbers, reorder, casing, typos, truncate, concat) or ``mixed``,
     several of them at once; ``strength`` is 1 (hardly visible), 2 or 3 (a reader would notice).
     """
+
+    title = "paraphrased texts under new identities"
 
     how: str = "synonyms"
     strength: int = 1

@@ -34,6 +34,8 @@ class Shadow(Attack):
     label is wrong, and p = 0: it moves to where leaked rows are. Knows nothing of the others' units.
     """
 
+    title = "units moved by a proxy model"
+
     budget: float = 0.5
     steps: int = 20
     besides: bool = False
@@ -70,6 +72,8 @@ class Outlier(Attack):
     units with ``knows=units``, of its own with ``knows=own``. Toward each, ``ratio`` times its own
     number of them, goes a copy of its nearest own unit, of that label if it has one, by at most the ``budget``.
     """
+
+    title = "units in uncovered regions"
 
     budget: float = 0.5
     ratio: float = 0.5

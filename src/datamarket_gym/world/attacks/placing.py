@@ -26,6 +26,8 @@ class LeakStuffing(Attack):
     Knows the leaked sample (a share ``share`` of it is used) and nothing of the others' units.
     """
 
+    title = "leaked validation rows"
+
     share: float = 1.0
     sigma: float = 0.0
     instead: bool = False
@@ -68,6 +70,8 @@ class Squat(Attack):
     drawn on them, and nothing is earned by what descends from them: the attacker's own units have less competition.
     Those who guess then leave out their own units. Without classes there is no such label.
     """
+
+    title = "units placed before others'"
 
     victim: int | str = 1
     points: int = 3

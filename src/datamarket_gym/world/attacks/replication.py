@@ -20,6 +20,8 @@ from datamarket_gym.world.market import MarketState
 class Honest(Attack):
     """No manipulation."""
 
+    title = "no attack"
+
     def blocks(self, own: Own) -> list[Block]:
         """Own units under one's own name."""
         return [Block(0, own.rows)]
@@ -33,6 +35,8 @@ class ExactDuplicates(Attack):
     At ``fraction=0`` there is nothing to copy: identities without units do not exist, so the provider
     is honest.
     """
+
+    title = "exact copies under new identities"
 
     fraction: float = 0.5
     sybils: int = 2
@@ -50,6 +54,8 @@ class ExactDuplicates(Attack):
 @dataclass(frozen=True)
 class NearDuplicates(Attack):
     """As exact_dup_2x_sybils, with Gaussian noise of scale ``sigma`` on every copied feature."""
+
+    title = "near copies under new identities"
 
     sigma: float = 0.03
     fraction: float = 0.5
@@ -69,6 +75,8 @@ class NearDuplicates(Attack):
 @dataclass(frozen=True)
 class SybilSplit(Attack):
     """Pure split: partitions the units over ``k`` identities, round-robin or in blocks."""
+
+    title = "split over several identities"
 
     k: int = 3
     how: str = "round_robin"
@@ -96,6 +104,8 @@ class SybilSplit(Attack):
 class LabelNoise(Attack):
     """Keeps one identity and flips a share ``p`` of its labels to another class (poisoning), or another's number."""
 
+    title = "randomly wrong labels"
+
     needs_labels: ClassVar[bool] = True
 
     p: float = 0.3
@@ -119,6 +129,8 @@ class LabelNoise(Attack):
 @dataclass(frozen=True)
 class ProviderZeroAttack(Attack):
     """The named attack by provider 0, whichever provider is asked for (the paper's setting)."""
+
+    title = "attack by the first provider"
 
     attack: str = "exact_dup_2x_sybils"
 

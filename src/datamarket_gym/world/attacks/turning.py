@@ -23,6 +23,8 @@ class Turn(Attack):
     their units, guesses theta, and may write vectors of its own.
     """
 
+    title = "rotated copies"
+
     cosine: float = 0.8
     victim: int | str = "all"
     fraction: float = 1.0

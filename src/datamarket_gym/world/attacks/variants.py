@@ -26,6 +26,8 @@ class SyntheticLaundering(Attack):
     everybody's units, which needs no forged clock: they are made of its own.
     """
 
+    title = "generated units added"
+
     ratio: float = 1.0
     how: str = "gaussian"
     first: bool = False
@@ -78,6 +80,8 @@ class StrategicCuration(Attack):
     whose five nearest own units it is; where labels are numbers, or there are none, of all leaked rows.
     """
 
+    title = "best units only"
+
     keep: float = 0.5
     rest: float = 0.0
 
@@ -101,6 +105,8 @@ class Copycat(Attack):
 
     ``victim`` is a provider's number or name; -1 is the provider after the attacker.
     """
+
+    title = "copies of another's units"
 
     fraction: float = 1.0
     sigma: float = 0.0
@@ -132,6 +138,8 @@ class Copycat(Attack):
 @dataclass(frozen=True)
 class JunkPadding(Attack):
     """Pads its submission with noise, labelled by chance, to collect a share of chance; ``first``: before all units."""
+
+    title = "random units added"
 
     ratio: float = 1.0
     identities: int = 1
@@ -186,6 +194,8 @@ class LabelPoisoning(Attack):
 
     Numbers become those half-way round among all of the market's, by size.
     """
+
+    title = "systematically wrong labels"
 
     needs_labels: ClassVar[bool] = True
 

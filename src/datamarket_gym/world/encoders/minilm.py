@@ -112,6 +112,8 @@ _LONGEST = 20_000  # characters: far more than 256 tokens of running text, far l
 class MiniLm(Encoder):
     """all-MiniLM-L6-v2 sentence embeddings (384 numbers, unit norm); torch or NumPy."""
 
+    title = "MiniLM sentence embeddings"
+
     device: str = "auto"
     tokens: int = 256
     kind: ClassVar[str] = "text"

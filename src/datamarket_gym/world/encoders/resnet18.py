@@ -38,6 +38,8 @@ Convolution = tuple[Any, Any]  # weight and bias
 class ResNet18(Encoder):
     """ImageNet ResNet-18, 512 pooled numbers per image, not normalised; needs torch."""
 
+    title = "ResNet-18 features"
+
     device: str = "auto"
     kind: ClassVar[str] = "image"
     costly: ClassVar[bool] = True

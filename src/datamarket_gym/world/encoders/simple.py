@@ -24,6 +24,8 @@ from datamarket_gym.world.encoders.pixels import resized
 class Ngrams(Encoder):
     """Hashed counts of character n-grams (square roots, unit norm); no model."""
 
+    title = "character n-grams"
+
     dimensions: int = 256
     n: int = 3
     kind: ClassVar[str] = "text"
@@ -56,6 +58,8 @@ class Ngrams(Encoder):
 @dataclass(frozen=True)
 class Thumbnail(Encoder):
     """Pixels of a small thumbnail, in [0, 1]; no model."""
+
+    title = "thumbnail pixels"
 
     size: int = 8
     kind: ClassVar[str] = "image"

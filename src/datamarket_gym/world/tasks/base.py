@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import Kind
-from datamarket_gym.core.screen import Described, Shown
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.units.labels import is_labelled, label_column, unlabelled, without_labels
 from datamarket_gym.units.submission import matrix
 
@@ -28,7 +29,7 @@ class TaskDraw(Shown):
     provider_partition: list[NDArray[np.int64]]
 
 
-class Task(Described, ABC):
+class Task(Component, ABC):
     """Plug point ``task``: a frozen dataclass with the constants of a data source."""
 
     @abstractmethod

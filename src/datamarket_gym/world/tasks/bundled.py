@@ -54,6 +54,8 @@ class BundledTask(Task):
 class Digits(BundledTask):
     """1,797 handwritten digits of 8 x 8 grey levels (Alpaydin and Kaynak 1998), as they come with scikit-learn."""
 
+    title = "handwritten digits"
+
     def table(self) -> tuple[str, Features, Codes]:
         """All images, grey levels from 0 to 1."""
         from sklearn.datasets import load_digits
@@ -69,6 +71,8 @@ class BreastCancer(BundledTask):
 
     Columns are standardised on all of it.
     """
+
+    title = "tumours"
 
     per_provider: int = 40
     validation: int = 140

@@ -116,6 +116,8 @@ class DomainTask(Task):
 class Cifar10(DomainTask):
     """CIFAR-10 under a frozen ResNet-18; one class per provider."""
 
+    title = "CIFAR-10"
+
     @property
     def domain(self) -> Domain:
         """CIFAR-10."""
@@ -126,6 +128,8 @@ class Cifar10(DomainTask):
 @dataclass(frozen=True)
 class Stl10(DomainTask):
     """STL-10 under a frozen ResNet-18; one class per provider."""
+
+    title = "STL-10"
 
     @property
     def domain(self) -> Domain:
@@ -138,6 +142,8 @@ class Stl10(DomainTask):
 class AgNews(DomainTask):
     """AG News under frozen MiniLM-L6-v2; a random partition."""
 
+    title = "AG News"
+
     @property
     def domain(self) -> Domain:
         """AG News."""
@@ -148,6 +154,8 @@ class AgNews(DomainTask):
 @dataclass(frozen=True)
 class Imdb(DomainTask):
     """IMDB reviews under frozen MiniLM-L6-v2; a random partition."""
+
+    title = "IMDB"
 
     @property
     def domain(self) -> Domain:

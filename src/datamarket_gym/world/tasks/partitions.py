@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import Kind, register
-from datamarket_gym.core.screen import Described
 
 
-class Partition(Described, ABC):
+class Partition(Component, ABC):
     """Plug point ``partition``: deals a pool of rows out to providers."""
 
     @abstractmethod
@@ -35,6 +35,8 @@ PARTITIONS: Kind[Partition] = Kind("partition", Partition)
 class Iid(Partition):
     """Every provider draws from the pool at random, so all have the same label mixture."""
 
+    title = "at random"
+
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
@@ -49,6 +51,8 @@ class Iid(Partition):
 class Sequential(Partition):
     """A random selection of the pool in pool order, handed out one block after another."""
 
+    title = "one block after another"
+
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
@@ -62,6 +66,8 @@ class Sequential(Partition):
 @dataclass(frozen=True)
 class DominantClass(Partition):
     """Provider i draws class i mod C with probability ``share`` and the others equally."""
+
+    title = "one dominant class each"
 
     share: float = 0.75
 
@@ -85,6 +91,8 @@ class DominantClass(Partition):
 class Dirichlet(Partition):
     """Each provider's label mixture is a Dirichlet draw; a small ``alpha`` gives uneven mixtures."""
 
+    title = "Dirichlet mixtures of classes"
+
     alpha: float = 0.5
 
     def __post_init__(self) -> None:
@@ -103,6 +111,8 @@ class Dirichlet(Partition):
 @dataclass(frozen=True)
 class ClassStratified(Partition):
     """Provider i holds rows of class i mod C only."""
+
+    title = "one class each"
 
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator

@@ -59,6 +59,8 @@ class SyntheticRegression(NumberTask):
     y = 10 sin(pi u_1 u_2) + 20 (u_3 - 1/2)^2 + 10 u_4 + 5 u_5 + noise, where u = Phi(x) of standard normal features x.
     """
 
+    title = "Friedman's function"
+
     features: int = 12
     noise: float = 1.0
 
@@ -84,6 +86,8 @@ class Diabetes(NumberTask):
 
     The table comes with scikit-learn. Columns are standardised on all of it.
     """
+
+    title = "diabetes"
 
     n_providers: int = 5
     per_provider: int = 60

@@ -24,6 +24,8 @@ _POOL = 4  # rows drawn per row handed out, so that no class runs out under unev
 class Synthetic(Task):
     """Labelled mixture of Gaussians: providers with a dominant class each, logistic regression."""
 
+    title = "synthetic market"
+
     n_providers: int = 8
     per_provider: int = 60
     classes: int = 4
