@@ -18,7 +18,7 @@ class Example(Component):
 
     how: Literal["fast", "slow"]
     share: Annotated[float, Range(0, 1, open_low=True)] = 0.5
-    copies: Annotated[int, Range(1), "how many copies"] = 2
+    copies: Annotated[int, Range(1), "how many copies; at least one"] = 2
     level: Annotated[int, Range(1, 3)] = 1
     victim: Annotated[int | str, Range(1), OneOf("all")] = 1
     anything: str = ""
@@ -28,8 +28,9 @@ def test_parameters_are_read_off_the_class():
     how, share, copies, level, victim, anything = parameters_of(Example)
     assert (how.type, how.default, how.choices) == (str, MISSING, ("fast", "slow"))
     assert (share.type, share.range) == (float, Range(0, 1, open_low=True))
+    assert share.title == "share"
     assert share.help == "With share it does it to some of them."
-    assert (copies.type, copies.help, copies.default) == (int, "how many copies", 2)
+    assert (copies.type, copies.title, copies.help) == (int, "how many copies", "at least one")
     assert (level.range, victim.type, victim.choices) == (Range(1, 3), int, ("all",))
     assert (anything.range, anything.choices) == (None, ())
 

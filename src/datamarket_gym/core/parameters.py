@@ -2,8 +2,10 @@
 
 A component says beside each parameter what it may be, and in a few words what it means::
 
-    share: Annotated[float, Range(0, 1), "share of the units that is copied"] = 0.5
+    share: Annotated[float, Range(0, 1), "share of the units that are copied; 0 copies none"] = 0.5
     victim: Annotated[int | str, Range(1), OneOf("all"), "which provider"] = 1
+
+The text is the parameter's title and, after a semicolon, further help.
 
 Construction refuses anything else (`Component`), and forms, help texts and documentation read it from there.
 """
@@ -60,8 +62,10 @@ class Parameter:
         ``bool``, ``int``, ``float`` or ``str``; ``object`` where it is none of these.
     default
         The value where none is passed; `MISSING` where one must be.
+    title
+        What forms call it: a short phrase.
     help
-        What it means, in a few words.
+        What the title leaves unclear.
     range
         The numbers that it may be; None where any will do.
     choices
@@ -73,6 +77,7 @@ class Parameter:
     name: str
     type: type
     default: Any = MISSING
+    title: str = ""
     help: str = ""
     range: Range | None = None
     choices: tuple[str, ...] = ()
@@ -153,12 +158,14 @@ def _read(component: Any) -> Iterator[Parameter]:
         plain = get_args(hint)[0] if marks else hint
         words = [word for mark in marks if isinstance(mark, OneOf) for word in mark.words]
         words += get_args(plain) if get_origin(plain) is Literal else ()
-        helps = [mark for mark in marks if isinstance(mark, str)]
+        text = next((mark for mark in reversed(marks) if isinstance(mark, str)), "")
+        title, _, more = text.partition("; ")
         yield Parameter(
             name,
             _type_of(plain),
             MISSING if each.default is each.empty else each.default,
-            helps[-1] if helps else sentences_about(component.__doc__ or "", name),
+            title or name.replace("_", " "),
+            more if title else sentences_about(component.__doc__ or "", name),
             next((mark for mark in reversed(marks) if isinstance(mark, Range)), None),
             tuple(words),
             shown.get(name, True),
