@@ -44,7 +44,7 @@ def test_parameters_are_read_off_the_class():
         ({"share": "half"}, r"share = 'half': choose a value in \(0, 1\]"),
         ({"copies": 0}, "copies = 0: choose a whole number of at least 1"),
         ({"copies": 1.5}, "copies = 1.5: choose a whole number of at least 1"),
-        ({"copies": True}, "copies = True: choose a whole number of at least 1"),
+        ({"copies": True}, "copies = True: choose a number"),
         ({"level": 4}, r"level = 4: choose a value in \[1, 3\]"),
         ({"victim": "some"}, "victim = 'some': choose a whole number of at least 1, or all"),
     ],

@@ -100,6 +100,8 @@ class Parameter:
     def _validate_number(self, value: Any) -> None:
         assert self.range is not None
         low, high = self.range.low, self.range.high
+        if isinstance(value, bool):
+            raise ParameterError(self.name, value, "choose a number")
         if self.type is int:
             require_count(self.name, value, at_least=int(low))
         if self.type is not int or high < math.inf:

@@ -290,10 +290,13 @@ _preset("banzhaf", "Banzhaf", _IDENTITIES, semivalue="banzhaf")
 _preset("beta_shapley", "Beta Shapley", _IDENTITIES, semivalue="beta")
 _preset("loo", "leave-one-out", _IDENTITIES, semivalue="loo")
 _preset(
-    "uniform", "equal shares", "Every submitted identity gets an equal share of v(all).", evidence="pool"
+    "uniform",
+    "equal shares",
+    "Every submitted identity gets an equal share of the value of all data.",
+    evidence="pool",
 )
 _preset(
-    "per_example", "by number of units", "Submitted identities share v(all) by their numbers of units.",
+    "per_example", "by number of units", "Submitted identities share the value of all data by their numbers of units.",
     evidence="pool", allocation="count_raw",
 )  # fmt: skip
 _preset("quotient_shapley", "quotient Shapley", _CLUSTERS, evidence="")

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import OracleRequiredError, require_choice
-from datamarket_gym.core.parameters import Component
+from datamarket_gym.core.errors import OracleRequiredError
+from datamarket_gym.core.parameters import Component, OneOf
 from datamarket_gym.core.registry import Kind, register, written
 from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters
@@ -158,7 +158,7 @@ def divided(
 @register("allocation", "equal_submitted")
 @dataclass(frozen=True)
 class EqualSubmitted(Allocation):
-    """Equal shares for all identities with a unit in the cluster."""
+    """Share a cluster equally among all identities with a unit in it."""
 
     title = "equal shares"
 
@@ -172,7 +172,7 @@ class EqualSubmitted(Allocation):
 @register("allocation", "count_raw")
 @dataclass(frozen=True)
 class CountRaw(Allocation):
-    """Shares in proportion to the units submitted into the cluster, copies included."""
+    """Share a cluster by the units submitted, copies included."""
 
     title = "by units submitted"
 
@@ -186,7 +186,7 @@ class CountRaw(Allocation):
 @register("allocation", "count_canonical")
 @dataclass(frozen=True)
 class CountCanonical(Allocation):
-    """Shares in proportion to the canonical units owned: the earliest submission owns."""
+    """Share a cluster by the units that were submitted first: copies earn nothing."""
 
     title = "by canonical units owned"
 
@@ -203,7 +203,7 @@ class CountCanonical(Allocation):
 @register("allocation", "latent_share")
 @dataclass(frozen=True)
 class LatentShare(Allocation):
-    """Shares in proportion to the units each latent provider owns in the cluster (asks the oracle).
+    """Share a cluster by the units that each provider truly owns in it.
 
     ``count="raw"``: all submitted units, copies included, a_{j,k} ~ |{u in C_k: latent(u) = j}| as the
     paper prints it. ``count="canonical"``: canonical units, so that copies bring nothing. A provider's
@@ -213,11 +213,8 @@ class LatentShare(Allocation):
 
     title = "by true owners (oracle)"
 
-    count: str = "raw"
+    count: Annotated[str, OneOf("raw", "canonical"), "which units count"] = "raw"
     needs_oracle: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_choice("count", self.count, ("raw", "canonical"))
 
     def shares(self, provenance: Provenance) -> Shares:
         """Counts, redirected from the submitting identity to those of the latent owner."""

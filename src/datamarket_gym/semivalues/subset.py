@@ -26,7 +26,7 @@ from datamarket_gym.semivalues.sampling import BATCH_CELLS, Moments, ask, requir
 @register("estimator", "subset")
 @dataclass(frozen=True)
 class Subset(Estimator):
-    """Marginals to coalitions drawn for each player apart: R draws a player cost 2 R K evaluations."""
+    """Draw random coalitions for each player apart: R draws a player cost 2 R K evaluations."""
 
     title = "random coalitions"
 
@@ -67,7 +67,7 @@ class Subset(Estimator):
 @register("estimator", "msr")
 @dataclass(frozen=True)
 class MaximumSampleReuse(Estimator):
-    """Banzhaf by fair-coin coalitions, each of which serves all players."""
+    """Draw coalitions by fair coins, each of which serves all players; for Banzhaf."""
 
     title = "maximum sample reuse"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import require_count
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.encoders.base import Encoder, require_text
 from datamarket_gym.world.encoders.pixels import resized
@@ -26,13 +26,9 @@ class Ngrams(Encoder):
 
     title = "character n-grams"
 
-    dimensions: int = 256
-    n: int = 3
+    dimensions: Annotated[int, Range(1)] = 256
+    n: Annotated[int, Range(1)] = 3
     kind: ClassVar[str] = "text"
-
-    def __post_init__(self) -> None:
-        require_count("dimensions", self.dimensions)
-        require_count("n", self.n)
 
     @property
     def identity(self) -> str:
@@ -61,11 +57,8 @@ class Thumbnail(Encoder):
 
     title = "thumbnail pixels"
 
-    size: int = 8
+    size: Annotated[int, Range(1)] = 8
     kind: ClassVar[str] = "image"
-
-    def __post_init__(self) -> None:
-        require_count("size", self.size)
 
     @property
     def identity(self) -> str:

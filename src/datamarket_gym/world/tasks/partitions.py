@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
-from datamarket_gym.core.parameters import Component
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.parameters import Component, Range
 from datamarket_gym.core.registry import Kind, register
 
 
@@ -69,10 +70,7 @@ class DominantClass(Partition):
 
     title = "one dominant class each"
 
-    share: float = 0.75
-
-    def __post_init__(self) -> None:
-        require_in("share", self.share, 0.0, 1.0)
+    share: Annotated[float, Range(0, 1), "share of the dominant class"] = 0.75
 
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
@@ -93,10 +91,9 @@ class Dirichlet(Partition):
 
     title = "Dirichlet mixtures of classes"
 
-    alpha: float = 0.5
-
-    def __post_init__(self) -> None:
-        require_in("alpha", self.alpha, 0.0, np.inf, open_low=True)
+    alpha: Annotated[
+        float, Range(0, open_low=True), "alpha; the smaller, the more uneven the mixtures"
+    ] = 0.5
 
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
