@@ -74,9 +74,10 @@ def test_defaults_ends_and_choices_are_accepted_and_nothing_beyond(kind, name, p
     )
     if kind == "learner" and name == "sklearn":
         return  # loads all of scikit-learn
-    others = {"informative": {"classes": 2, "features": 100}, "features": {"classes": 2, "informative": 1}}.get(
-        parameter, {}
-    )
+    others = {
+        "informative": {"classes": 2, "features": 100},
+        "features": {"classes": 2, "informative": 1},
+    }.get(parameter, {})
     others = {key: value for key, value in others.items() if kind == "task" and name == "synthetic"}
     if parameter == "classes":
         others = {"informative": 10}
