@@ -153,6 +153,8 @@ def is_clocked(submission: Submission) -> bool:
 class Attack(Component, ABC):
     """Plug point ``attack``: a frozen dataclass that says which blocks the attacker submits."""
 
+    tried: ClassVar[tuple[str, ...]] = ("",)
+    """The parameters that audits try, each as ``name=value, ...``; `judge.redteam.grid` says what ``{noise}`` is."""
     needs_content: ClassVar[str] = ""
     """The raw content it changes ("text" or "image"); most attacks need none."""
     needs_labels: ClassVar[bool] = False

@@ -40,6 +40,7 @@ class Bridge(Attack):
     """
 
     title = "bridges between owners"
+    tried = ("theta=0.9", "theta=0.7", "victim=all, theta=0.9, most=1000, first=True")
 
     victim: Victim = 1
     theta: Threshold = 0.9

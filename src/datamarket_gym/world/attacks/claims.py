@@ -29,6 +29,7 @@ class Backdate(Attack):
     """
 
     title = "backdated copies"
+    tried = ("victim=all",)
 
     forges_times: ClassVar[bool] = True
 
@@ -68,6 +69,7 @@ class GrindTies(Attack):
     """
 
     title = "copies that win ties in time"
+    tried = ("victim=all, sigma={little}",)
 
     forges_times: ClassVar[bool] = True
 
@@ -123,6 +125,7 @@ class OwnSource(Attack):
     """
 
     title = "copies that name themselves as source"
+    tried = ("victim=all",)
 
     victim: Victim = 1
     sigma: Noise = 0.0

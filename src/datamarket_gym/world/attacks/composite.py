@@ -20,6 +20,13 @@ class Composite(Attack):
     """Split and curate the own units, and add noisy copies of them and of others' units."""
 
     title = "combined attack"
+    tried = (
+        "split=1, copy=1.0, copy_sigma={noise}, steal=1.0, steal_sigma={noise}",
+        "split=1, copy=0.0, steal=1.0, steal_sigma={noise}, victims=99",
+        "split=1, copy=0.0, steal=0.3, steal_sigma={noise}, victims=99, pick=rewards",
+        "split=1, copy=0.0, steal=0.05, steal_sigma={noise}, victims=99, pick=rewards",
+        "split=1, copy=1.0, copy_sigma={half}, steal=0.0, first=True",
+    )
 
     split: Annotated[int, Range(1), "identities for its own units"] = 2
     keep: Annotated[

@@ -40,6 +40,7 @@ class Shadow(Attack):
     """
 
     title = "units moved by a proxy model"
+    tried = ("budget=0.25", "budget=1.0, besides=True")
 
     budget: Budget = 0.5
     steps: Annotated[int, Range(1), "steps of each unit"] = 20
@@ -75,6 +76,7 @@ class Outlier(Attack):
     """
 
     title = "units in uncovered regions"
+    tried = ("budget=0.5", "budget=1.0, ratio=1.0")
 
     budget: Budget = 0.5
     ratio: AddedUnits = 0.5

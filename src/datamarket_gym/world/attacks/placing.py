@@ -27,6 +27,7 @@ class LeakStuffing(Attack):
     """
 
     title = "leaked validation rows"
+    tried = ("sigma=0.0", "sigma={half}")
 
     share: Annotated[float, Range(0, 1, open_low=True), "share of the leaked rows that are used"] = 1.0
     sigma: Noise = 0.0
@@ -68,6 +69,13 @@ class Squat(Attack):
     """
 
     title = "units placed before others'"
+    tried = (
+        "victim=all, points=3",
+        "victim=all, points=20",
+        "victim=all, points=20, knows=leak",
+        "victim=all, points=999, how=guesses, worthless=True",
+        "victim=all, points=999, how=guesses, knows=leak, worthless=True",
+    )
 
     victim: Victim = 1
     points: Annotated[int, Range(1), "units of each class that are placed"] = 3

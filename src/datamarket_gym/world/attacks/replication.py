@@ -21,6 +21,7 @@ class Honest(Attack):
     """Submit the own units under one identity, and nothing else."""
 
     title = "no attack"
+    tried = ()
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units under one's own name."""
@@ -37,6 +38,7 @@ class ExactDuplicates(Attack):
     """
 
     title = "exact copies under new identities"
+    tried = ("fraction=0.5, sybils=2", "fraction=1.0, sybils=1", "fraction=1.0, sybils=4")
 
     fraction: Annotated[Share, Range(0, 1)] = 0.5
     sybils: Identities = 2
@@ -52,6 +54,7 @@ class NearDuplicates(Attack):
     """Keep all own units, and submit noisy copies of some of them under each of some further identities."""
 
     title = "near copies under new identities"
+    tried = ("sigma={noise}, fraction=1.0, sybils=1", "sigma={noise}, fraction=1.0, sybils=3")
 
     sigma: Noise = 0.03
     fraction: Annotated[Share, Range(0, 1)] = 0.5
@@ -68,6 +71,7 @@ class SybilSplit(Attack):
     """Divide the own units among several identities, and add nothing."""
 
     title = "split over several identities"
+    tried = ("k=2", "k=3", "k=5")
 
     k: Annotated[int, Range(1), "identities"] = 3
     how: Annotated[str, OneOf("round_robin", "block"), "how units are divided"] = "round_robin"
@@ -115,6 +119,7 @@ class ProviderZeroAttack(Attack):
     """Let provider 0 play the named attack, whichever provider is asked for: the paper's setting."""
 
     title = "attack by the first provider"
+    tried = ()
 
     attack: Annotated[str, "which attack"] = "exact_dup_2x_sybils"
 

@@ -24,6 +24,7 @@ class Turn(Attack):
     """
 
     title = "rotated copies"
+    tried = ("cosine=0.9", "cosine=0.8", "cosine=0.7", "cosine=0.6", "cosine=0.6, fraction=0.05")
 
     cosine: Annotated[float, Range(-1, 1), "cosine similarity of a copy with its original"] = 0.8
     victim: Victim = "all"

@@ -28,6 +28,14 @@ class SyntheticLaundering(Attack):
     """
 
     title = "generated units added"
+    tried = (
+        "ratio=1.0, how=gaussian",
+        "ratio=1.0, how=mix",
+        "ratio=3.0, how=gaussian",
+        "ratio=3.0, how=mix",
+        "ratio=3.0, first=True",
+        "ratio=0.1",
+    )
 
     ratio: AddedUnits = 1.0
     how: Annotated[str, OneOf("gaussian", "mix"), "how they are generated"] = "gaussian"
@@ -77,6 +85,7 @@ class StrategicCuration(Attack):
     """
 
     title = "best units only"
+    tried = ("keep=0.3", "keep=0.6", "keep=0.9")
 
     keep: Annotated[
         float, Range(0, 1, open_low=True), "share of its units that are submitted; the best"
@@ -98,6 +107,7 @@ class Copycat(Attack):
     """Submit another provider's units, exact or with noise, as the attacker's beside its own."""
 
     title = "copies of another's units"
+    tried = ("fraction=1.0, sigma=0.0", "fraction=1.0, sigma={noise}")
 
     fraction: Share = 1.0
     sigma: Noise = 0.0
@@ -129,6 +139,7 @@ class JunkPadding(Attack):
     """Add random units with random labels, to collect what guessing earns."""
 
     title = "random units added"
+    tried = ("ratio=1.0", "ratio=3.0, identities=3", "ratio=3.0, first=True")
 
     ratio: AddedUnits = 1.0
     identities: Annotated[int, Range(1), "identities that submit the added units"] = 1
