@@ -92,7 +92,7 @@ class Parameter:
             except ParameterError as error:
                 if not self.choices:
                     raise
-                remedy = f"{error.remedy}, or {' or '.join(self.choices)}"
+                remedy = ", or ".join([error.remedy, *self.choices])
                 raise ParameterError(self.name, value, remedy) from None
         elif self.choices and not numeric:
             require_choice(self.name, value, self.choices)
@@ -122,7 +122,8 @@ class Component(Described):
 
     def __post_init__(self) -> None:
         """Refuse parameters that their annotations do not allow."""
-        for parameter in parameters_of(type(self)):
+        cls: Any = type(self)
+        for parameter in parameters_of(cls):
             if parameter.range is not None or parameter.choices:
                 parameter.validate(getattr(self, parameter.name))
 

@@ -76,7 +76,7 @@ class Control:
             dataclasses.replace(self.parameter, name=named).validate(value)
             if self.kind == "float" and not isinstance(value, str):
                 return float(value)
-        return value  # type: ignore[no-any-return]  # it is of the control's kind
+        return value
 
 
 def validate_spec(kind: str, spec: Spec) -> str:
@@ -99,8 +99,9 @@ def validate_spec(kind: str, spec: Spec) -> str:
 
 def controls_of(kind: str, name: str) -> tuple[Control, ...]:
     """The controls of a registered component."""
-    component = lookup(kind, name)
-    return _controls(kind, component) if dataclasses.is_dataclass(component) else ()
+    component: Any = lookup(kind, name)
+    is_written: bool = dataclasses.is_dataclass(component)
+    return _controls(kind, component) if is_written else ()
 
 
 @lru_cache(maxsize=256)
