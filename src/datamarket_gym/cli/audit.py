@@ -33,9 +33,9 @@ from datamarket_gym.payout.scored import read_scored, scores_file
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import Rows
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
-from datamarket_gym.units.sql import as_files
+from datamarket_gym.units.readers.databases import as_files
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.units.submission import Submission
-from datamarket_gym.units.tables import Table
 from datamarket_gym.world.market import MarketState
 
 _NAME = 24

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.image_files import Skipped
-from datamarket_gym.units.arrays import file_and_member
-from datamarket_gym.units.excel import sheet_of
-from datamarket_gym.units.formats import ending
+from datamarket_gym.units.readers.excel import sheet_of
+from datamarket_gym.units.readers.files import ending, file_and_member
 
 FileHashes = dict[str, dict[str, str | int]]
 """Name, length and hash of each file, by its role."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.screen import listed
+from datamarket_gym.units.columns import Faults
 from datamarket_gym.units.labels import NO_LABEL, is_labelled
-from datamarket_gym.units.loose import Faults
 from datamarket_gym.world.data.corpus import IMAGES
 from datamarket_gym.world.encoders import ContentError
 from datamarket_gym.world.encoders.base import Encoder

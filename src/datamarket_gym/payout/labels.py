@@ -20,7 +20,7 @@ from datamarket_gym.payout.image_files import image_tree
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.units.columns import Column
 from datamarket_gym.units.labels import is_labelled, unlabelled, without_labels
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.submitted import Held, Rows

@@ -13,7 +13,7 @@ from datamarket_gym.payout.image_files import image_bytes, image_tree
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.names import visible
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 
 _LONGEST = 60
 

@@ -23,8 +23,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
 
 if TYPE_CHECKING:  # the list of a finished run is read where nothing of the readers of tables is wanted
-    from datamarket_gym.units.columns import Column
-    from datamarket_gym.units.loose import Faults
+    from datamarket_gym.units.columns import Column, Faults
 
 FILE = "quarantine.csv"
 COLUMNS = ("row", "unit", "identity", "wrong")
@@ -44,7 +43,7 @@ def note_columns(faults: Faults, roles: dict[str, Column]) -> None:
     """Note rows without a name, a label, a time or content, with names that no file can hold, with shared ids."""
     for role, column in roles.items():
         if role == "time":
-            for row, wrong in column.untimely().items():
+            for row, wrong in column.bad_times().items():
                 faults.note([row], f"{column.name}: {wrong}")
             continue
         for row in column.missing().nonzero()[0].tolist():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from datamarket_gym.payout.spec import Columns, PayoutSpec
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 
 
 def submitted_roles(table: Table, columns: Columns, *, dated: bool = True) -> dict[str, str]:

@@ -15,9 +15,9 @@ from datamarket_gym.learners.scores import ImportedScores
 from datamarket_gym.payout.image_files import image_tree
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.submitted import Held, Rows
-from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.labels import is_labelled
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.files import file_and_member
+from datamarket_gym.units.readers.tables import Table
 
 
 @dataclass(frozen=True, eq=False)

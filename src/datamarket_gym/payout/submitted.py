@@ -26,11 +26,11 @@ from datamarket_gym.payout.labels import has_none, predicts_numbers
 from datamarket_gym.payout.quarantine import BadRow, also_aside, kept_rows, note_columns
 from datamarket_gym.payout.roles import link_columns, matrix_roles, submitted_roles
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.units.arrays import ArrayFile, file_and_member
-from datamarket_gym.units.columns import Column
+from datamarket_gym.units.columns import Column, Faults
 from datamarket_gym.units.labels import is_labelled, unlabelled
-from datamarket_gym.units.loose import Faults, note_numbers
-from datamarket_gym.units.tables import Table, rows_read
+from datamarket_gym.units.readers.arrays import ArrayFile
+from datamarket_gym.units.readers.files import file_and_member
+from datamarket_gym.units.readers.tables import Table, rows_read
 from datamarket_gym.world.encoders import ContentError, stored
 from datamarket_gym.world.encoders.store import StoredEncoder
 
@@ -257,10 +257,10 @@ def _quarantined(
         faults, {role: single[name] for role, name in names.items() if role != "trusted_source"}
     )
     if "label" in names and predicts_numbers(spec):
-        for row, wrong in single[names["label"]].no_numbers().items():
+        for row, wrong in single[names["label"]].bad_numbers().items():
             faults.note([row], f"{names['label']}: {wrong}")
     for role, matrix in dense.items():
-        note_numbers(faults, role, matrix)
+        faults.note_numbers(role, matrix)
     if "features" not in dense and spec.columns.image is not None and spec.files.images is not None:
         named = single[spec.columns.image].optional()
         note_images(faults, Path(spec.files.images), named, content_encoder(spec, "image").encoder)

@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import InputTypeError, SubmissionError, require_instance
 from datamarket_gym.core.files import replacing, require_two_files
-from datamarket_gym.units.arrays import file_and_member
-from datamarket_gym.units.excel import sheet_of
-from datamarket_gym.units.formats import ending
 from datamarket_gym.units.inputs import default_ids, feature_array, is_frame
 from datamarket_gym.units.labels import unlabelled
-from datamarket_gym.units.sql import as_files
+from datamarket_gym.units.readers.databases import as_files
+from datamarket_gym.units.readers.excel import sheet_of
+from datamarket_gym.units.readers.files import ending, file_and_member
+from datamarket_gym.units.readers.tables import Table, to_arrow
 from datamarket_gym.units.submission import Submission
-from datamarket_gym.units.tables import Table, as_arrow
 
 REQUIRED = ("id", "identity", "features")
 OPTIONAL = ("label", "embedding", "source", "batch", "time", "licence")
@@ -111,7 +110,7 @@ def from_frame(
             frame,
             "a pandas, polars or Arrow table (from_arrays takes arrays, read_submission files)",
         )
-    data = as_arrow(frame)
+    data = to_arrow(frame)
     table = Table.of(data)
     table.require("identity", owner)
     roles = {"identity": owner}

@@ -29,8 +29,8 @@ from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, components, star
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.units.submission import Submission
-from datamarket_gym.units.tables import Table
 
 Column = Sequence[str | None]
 

@@ -17,9 +17,10 @@ from datamarket_gym.payout.intake.content import unit_digests, what_of
 from datamarket_gym.payout.labels import is_blank
 from datamarket_gym.payout.names import require_writable, visible
 from datamarket_gym.payout.spec import Columns, Files
-from datamarket_gym.units.arrays import ArrayFile, file_and_member
 from datamarket_gym.units.labels import unlabelled
-from datamarket_gym.units.tables import Table, rows_read
+from datamarket_gym.units.readers.arrays import ArrayFile
+from datamarket_gym.units.readers.files import file_and_member
+from datamarket_gym.units.readers.tables import Table, rows_read
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from datamarket_gym.payout.stages import Places
 from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.pipeline.settle import honest_rows, judged_threshold
 from datamarket_gym.units.labels import is_labelled
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.web.threshold.origin import Origin
 from datamarket_gym.web.threshold.pool import Contents, RowPool
 from datamarket_gym.world.data import Embeddings
