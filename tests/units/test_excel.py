@@ -112,7 +112,10 @@ def test_a_last_row_of_formulas_without_values_is_not_dropped(tmp_path):
     ("changes", "said"),
     [
         ({"features_1": [1, "#N/A", 2]}, "cell E3 is #N/A; mend it"),
-        ({"features_1": [1, "1,5", 2]}, "'features_1', row 1 is '1,5', which is no number; write decimals with a point"),
+        (
+            {"features_1": [1, "1,5", 2]},
+            "'features_1', row 1 is '1,5', which is no number; write decimals with a point",
+        ),
         ({"features_1": [1, True, 2]}, "'features_1', row 1 is 'TRUE', which is no number"),
         ({"id": [1, 1234567890123456, 2]}, "cell A3 is a number of more than 15 digits, of which Excel"),
         ({"features_1": [1, None, 2]}, "'features_1' is empty in row 1"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.payout.image_files import image_bytes
+from datamarket_gym.payout.images import image_bytes
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.spec import PayoutSpec

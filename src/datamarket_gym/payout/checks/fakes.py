@@ -20,10 +20,9 @@ from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.checks.contents import UnitContent, shows_images, unit_contents
 from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
-from datamarket_gym.payout.inputs import utility_oracle
+from datamarket_gym.payout.inputs import content_encoder, embed, utility_oracle
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.submitted import content_encoder, embed
 from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.world.attacks import augment, paraphrase
 from datamarket_gym.world.attacks.labels import groups
