@@ -7,7 +7,7 @@ when results are written. A name of any length or script therefore costs nothing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -399,7 +399,7 @@ def read_submitted(
         label=label,
         features=features,
         embedding=dense.get("embedding"),
-        time=single[names["time"]].times() if "time" in names else received and received.time,
+        time=single[names["time"]].times() if "time" in names else _time(received),
         links={name: single[name].optional() for name in linked},
         source=single[names["trusted_source"]].optional() if "trusted_source" in names else None,
         columns=tuple(matrices.get("features", ())),
@@ -410,6 +410,10 @@ def read_submitted(
         received=received,
         blank=blank,
     )
+
+
+def _time(received: Received | None) -> NDArray[Any] | None:
+    return None if received is None else received.time
 
 
 def _labels(
@@ -470,7 +474,7 @@ def _submitted_images(
         identity=owners,
         label=label,
         features=_images(path, ids, ids, spec, files, "submissions", tree.skipped),
-        time=received and received.time,
+        time=_time(received),
         skipped=tree.skipped,
         bad=bad,
         received=received,
@@ -550,9 +554,7 @@ def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "val
         folder = getattr(spec.files, f"{whose}_images") or spec.files.images
         features = _features(spec, single, range(count), files, whose, folder, images)
     for role, matrix in (("features", features), ("embedding", dense.get("embedding"))):
-        _require_size(
-            matrix, lambda row, role=role: f"{str(path)!r}: {role!r}, row {row},", "drop the row"
-        )
+        _require_size(matrix, f"{str(path)!r}: {role!r}", "drop the row")
     return Rows(
         features=features,
         label=label,
@@ -564,12 +566,15 @@ def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "val
     )
 
 
-def _require_size(matrix: Features | None, place: Callable[[int], str], remedy: str) -> None:
-    """Refuse numbers so large that distances to them overflow; ``place`` names the row of the first."""
+def _require_size(
+    matrix: Features | None, where: str, remedy: str, ids: Sequence[str] | None = None
+) -> None:
+    """Refuse numbers so large that distances to them overflow, by the row of the first or its unit."""
     if matrix is not None and (at := beyond(matrix, LARGEST)) is not None:
         row, entry = at
+        place = f", row {row}," if ids is None else f" of unit {ids[row]!r} (row {row}):"
         raise SubmissionError(
-            f"{place(row)} entry {entry} is {float(matrix[row, entry]):g}; {remedy} or fill in a number of at most "
+            f"{where}{place} entry {entry} is {float(matrix[row, entry]):g}; {remedy} or fill in a number of at most "
             f"{LARGEST:g} in size"
         )
 
@@ -769,11 +774,7 @@ def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) ->
     if sample is not None:
         _require_alike(rows, sample, "reference")
     for what, matrix in (("features", rows.features), ("embedding", rows.embedding)):
-        _require_size(
-            matrix,
-            lambda row, what=what: f"{what!r} of unit {rows.ids[row]!r} (row {row}):",
-            "remove the unit",
-        )
+        _require_size(matrix, repr(what), "remove the unit", rows.ids)
     _require_once(rows.ids)
     named = {row.identity for row in rows.bad if row.identity and not unwritable(row.identity)}
     # An identity of bad rows alone is listed, and paid nothing.
@@ -803,7 +804,9 @@ def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) ->
         files=files,
         skipped=skipped,
         validation_text=held.text,
-        reference=sample and ReferenceRows(sample.features, sample.label, sample.embedding, sample.text),
+        reference=None
+        if sample is None
+        else ReferenceRows(sample.features, sample.label, sample.embedding, sample.text),
         bad=rows.bad,
         columns=rows.columns,
         encoder=rows.encoder,

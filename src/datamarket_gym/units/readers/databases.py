@@ -277,7 +277,8 @@ def _postgres_batches(
     row = 0
     while rows := cursor.fetchmany(_FETCHED):
         arrays = []
-        for field, (_, name, _), cells in zip(fields, columns, zip(*rows, strict=True), strict=True):
+        for field, (_, name, _), column in zip(fields, columns, zip(*rows, strict=True), strict=True):
+            cells: Sequence[Any] = column
             if name == "uuid":
                 cells = [None if cell is None else str(cell) for cell in cells]
             elif name == "bpchar":  # filled up with blanks, which PostgreSQL does not count
