@@ -572,10 +572,14 @@ def _require_size(
     """Refuse numbers so large that distances to them overflow, by the row of the first or its unit."""
     if matrix is not None and (at := beyond(matrix, LARGEST)) is not None:
         row, entry = at
-        place = f", row {row}," if ids is None else f" of unit {ids[row]!r} (row {row}):"
+        value = f"{float(matrix[row, entry]):g}"
+        place = (
+            f", row {row}, entry {entry} is {value}"
+            if ids is None
+            else f" of unit {ids[row]!r} (row {row}) has {value} as entry {entry}"
+        )
         raise SubmissionError(
-            f"{where}{place} entry {entry} is {float(matrix[row, entry]):g}; {remedy} or fill in a number of at most "
-            f"{LARGEST:g} in size"
+            f"{where}{place}; {remedy} or fill in a number of at most {LARGEST:g} in size"
         )
 
 
