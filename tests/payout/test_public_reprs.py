@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from book_files import HandBook, file_book
+from datamarket_gym.payout.intake.proofs import prove
 from payout_files import run as pay_run
 from payout_files import spec, write
 from sklearn.svm import SVC
@@ -59,7 +60,6 @@ from datamarket_gym.payout import Currency, account_statement, open_book, verify
 from datamarket_gym.payout.book.anchor import add_anchor, read_anchors
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.intake.log import arrivals, received
-from datamarket_gym.payout.intake.proofs import prove
 from datamarket_gym.pipeline import OwnMechanism, Provenance, QuotientGame, Valuator, prior_of, represent
 from datamarket_gym.semivalues import Exact
 from datamarket_gym.world.attacks import Block, Cheating

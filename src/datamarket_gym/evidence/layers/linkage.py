@@ -29,7 +29,7 @@ from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, components, star
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 
 Column = Sequence[str | None]
 

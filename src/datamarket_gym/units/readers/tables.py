@@ -1,4 +1,4 @@
-"""The one reader of tables: submissions, validation rows, embeddings, texts, pairs of identities.
+"""The one reader of tables: submissions, validation rows, embeddings, texts, scores, pairs of identities.
 
 A table is gone through by batches, only the wanted columns are read, and of each matrix there is one copy,
 so a file need not fit into memory a second time beside the numbers that come out of it.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -21,13 +20,18 @@ import pyarrow as pa
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.compute import compute
 from datamarket_gym.core.errors import SubmissionError, require_instance
-from datamarket_gym.units.arrays import file_and_member
-from datamarket_gym.units.columns import Column, untyped
-from datamarket_gym.units.excel import Excel
-from datamarket_gym.units.formats import Batch, Kind, Source, ending, readable, table_ending
-from datamarket_gym.units.loose import Faults, LooseMatrix
-from datamarket_gym.units.matrices import StrictMatrix
-from datamarket_gym.units.text_tables import Delimited, JsonLines
+from datamarket_gym.units.columns import Column, Faults, MatrixReader, untyped
+from datamarket_gym.units.readers.csv import CsvTable
+from datamarket_gym.units.readers.excel import ExcelSheet
+from datamarket_gym.units.readers.files import (
+    Kind,
+    Source,
+    ending,
+    file_and_member,
+    readable,
+    table_ending,
+)
+from datamarket_gym.units.readers.json_lines import JsonLines
 
 _ROWS = 8192
 _MANY = 50_000  # rows that take long enough to be counted
@@ -41,27 +45,22 @@ class Table:
 
     @classmethod
     def open(cls, path: Path) -> Table:
-        """Look at a file's header; what is no readable table is refused by name. ``file.xlsx#Sheet`` is a sheet."""
+        """Look at a file's header; refuse by name what is no readable table. ``file.xlsx#Sheet`` is a sheet."""
         file, sheet = file_and_member(str(path))
         if ending(file) == ".xlsx":
             table_ending(file)
-            return cls(Excel(file, sheet))
+            return cls(ExcelSheet(file, sheet))
+        readers: dict[str, Any] = {
+            ".parquet": _Parquet, ".arrow": _Arrow, ".feather": _Arrow, ".csv": CsvTable, ".tsv": CsvTable
+        }  # fmt: skip
         plain = table_ending(path)
         with readable(path):
-            match plain:
-                case ".parquet":
-                    return cls(_Parquet(path))
-                case ".arrow" | ".feather":
-                    return cls(_Arrow(path))
-                case ".csv" | ".tsv":
-                    return cls(Delimited(path))
-                case _:
-                    return cls(JsonLines(path))
+            return cls(readers.get(plain, JsonLines)(path))
 
     @classmethod
     def of(cls, data: Any) -> Table:
-        """A table of anything pyarrow makes one of (dict, pandas, polars, Arrow)."""
-        return cls(_InMemory(as_arrow(data)))
+        """Take anything pyarrow makes a table of (dict, pandas, polars, Arrow)."""
+        return cls(_InMemory(to_arrow(data)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,11 +69,11 @@ class Table:
 
     @property
     def where(self) -> str:
-        """What errors call the table."""
+        """The name of the table in errors."""
         return self.source.where
 
     def require(self, role: str, name: str) -> str:
-        """The column for a role, or an error that names what comes close."""
+        """Return the column for a role, or raise an error that names what comes close."""
         require_instance(role, name, str, "the name of a column")
         if name not in self.names:
             close = get_close_matches(name, self.names, n=1)
@@ -86,7 +85,7 @@ class Table:
         return name
 
     def label_column(self, name: str | None = None) -> str | None:
-        """The column of labels: of that name, or else ``label``; None where there is none, or the name is empty.
+        """Return the column of labels: of that name, or else ``label``; None if there is none, or the name is empty.
 
         A column that nobody named and that is called nearly ``label`` is refused: it may hold labels, and without
         them other amounts are paid.
@@ -104,21 +103,19 @@ class Table:
         return None
 
     def matrix_columns(self, name: str) -> list[str]:
-        """The columns of a matrix: the one of that name, or those of that name with numbers, or none."""
+        """Return the columns of a matrix: the one of that name, or those of that name with numbers, or none."""
         if name in self.names:
             return [name]
         numbered = [n for n in self.names if re.fullmatch(rf"{re.escape(name)}_\d+", n)]
         return sorted(numbered, key=lambda n: int(n.rsplit("_", 1)[1]))
 
     def require_matrix(self, role: str, name: str) -> list[str]:
-        """The columns of a matrix, which may also be several names with commas between."""
-        if found := self.matrix_columns(name):
-            return found
+        """Return the columns of a matrix, which may also be several names with commas between."""
         parts = [part.strip() for part in name.split(",")] if "," in name else [name]
-        return [self.require(role, part) for part in parts]
+        return self.matrix_columns(name) or [self.require(role, part) for part in parts]
 
     def counting(self, *wanted: Collection[str]) -> list[str]:
-        """A column to count the rows by, where nothing else of the table is wanted."""
+        """Return a column to count the rows by, where nothing else of the table is wanted."""
         return [] if any(wanted) else list(self.names[:1])
 
     def read(
@@ -130,86 +127,70 @@ class Table:
         *,
         narrow: bool = False,
     ) -> tuple[dict[str, Column], dict[str, Features]]:
-        """Columns of text and of any other kind by name, and matrices by role.
+        """Read columns of text and of any other kind by name, and matrices by role.
 
         ``matrices`` says for each role which columns it is made of. Rows of matrices that cannot be used are errors,
-        or, where ``faults`` are given, noted there. Large ones of float16 or float32 stay so where they may be
-        ``narrow`` (`core.narrow`), and are float64 else.
+        or noted in ``faults``. Large matrices of float16 or float32 stay so where they may be ``narrow``
+        (`core.narrow`), and are float64 else.
         """
         matrices = matrices or {}
-        single: dict[str, Kind] = {**dict.fromkeys(other, "any"), **dict.fromkeys(text, "text")}
-        # What may be no number comes as it is.
-        number: Kind = "numbers" if faults is None else "any" if self.source.typed else "text"
-        dense: dict[str, Kind] = {name: number for names in matrices.values() for name in names}
-        self._require_once([*single, *dense])
-        # A column that is wanted in two ways (a time that is a feature, too) is gone through twice.
-        passes = [single | dense] if not single.keys() & dense.keys() else [single, dense]
+        single = [*other, *text]
+        numbers = [name for names in matrices.values() for name in names]
+        wanted: dict[str, Kind] = {
+            **dict.fromkeys(text, "text"),
+            **dict.fromkeys([*other, *numbers], "any"),
+        }
+        for name in wanted:
+            self._require_once(name)
         parts: dict[str, list[Any]] = {name: [] for name in single}
-        total, told = self.source.rows, compute().progress
-        strict = {
-            role: StrictMatrix(self.where, names, total, narrow=narrow)
+        total, row = self.source.rows, 0
+        dense = {
+            role: MatrixReader(self.where, names, total, faults, narrow=narrow)
             for role, names in matrices.items()
         }
-        loose = {role: LooseMatrix(self.where, names) for role, names in matrices.items()}
-        for wanted in passes:
-            row = 0
-            for batch in self.source.batches(wanted):
-                count = len(next(iter(batch.values())))
-                if not count:
-                    continue
-                for name in parts.keys() & wanted.keys() if wanted is not dense else ():
-                    parts[name].append(_decoded(batch[name]))
-                for role, names in matrices.items() if wanted is not single else ():
-                    columns = [_stored(batch[name]) for name in names]
-                    if faults is None:
-                        strict[role].add(columns)
-                    else:
-                        loose[role].add(columns, row)
-                row += count
-                if total > _MANY:
-                    told.count(row, total)
-            if not row:
-                raise SubmissionError(f"{self.where} has no rows; give at least one")
-        found = {name: self._column(name, single[name], arrays) for name, arrays in parts.items()}
-        if faults is not None:
-            return found, {role: some.whole(faults, narrow=narrow) for role, some in loose.items()}
-        return found, {role: some.whole() for role, some in strict.items()}
+        for batch in self.source.batches(wanted):
+            count = len(next(iter(batch.values())))
+            if not count:
+                continue
+            for name, arrays in parts.items():
+                arrays.append(_decoded(batch[name]))
+            for role, reader in dense.items():
+                reader.add([getattr(batch[name], "storage", batch[name]) for name in matrices[role]])
+            row += count
+            if total > _MANY:
+                compute().progress.count(row, total)
+        if not row:
+            raise SubmissionError(f"{self.where} has no rows; give at least one")
+        columns = {name: self._column(name, arrays, name in other) for name, arrays in parts.items()}
+        return columns, {role: reader.matrix() for role, reader in dense.items()}
 
-    def _column(self, name: str, kind: Kind, arrays: list[Any]) -> Column:
+    def _column(self, name: str, arrays: list[Any], of_any_type: bool) -> Column:
         try:
-            joined = pa.concat_tables(
-                [pa.table({name: array}) for array in arrays], promote_options="permissive"
-            )[name]
+            tables = [pa.table({name: array}) for array in arrays]
+            joined = pa.concat_tables(tables, promote_options="permissive")[name]
         except pa.ArrowException as error:
             raise SubmissionError(
                 f"{self.where}: column {name!r} changes its type ({error}); write all of it the same way"
             ) from error
-        if kind == "any" and not self.source.typed:
+        if of_any_type and not self.source.typed:
             joined = untyped(joined)
         return Column(self.where, name, joined)
 
-    def _require_once(self, wanted: Sequence[str]) -> None:
-        times = Counter(self.names)
-        for name in wanted:
-            if times[name] > 1:
-                raise SubmissionError(
-                    f"{self.where} has {times[name]} columns {name!r}; rename all but one"
-                )
-            if not times[name]:
-                self.require(name, name)
+    def _require_once(self, name: str) -> None:
+        times = self.names.count(name)
+        if times > 1:
+            raise SubmissionError(f"{self.where} has {times} columns {name!r}; rename all but one")
+        if not times:
+            self.require(name, name)
 
 
 def rows_read(single: Mapping[str, Column], dense: Mapping[str, Features]) -> int:
-    """How many rows were read, of a table of which something was."""
+    """Count the rows that were read, of a table of which something was."""
     return len([*(column.data for column in single.values()), *dense.values()][0])
 
 
 def _decoded(array: Any) -> Any:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-
-
-def _stored(array: Any) -> Any:
-    return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 class _Parquet:
@@ -219,10 +200,10 @@ class _Parquet:
         import pyarrow.parquet as pq
 
         self.path, self.where = path, repr(str(path))
-        about = pq.read_metadata(path)
-        self.names, self.rows = tuple(about.schema.to_arrow_schema().names), about.num_rows
+        metadata = pq.read_metadata(path)
+        self.names, self.rows = tuple(metadata.schema.to_arrow_schema().names), metadata.num_rows
 
-    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
+    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Mapping[str, Any]]:
         import pyarrow.parquet as pq
 
         with (
@@ -245,7 +226,7 @@ class _Arrow:
                 f"{self.where} is cut off: the mark at the end of an Arrow stream is missing; write it again"
             )
 
-    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
+    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Mapping[str, Any]]:
         with readable(self.path):
             reader = self._reader([self.names.index(name) for name in wanted])
             if isinstance(reader, pa.ipc.RecordBatchFileReader):
@@ -265,7 +246,7 @@ class _Arrow:
 
 
 def _ends_as_stream(path: Path) -> bool:
-    """Whether the mark is there that writers put at the end of a stream: a message of no length."""
+    """Look for the mark that writers put at the end of a stream: a message of no length."""
     mark = b"\xff\xff\xff\xff"  # before the length of every message, but in streams of before 2019
     with path.open("rb") as file:
         before = mark if file.read(4) == mark else b""
@@ -279,24 +260,20 @@ class _InMemory:
     def __init__(self, table: pa.Table) -> None:
         self.table, self.names, self.rows = table, tuple(table.column_names), table.num_rows
 
-    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
+    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Mapping[str, Any]]:
         for batch in self.table.select(list(wanted)).to_batches(max_chunksize=_ROWS):
             yield {name: batch.column(name) for name in wanted}
 
 
-def as_arrow(data: Any) -> pa.Table:
-    """An Arrow table of a dict of columns, whose matrices become lists, or of a pandas, polars or Arrow table."""
+def to_arrow(data: Any) -> pa.Table:
+    """Make an Arrow table of a dict of columns, whose matrices become lists, or of a pandas, polars or Arrow table."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, Mapping):
-        data = {name: _listed(column) for name, column in data.items()}
+        data = {n: list(c) if isinstance(c, np.ndarray) and c.ndim == 2 else c for n, c in data.items()}
     try:
         return pa.table(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SubmissionError(
             f"the table cannot be read ({error}); give columns of equal length, each of one kind"
         ) from error
-
-
-def _listed(column: Any) -> Any:
-    return list(column) if isinstance(column, np.ndarray) and column.ndim == 2 else column

@@ -15,17 +15,11 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.narrow import beyond, is_narrow, kept_narrow
-from datamarket_gym.units.formats import ending, require_file
+from datamarket_gym.units.readers.files import ending, require_file
 
 ENDINGS = (".npy", ".npz")
 _BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError)
 _LIKELY = ("features", "embeddings", "embedding", "vectors")
-
-
-def file_and_member(written: str) -> tuple[Path, str]:
-    """``file.npz#name`` in its two parts; the name is empty where none is given."""
-    name, mark, member = written.rpartition("#")
-    return (Path(name), member) if mark and not Path(written).exists() else (Path(written), "")
 
 
 @dataclass(frozen=True)
@@ -37,7 +31,7 @@ class ArrayFile:
 
     @classmethod
     def open(cls, path: Path) -> ArrayFile:
-        """Look at what the file holds."""
+        """Look at the names of the arrays in a file."""
         require_file(path)
         if ending(path) not in ENDINGS:
             raise SubmissionError(
@@ -52,11 +46,10 @@ class ArrayFile:
             raise cls(path, ())._unreadable(error) from error
 
     def read(self, name: str) -> NDArray[Any]:
-        """An array by name; that of ``.npy`` stays in its file until it is used."""
+        """Read an array by name; that of ``.npy`` stays in its file until it is used."""
         try:
             if ending(self.path) == ".npy":
-                found: NDArray[Any] = np.load(self.path, allow_pickle=False, mmap_mode="r")
-                return found
+                return cast(NDArray[Any], np.load(self.path, allow_pickle=False, mmap_mode="r"))
             with np.load(self.path, allow_pickle=False) as file:
                 return file[name]
         except _BROKEN as error:
@@ -65,10 +58,10 @@ class ArrayFile:
     def matrix(
         self, name: str = "", rows: int | None = None, *, finite: bool = True, narrow: bool = False
     ) -> Features:
-        """A matrix of finite numbers as float64: the one of that name, or else the likely one.
+        """Read a matrix of finite numbers as float64: the one of that name, or else the likely one.
 
-        Not ``finite``, numbers may be what they are, for whoever looks at them next. A large one of float16 or float32
-        stays so where it may be ``narrow`` (`core.narrow`).
+        Unless ``finite``, numbers that are not are left to the caller. A large matrix of float16 or float32 stays so
+        where it may be ``narrow`` (`core.narrow`).
         """
         name = self.chosen(name)
         found = self.read(name)
@@ -99,7 +92,7 @@ class ArrayFile:
         return cast(Features, kept_narrow(numbers, finite=finite))
 
     def chosen(self, wanted: str, usual: Sequence[str] = _LIKELY) -> str:
-        """The name of an array of the file: the one wanted, the only one, or else the first of the usual ones."""
+        """Choose an array of the file: the one wanted, the only one, or else the first of the usual ones."""
         if wanted in self.names:
             return wanted
         likely = [name for name in usual if name in self.names]

@@ -6,6 +6,7 @@ the wrong folder, is listed, and so is an image that no row of the table names.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.screen import listed
+from datamarket_gym.units.columns import Faults
 from datamarket_gym.units.labels import NO_LABEL, is_labelled
-from datamarket_gym.units.loose import Faults
 from datamarket_gym.world.data.corpus import IMAGES
 from datamarket_gym.world.encoders import ContentError
 from datamarket_gym.world.encoders.base import Encoder
@@ -35,17 +36,15 @@ Skipped = list[tuple[str, str]]
 
 
 def image_bytes(folder: Path, names: Sequence[str], whose: str = "row") -> list[bytes]:
-    """The files of an image column; a name that leads out of the folder is refused."""
+    """Read the files of an image column; refuse a name that leads out of the folder."""
     root = _root(folder)
-    found = []
-    for row, name in enumerate(names):
-        path, wrong = _place(root, name)
+    places = [_place(root, name) for name in names]
+    for row, (_, wrong) in enumerate(places):
         if wrong:
             raise SubmissionError(
-                f"{whose} {row}: the image {name!r} {wrong} the folder {str(folder)!r}"
+                f"{whose} {row}: the image {names[row]!r} {wrong} the folder {str(folder)!r}"
             )
-        found.append(path.read_bytes())
-    return found
+    return [path.read_bytes() for path, _ in places]
 
 
 def note_images(faults: Faults, folder: Path, names: Sequence[str | None], encoder: Encoder) -> None:
@@ -79,12 +78,12 @@ class ImageTree:
 
     @property
     def labelled(self) -> bool:
-        """Whether there are folders of labels."""
+        """True where there are folders of labels."""
         return is_labelled(self.label)
 
 
 def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageTree:
-    """The images of a folder laid out as ``identity/label/image``, or ``label/image`` where it is nobody's.
+    """List the images of a folder laid out as ``identity/label/image``, or ``label/image`` where it is nobody's.
 
     Where no image lies in a folder of a label, and some lie one folder higher, there are no labels: ``identity/image``,
     or images in the folder itself. Images at any other depth are skipped, and listed; where that would be most of them,
@@ -96,10 +95,7 @@ def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageT
     labelled, plain = "/".join((*owners, "label", "image")), "/".join((*owners, "image"))
     files = [(path, path.relative_to(folder).parts) for path in sorted(_files(folder))]
     depths = Counter(len(parts) for path, parts in files if not _why_not(path, 0, labelled))
-    low, high = (
-        len(owners) + 2,
-        len(owners) + 1,
-    )  # parts of the names of images with a label, and without
+    low, high = len(owners) + 2, len(owners) + 1  # parts of names with a label, and without
     if labels and 0 < depths[low] < depths[high]:
         raise DataMarketError(
             f"{str(folder)!r} holds {depths[low]:,} images as {labelled} and {depths[high]:,} as {plain}, which would "
@@ -133,7 +129,7 @@ def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageT
 
 
 def unnamed(folder: Path, named: Collection[str]) -> Skipped:
-    """The images of a folder that no row of a table names."""
+    """List the images of a folder that no row of a table names."""
     root = _root(folder)
     known = {(root / name).resolve() for name in named}
     return [
@@ -147,7 +143,7 @@ def unnamed(folder: Path, named: Collection[str]) -> Skipped:
 
 
 def _why_not(path: Path, too_deep: int, shape: str) -> str:
-    """Why a file is not read, and what to do; empty where it is."""
+    """Say why a file is not read, and what to do; empty where it is."""
     ending = path.suffix.lower()
     if path.is_symlink() and not path.is_file():
         return (
@@ -168,7 +164,7 @@ def _why_not(path: Path, too_deep: int, shape: str) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All that is in a folder and below it but folders; links to folders are not followed."""
+    """List all that is in a folder and below it but folders; links to folders are not followed."""
 
     def fails(error: OSError) -> None:
         raise SubmissionError(f"{error.filename!r} cannot be looked into: {error.strerror}") from error
@@ -186,7 +182,7 @@ def _root(folder: Path) -> Path:
 
 
 def _place(root: Path, name: str) -> tuple[Path, str]:
-    """Where the file of a name is, and what is wrong with it."""
+    """Find the file of a name, and what is wrong with it."""
     try:
         path = (root / name).resolve()
         if not path.is_relative_to(root):
@@ -194,3 +190,21 @@ def _place(root: Path, name: str) -> tuple[Path, str]:
         return path, "" if path.is_file() else "is not in"
     except (OSError, ValueError):  # a name that no file can have
         return root, "is not in"
+
+
+def images_hash(
+    folder: Path, names: Sequence[str], content: Sequence[bytes], skipped: Skipped
+) -> dict[str, str | int]:
+    """Hash the images of a folder: their bytes and names, and the names of what was skipped."""
+    lines = sorted(f"{hashlib.sha256(c).hexdigest()} {n}" for c, n in zip(content, names, strict=True))
+    return {
+        "name": folder.name,
+        "bytes": sum(map(len, content)),
+        "sha256": names_hash(lines, skipped),
+    }
+
+
+def names_hash(lines: Sequence[str], skipped: Skipped) -> str:
+    """Hash lines, and the names of files that were not read."""
+    skips = (f"skipped {name}: {why}" for name, why in skipped)
+    return hashlib.sha256("\n".join([*lines, *skips]).encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,25 +1,20 @@
-"""What a table can be written in, and the errors of files that are not what their name says.
-
-What is read of a column depends on what it is for. ``text`` is for names, which stay as they are written
-(007 is not 7). ``numbers`` fill matrices. ``any`` is for labels, times and the rest: a column has the type
-that all of its cells allow, even where the first megabyte allows a narrower one.
-"""
+"""Files of tables: which endings are read, and the errors of files that are not what their name says."""
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol
 
 import pyarrow as pa
 
 from datamarket_gym.core.errors import SubmissionError
 
-Kind = Literal["text", "numbers", "any"]
-Batch = Mapping[str, Any]
-"""Arrow arrays by column name."""
+Kind = Literal["text", "any"]
+"""``text`` is for names, which stay as they are written (007 is not 7); ``any`` is the type that all cells allow."""
 
 TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
 ENDINGS = (".parquet", ".arrow", ".feather", ".xlsx", *TEXT)
@@ -32,11 +27,11 @@ _MAGIC = {
     b"\xff\xfe": "UTF-16; save it as UTF-8",
     b"\xfe\xff": "UTF-16; save it as UTF-8",
 }
+_ARRAY = "an array has no named columns; give a table, and the array beside it"
 _HINTS = {
     ".json": "write one JSON object per line and name it .jsonl",
     **dict.fromkeys((".xls", ".xlsm", ".xlsb", ".ods"), "save it as .xlsx"),
-    ".npy": "an array has no named columns; give a table, and the array beside it",
-    ".npz": "an array has no named columns; give a table, and the array beside it",
+    **dict.fromkeys((".npy", ".npz"), _ARRAY),
 }
 
 
@@ -44,39 +39,44 @@ class Source(Protocol):
     """A table that can be gone through, more than once, some columns at a time."""
 
     where: str
-    """What errors call it."""
+    """Its name in errors."""
     names: tuple[str, ...]
     typed: bool
-    """Whether cells have types; where not, ``any`` comes as the strings that are written."""
+    """False where cells are text without a type, as in CSV."""
     rows: int
-    """How many rows it has; 0 where that cannot be told without going through it."""
+    """The number of rows; 0 where that cannot be told without going through it."""
 
-    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Batch]:
-        """The wanted columns, batch by batch."""
+    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Mapping[str, Any]]:
+        """Yield Arrow arrays of the wanted columns by name, batch by batch."""
 
 
 def ending(path: Path) -> str:
-    """The ending in lower case, ``.gz`` and what stands before it together: ``.csv.gz``."""
+    """Return the ending in lower case, ``.gz`` and what stands before it together: ``.csv.gz``."""
     last = path.suffix.lower()
     return Path(path.stem).suffix.lower() + last if last == ".gz" else last
 
 
+def file_and_member(written: str) -> tuple[Path, str]:
+    """Split ``file.npz#name`` or ``file.xlsx#Sheet``; the name is empty where there is none."""
+    name, mark, member = written.rpartition("#")
+    return (Path(name), member) if mark and not Path(written).exists() else (Path(written), "")
+
+
 def table_ending(path: Path) -> str:
-    """The ending of a file that can hold a table, without ``.gz``; any other file is refused by name."""
+    """Return the ending of a file that can hold a table, without ``.gz``; refuse any other file by name."""
     require_file(path)
-    found = ending(path)
-    plain = found.removesuffix(".gz")
-    if plain not in (TEXT if found.endswith(".gz") else ENDINGS):
+    whole = ending(path)
+    plain = whole.removesuffix(".gz")
+    if plain not in (TEXT if whole.endswith(".gz") else ENDINGS):
         known = f"use {', '.join(ENDINGS)} (the last four also with .gz)"
         raise SubmissionError(
-            f"{str(path)!r} has an unknown ending {found!r}; {_HINTS.get(found, known)}"
+            f"{str(path)!r} has an unknown ending {whole!r}; {_HINTS.get(whole, known)}"
         )
     with readable(path), path.open("rb") as file:
         start = file.read(8)
-    if plain in TEXT:
-        for magic, what in _MAGIC.items():
-            if start.startswith(magic) and not (what.startswith("compressed") and plain != found):
-                raise SubmissionError(f"{str(path)!r} is no {found}: it is {what}")
+    for magic, what in _MAGIC.items() if plain in TEXT else ():
+        if start.startswith(magic) and not (what.startswith("compressed") and plain != whole):
+            raise SubmissionError(f"{str(path)!r} is no {whole}: it is {what}")
     return plain
 
 
@@ -100,3 +100,16 @@ def readable(path: Path) -> Iterator[None]:
         raise SubmissionError(
             f"{str(path)!r} cannot be read as {ending(path)}: {first}; write the file again"
         ) from error
+
+
+def open_text(path: Path) -> IO[bytes]:
+    """Open the bytes of a text file, unpacked where its name ends in .gz."""
+    return gzip.open(path) if ending(path).endswith(".gz") else path.open("rb")  # type: ignore[return-value]
+
+
+def encoding_error(where: str, place: str) -> SubmissionError:
+    """Make the error for text in another encoding: none is ever guessed."""
+    return SubmissionError(
+        f"{where}: {place} is not UTF-8; save the file as UTF-8 "
+        "(from Latin-1: iconv -f latin1 -t utf-8 OLD > NEW)"
+    )
