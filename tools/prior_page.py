@@ -10,7 +10,7 @@ from pathlib import Path
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.words import attack_words, words
+from datamarket_gym.lab.names import attack_words, words
 from datamarket_gym.lab.promises import kept
 from datamarket_gym.lab.results import Compact, read_all
 from datamarket_gym.lab.summary import WORST, matches

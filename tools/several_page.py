@@ -9,8 +9,8 @@ from pathlib import Path
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.several import UTILITIES
-from datamarket_gym.lab.figures.words import mechanism_words
+from datamarket_gym.lab.figures.presets import LEARNERS
+from datamarket_gym.lab.names import mechanism_words
 from datamarket_gym.lab.promises import counted, kept
 from datamarket_gym.lab.results import Compact, read_all
 from datamarket_gym.lab.summary import matches
@@ -52,7 +52,7 @@ def made(one: Compact) -> str:
         body = [
             [_named(kind), *(_three(rows, learner, kind, count) for count in counts)] for kind in kinds
         ]
-        parts += [f"**Paid by {UTILITIES.get(learner, learner)}.**", "", *_table(head, body), ""]
+        parts += [f"**Paid by {LEARNERS.get(learner, learner)}.**", "", *_table(head, body), ""]
     parts += [
         "**Two who share data**: gain against all honest of two providers, and of all in pairs.",
         "",
@@ -136,7 +136,7 @@ def _pairs(rows: Sequence[Row], learners: Sequence[str], kinds: Sequence[Kind], 
                 for count in (2, most)
                 for together in ("apart", "pairs")
             ]
-            body.append([UTILITIES.get(learner, learner), _named(kind), *cells])
+            body.append([LEARNERS.get(learner, learner), _named(kind), *cells])
     head = [
         "paid by",
         "mechanism",
@@ -164,7 +164,7 @@ def _ends(rows: Sequence[Row], learners: Sequence[str], kinds: Sequence[Kind], m
                 kept_ = [_number(_value(rows, m, **at), ".2f") for m in ("worth_kept", "value_kept")]
                 body.append(
                     [
-                        UTILITIES.get(learner, learner),
+                        LEARNERS.get(learner, learner),
                         _named(kind),
                         words,
                         ", ".join(how),
@@ -185,7 +185,7 @@ def _plays(rows: Sequence[Row], learners: Sequence[str], kinds: Sequence[Kind], 
         for kind in kinds:
             at = {"learner": learner, "mechanism": kind[0], "checks": kind[1], "cheats": most, **APART}
             parts = [_number(_value(rows, metric, **at), ".0%") for metric in PLAYED]
-            body.append([UTILITIES.get(learner, learner), _named(kind), *parts])
+            body.append([LEARNERS.get(learner, learner), _named(kind), *parts])
     return _table(["paid by", "mechanism", *PLAYED.values()], body)
 
 

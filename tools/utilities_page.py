@@ -11,8 +11,8 @@ import numpy as np
 
 from datamarket_gym.core.files import write_text
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.utilities import SYNTHETIC, UTILITIES, pairs
-from datamarket_gym.lab.figures.words import words
+from datamarket_gym.lab.figures.presets import SYNTHETIC, UTILITIES, pairs
+from datamarket_gym.lab.names import words
 from datamarket_gym.lab.promises import kept
 from datamarket_gym.lab.results import Compact, read_all
 from datamarket_gym.lab.summary import matches

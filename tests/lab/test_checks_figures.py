@@ -10,7 +10,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs
 from datamarket_gym.lab.cells import attacks_of
 from datamarket_gym.lab.figures import draw, figures_of
-from datamarket_gym.lab.figures.words import attack_words
+from datamarket_gym.lab.names import attack_words
 from datamarket_gym.lab.kinds.checks import family, in_spreads
 
 pytest.importorskip("matplotlib")
@@ -81,12 +81,12 @@ def test_every_attack_has_its_row_with_both_numbers(texts):
 
 def test_best_responses_say_what_they_know(texts):
     for share in ("50%", "100%"):
-        assert f"coverage (recommended), knows {share} of others' units" in texts["s11-responses"]
+        assert f"coverage, knows {share} of others' units" in texts["s11-responses"]
 
 
 def test_results_without_best_responses_or_checks_are_refused(tmp_path):
     without = [row for row in rows() if row["attack"] != "best_response"]
-    with pytest.raises(DataMarketError, match="have no best responses"):
+    with pytest.raises(DataMarketError, match="attack best_response.*whole experiment"):
         draw("s11-responses", without, tmp_path)
     with pytest.raises(DataMarketError, match="have no expected_net_gain"):
         draw("s11", [{**row, "metric": "gain"} for row in rows()], tmp_path)

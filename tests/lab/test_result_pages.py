@@ -8,7 +8,7 @@ import pytest
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs
-from datamarket_gym.lab.figures import drawers
+from datamarket_gym.lab.figures import presets
 from datamarket_gym.lab.kinds.checks import ASSUMING
 from datamarket_gym.lab.pages.asked import Pick, ShortTable, asked
 from datamarket_gym.lab.pages.picked import LackingError, fields, filled
@@ -56,7 +56,7 @@ def test_every_question_is_answered_and_there_are_ten_numbers(made, front):
         assert f"](questions/{question.slug}.md)" in front
         text = made[f"questions/{question.slug}.md"]
         assert all(f"../results/{name}.md" in text for name in question.experiments)
-        assert set(question.figures) <= set(drawers())
+        assert set(question.figures) <= set(presets())
         assert "{" not in text
     ten = re.findall(r"^\d+\. \*\*.*$", front, re.M)
     assert [line.partition(".")[0] for line in ten] == [str(n) for n in range(1, 11)]

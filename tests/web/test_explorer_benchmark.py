@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from kept_results import DOCS, kept_results
 
-from datamarket_gym.lab.figures.words import attack_words, mechanism_words
+from datamarket_gym.lab.names import attack_words, mechanism_words
 
 READY = "main[data-ready=benchmark]"
 
@@ -175,11 +175,11 @@ def test_pictures_of_every_kind_are_drawn(at):
         assert page.locator(".pictures section").count() >= 1
         assert page.locator(".pictures .main-svg, .pictures .heat-table").count() >= 1
     page = at("?name=s4&view=Pictures")
-    page.wait_for_selector("[name=svg-s4-frontier-1]")
-    name, text = saved(page, "[name=svg-s4-frontier-1]")
+    page.wait_for_selector("[name=svg-s4-s4-1]")
+    name, text = saved(page, "[name=svg-s4-s4-1]")
     assert name.endswith(".svg")
     assert "cosine evidence" in text
-    _, text = saved(page, "[name=csv-s4-frontier-1]")
+    _, text = saved(page, "[name=csv-s4-s4-1]")
     found = [float(row["value"]) for row in csv.DictReader(io.StringIO(text))]
     rows = [
         r
@@ -195,7 +195,7 @@ def test_a_picture_and_a_market_are_chosen(at):
     page = at("?name=s13-values&view=Pictures")
     page.select_option("[name=group]", "IMDB")
     page.wait_for_function("location.search.includes('group=IMDB')")
-    page.select_option("[name=picture]", "agreement")
+    page.select_option("[name=picture]", "s13-agreement")
     page.wait_for_selector(".pictures .heat-table")
     assert "Spearman" in page.inner_text(".pictures")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from datamarket_gym.lab.accounts import NOT_CLAIMED, OUTSIDE, TOO_FEW, Account
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.words import OTHERS, key_words, words
+from datamarket_gym.lab.names import OTHERS, key_words, words
 from datamarket_gym.lab.summary import LABELS
 from datamarket_gym.lab.tables import Grid, axes_of, caption, metric_words
 

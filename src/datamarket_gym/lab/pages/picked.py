@@ -8,7 +8,7 @@ from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.words import words
+from datamarket_gym.lab.names import words
 from datamarket_gym.lab.pages.asked import Over, Pick, ShortTable
 from datamarket_gym.lab.paper_values import SLACK
 from datamarket_gym.lab.summary import matches

@@ -203,6 +203,8 @@ OTHERS = {
 }
 
 KEYS = {
+    "delta": "Delta",
+    "mixed_components": "mixed-component fraction",
     "attack": "attack",
     "mechanism": "mechanism",
     "task": "market",
