@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from datamarket_gym.core.files import write_text
-from datamarket_gym.core.registry import lookup, summary
+from datamarket_gym.core.registry import describe
 from datamarket_gym.envs import AttackEnv, ParallelMarketEnv, SpaceField
 from datamarket_gym.judge.redteam.space import SPACE, Dial
 
@@ -51,7 +51,7 @@ def families() -> str:
             (
                 f"{low} to {high}",
                 f"`{name}`",
-                summary(lookup("attack", name)).replace("``", "`"),
+                describe("attack", name).summary,
                 "; ".join(map(parameter, dials)),
             )
         )

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import SubmissionError, require_in
+from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import raw_content
@@ -155,12 +156,9 @@ class WatermarkImage(EvidenceLayer):
     ``key`` names the environment variable of the secret.
     """
 
-    score: float = SCORE
+    score: Annotated[float, Range(0, open_low=True)] = SCORE
     key: str = KEY
     needs_content: ClassVar[str] = "image"
-
-    def __post_init__(self) -> None:
-        require_in("score", self.score, 0.0, np.inf, open_low=True)
 
     def edges(self, view: View) -> Edges:
         """A star per number."""
