@@ -8,8 +8,8 @@ from pathlib import Path
 from readme import block
 
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.names import attack_words, words
 from datamarket_gym.lab.kinds.checks import ASSUMING
+from datamarket_gym.lab.names import attack_words, words
 from datamarket_gym.lab.results import read_compact
 from datamarket_gym.lab.spec import builtin_specs
 

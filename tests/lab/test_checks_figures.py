@@ -10,8 +10,8 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs
 from datamarket_gym.lab.cells import attacks_of
 from datamarket_gym.lab.figures import draw, figures_of
-from datamarket_gym.lab.names import attack_words
 from datamarket_gym.lab.kinds.checks import family, in_spreads
+from datamarket_gym.lab.names import attack_words
 
 pytest.importorskip("matplotlib")
 ATTACKS = {

@@ -20,7 +20,7 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.files import replacing
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.names import METRICS, attack_words, key_words, mechanism_words, words
+from datamarket_gym.lab.names import METRICS, key_words, mechanism_words, words
 from datamarket_gym.world.tasks.base import TASKS
 
 # From dark to light, so that a grey print keeps them apart (after Okabe and Ito).

@@ -28,9 +28,9 @@ from datamarket_gym.lab.figures.plotters import (
     label_words,
 )
 from datamarket_gym.lab.kinds.valuation import HOW, NAMES, RANDOM
-from datamarket_gym.lab.names import attack_words, words
+from datamarket_gym.lab.names import attack_words, metric_words, words
 from datamarket_gym.lab.summary import matches
-from datamarket_gym.lab.tables import axes_of, metric_words
+from datamarket_gym.lab.tables import axes_of
 
 Rows = Sequence[Row]
 Contents = tuple[list[Panel], list[str]]
@@ -281,15 +281,32 @@ def cheating(rows: Rows) -> list[Row]:
     return [row for row in rows if row.get("task") != "all" and row.get("attack") != "honest"]
 
 
+def add_simple(name: str, panels: Callable[[Rows], list[Panel]], *notes: str, columns: int = 3) -> None:
+    """Register a figure whose panels are those of one call."""
+    preset(name, title="Gain", columns=columns)(lambda rows: (panels(rows), list(notes)))
+
+
+def gain_dots(down: str, series: str, title: str) -> Callable[[Rows], list[Panel]]:
+    """Return a function that shows gains as dots; labels are separated by blanks."""
+    return lambda rows: facet_dots(pick(rows, "gain"), down.split(), series.split(), title.split())
+
+
+def gain_curves(along: str, hue: str, title: str, **where: str) -> Callable[[Rows], list[Panel]]:
+    """Return a function that shows gains as lines; labels are separated by blanks."""
+    return lambda rows: facet_curves(
+        pick(rows, "gain", **where), along, [hue], title.split(), honest=1.0
+    )
+
+
+add_simple("s1", gain_curves("k", "mechanism", "task", n=""), "gain: mean over n = 2 to 6 players")
+add_simple("s2", gain_dots("mechanism", "representative empty", "attack"), columns=4)
+add_simple("s7", gain_curves("p_fm", "allocation", "attack representative"))
+add_simple("peers", gain_dots("mechanism", "metric", "attack"))
+add_simple("ablation-semivalues", gain_dots("evidence", "semivalue", "attack"), columns=4)
+add_simple("ablation-granularity", gain_dots("attack", "granularity", "mechanism representative"))
+
+
 # One axis along the bottom
-
-
-@preset("s1", title="Gain by the number of names")
-def split_gains(rows: Rows) -> Contents:
-    """Show split gain against the number of pseudonyms, per kind of game."""
-    shown = pick(rows, "gain", n="")
-    y = "gain, mean over n = 2 to 6 players"
-    return facet_curves(shown, "k", ["mechanism"], ["task"], y=y, honest=1.0), []
 
 
 @preset("s3", title="Error by the number of sampled orders")
@@ -346,14 +363,6 @@ def threshold_frontier(rows: Rows) -> Contents:
 def larger_markets(rows: Rows) -> Contents:
     """Show gain against the threshold in the larger market of S9."""
     return frontier(rows, "gain", "gain", 1.0), [_HONEST]
-
-
-@preset("s7", title="Gain by the false-merge rate")
-def allocations(rows: Rows) -> Contents:
-    """Show gain against the false-merge rate under each allocation rule."""
-    return facet_curves(
-        pick(rows, "gain"), "p_fm", ["allocation"], ["attack", "representative"], honest=1.0
-    ), []
 
 
 @preset("s8", title="Gain by the number of providers", columns="group")
@@ -587,12 +596,6 @@ def by_knowledge(rows: Rows) -> Contents:
 # Dots with intervals
 
 
-@preset("s2", title="Gain of every mechanism", columns=4)
-def main_table(rows: Rows) -> Contents:
-    """Show the gain of every mechanism under every attack, counted from zero and from chance."""
-    return facet_dots(pick(rows, "gain"), ["mechanism"], ["representative", "empty"], ["attack"]), []
-
-
 @preset("s10", title="Gain of every attack")
 def units_as_players(rows: Rows) -> Contents:
     """Show the gain of every attack under each mechanism, counted from zero and from chance."""
@@ -616,26 +619,6 @@ def gains_and_losses(rows: Rows) -> Contents:
         "descends from its nearest earlier one"
     )
     return panels, [note]
-
-
-@preset("peers", title="Gain by library")
-def libraries(rows: Rows) -> Contents:
-    """Show the gain of every attack under our mechanisms and those of other libraries."""
-    return facet_dots(cheating(pick(rows, "gain")), ["mechanism"], ["metric"], ["attack"]), [_HONEST]
-
-
-@preset("ablation-semivalues", title="Gain by semivalue", columns=4)
-def semivalues(rows: Rows) -> Contents:
-    """Show the gain under every evidence layer, a dot for each semivalue."""
-    return facet_dots(pick(rows, "gain"), ["evidence"], ["semivalue"], ["attack"]), []
-
-
-@preset("ablation-granularity", title="Gain by who plays")
-def granularities(rows: Rows) -> Contents:
-    """Show the gain of every attack, a dot for each granularity."""
-    return facet_dots(
-        pick(rows, "gain"), ["attack"], ["granularity"], ["mechanism", "representative"]
-    ), []
 
 
 @preset("ablation-negative", title="Negative scores", columns=3)

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.names import key_words
+from datamarket_gym.lab.names import key_words, metric_words
 from datamarket_gym.lab.pages.asked import ShortTable
 from datamarket_gym.lab.pages.picked import Rows, in_words, one_of, rows_of, shown
-from datamarket_gym.lab.tables import metric_words
 
 WIDTH = 80
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.lab.accounts import accounts, tally
-from datamarket_gym.lab.names import key_words, words
+from datamarket_gym.lab.names import key_words, metric_words, words
 from datamarket_gym.lab.promises import Kept, counted, kept, named
 from datamarket_gym.lab.summary import LABELS
-from datamarket_gym.lab.tables import axes_of, metric_words, ratio_beside, ratios_of
+from datamarket_gym.lab.tables import axes_of, ratio_beside, ratios_of
 from datamarket_gym.web.benchmark.charts import charts_of
 from datamarket_gym.web.benchmark.reading import WantedResults, number
 
