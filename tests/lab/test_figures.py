@@ -84,7 +84,7 @@ def test_the_best_response_shows_tuned_and_fresh_gains_the_costs_and_the_attack(
     text = drawn("best-response")
     for said in (
         "attack tuned on this market", "same attack in a fresh market", "cheating is free",
-        "a false name costs 0.1", "combined", "own names",
+        "a false name costs 0.1", "combined attack", "split",
     ):  # fmt: skip
         assert said in text
 
@@ -132,7 +132,7 @@ def test_dots_of_a_row_are_not_covered_by_what_is_written_at_its_edge():
 
 def test_results_that_do_not_say_what_others_lose_are_refused(tmp_path):
     rows = [row for row in ROWS["s10"] if row["metric"] != "victim_loss"]
-    with pytest.raises(DataMarketError, match="no victim_loss.*run the whole experiment"):
+    with pytest.raises(DataMarketError, match=r"no victim_loss.*run the whole experiment"):
         draw("s10-losses", rows, tmp_path)
 
 
@@ -145,19 +145,17 @@ def test_gains_stand_beside_losses_for_every_attack(tmp_path):
     assert text.count("victim's loss, of its honest share") == 2  # one for each market
 
 
-def test_names_are_words_and_unknown_ones_stay():
-    assert attack_words("near_duplicate_2x_sybils") == "near duplicates, 2 false names"
-    assert attack_words("near_duplicate_2x_sybils@0.5") == "near duplicates, 2 false names, noise 0.5"
-    assert attack_words("sybil_split_k(k=4, how=block)") == "split into 4 names, in blocks"
-    assert attack_words("image_crop_2") == "cropped, strength 2"
-    assert attack_words("composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)") == (
-        "combined, 1 own name, best 100% of own units, takes 100%, of up to 3 others' units, with noise 0.7"
-    )
-    assert attack_words("my_attack@3") == "my_attack@3"
-    assert mechanism_words("quotient_shapley/cosine@0.99") == "quotient Shapley, cosine ≥ 0.99"
-    assert mechanism_words("my_rule/cosine") == "my_rule/cosine"
-    assert mechanism_words("my_rule") == "my_rule"
-    assert words("representative", "capped@30") == "at most 30 units a cluster"
+def test_names_are_titles_and_unknown_ones_stay():
+    assert attack_words("near_duplicate_2x_sybils") == "near copies under new identities"
+    assert attack_words("near_duplicate_2x_sybils@0.5") == "near copies under new identities, sigma 0.5"
+    assert attack_words("sybil_split_3") == "split over several identities, k 3"
+    assert attack_words("image_crop_2") == "image crop 2"
+    assert attack_words("my-attack@3") == "my-attack@3"
+    assert mechanism_words("quotient_shapley/cosine@0.99") == "quotient Shapley, cosine similarity (0.99)"
+    assert mechanism_words("peer@pydvl-beta_shapley") == "Beta Shapley by pyDVL"
+    assert mechanism_words("my-rule/cosine") == "my-rule, cosine similarity"
+    assert words("representative", "capped@30") == "at most so many units a cluster (30)"
+    assert words("task", "synthetic, times equal") == "synthetic market (times equal)"
     assert words("my_axis", 3) == "my_axis = 3"
 
 
@@ -203,8 +201,9 @@ def test_one_draws_ones_own_experiments(tmp_path):
     text = written_on(tmp_path / "runs" / "own" / "own.svg")
     for said in (
         "own: An experiment of my own", "n = 3 seeds", "markets of 3 providers with 8 units each",
-        "split into 2 names", "copies of another's units", "my_name_for_it",
-        "quotient Shapley, cosine, threshold 0.9", "quotient Shapley, cosine, threshold 0.99",
+        "split over several identities, k 2", "copies of another's units", "my name for it",
+        "quotient Shapley, cosine similarity, threshold 0.9",
+        "quotient Shapley, cosine similarity, threshold 0.99",
     ):  # fmt: skip
         assert said in text
     # A whole folder of runs, into a folder of one's choice; a changed built-in experiment is one's own too.
@@ -220,7 +219,7 @@ def test_one_draws_ones_own_experiments(tmp_path):
         "s4.svg",
         "s4.png",
     }
-    assert "my_name_for_it" in written_on(tmp_path / "figures" / "s4.svg")
+    assert "my name for it" in written_on(tmp_path / "figures" / "s4.svg")
 
 
 def test_many_mechanisms_get_a_row_each(tmp_path):

@@ -83,7 +83,7 @@ def test_controls_of_the_heat_map_change_it_and_the_address(at):
     page.wait_for_selector(".heat-table thead th:has-text('mechanism \\\\ attack')")
     assert page.locator(".heat-table tbody tr").count() == 12
     page.select_option("[name=across]", "representative")
-    page.wait_for_selector(".heat-table thead th:has-text('all units kept')")
+    page.wait_for_selector(".heat-table thead th:has-text('all units')")
     page.select_option("[name=label-attack]", "*across")
     page.wait_for_selector(".heat-table thead th:nth-child(15)")
     before = page.inner_text(".heat-table")
@@ -127,7 +127,7 @@ def test_the_heat_map_is_saved_as_svg_and_csv(at):
     name, text = saved(page, "[name=svg-s4-gain]")
     assert name == "s4-gain.svg"
     assert text.startswith("<svg")
-    assert "split into 3 names" in text
+    assert "split over several identities" in text
     name, text = saved(page, "[name=csv-s4-gain]")
     rows = list(csv.DictReader(io.StringIO(text)))
     values = [row["value"] for row in kept_results()["s4"].rows if row["metric"] == "gain"]

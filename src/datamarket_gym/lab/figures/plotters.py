@@ -50,7 +50,8 @@ class CurvePanel:
 
     ``scale`` is "linear", "net" (logarithmic beyond 1), "percent" or "log"; ``across`` is "linear", "levels" (evenly
     spaced), "percent" or "log". ``levels`` hold along the whole axis, ``marks`` are single dots, ``bounds`` places on
-    the axis. Lines too many for a style each have that of their family, one of ``families``, the last of them in red. ``honest`` is where an attack gains nothing, ``bar`` the largest value that is tolerated.
+    the axis. ``honest`` is where an attack gains nothing, ``bar`` the largest value that is tolerated. Lines too many
+    for a style each have that of their family, one of ``families``, the last of them in red.
     """
 
     title: str

@@ -866,7 +866,7 @@ def removal(rows: Rows) -> Contents:
     mosaic="AC BC",
 )
 def domain(rows: Rows, geometry: Rows) -> Contents:
-    """Show gain against the threshold with its bounds, all mechanisms where names play, all attacks where units play."""
+    """Show gain against the threshold with its bounds, mechanisms where names play, attacks where units play."""
     rows = [row for row in pick(rows, "gain") if row.get("task") != "all"]
     names, units = pick(rows, "gain", granularity="identity"), pick(rows, "gain", granularity="unit")
     lines = curves(cheating(pick(names, "gain", mechanism=COSINE)), "theta", "attack")
