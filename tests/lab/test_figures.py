@@ -151,7 +151,9 @@ def test_names_are_titles_and_unknown_ones_stay():
     assert attack_words("sybil_split_3") == "split over several identities, k 3"
     assert attack_words("image_crop_2") == "image crop 2"
     assert attack_words("my-attack@3") == "my-attack@3"
-    assert mechanism_words("quotient_shapley/cosine@0.99") == "quotient Shapley, cosine similarity (0.99)"
+    assert (
+        mechanism_words("quotient_shapley/cosine@0.99") == "quotient Shapley, cosine similarity (0.99)"
+    )
     assert mechanism_words("peer@pydvl-beta_shapley") == "Beta Shapley by pyDVL"
     assert mechanism_words("my-rule/cosine") == "my-rule, cosine similarity"
     assert words("representative", "capped@30") == "at most so many units a cluster (30)"
