@@ -160,6 +160,7 @@ def attack_words(text: str) -> str:
         else f"{key.replace('_', ' ')} {value}"
         for key, value in values.items()
         if value != fields[key].default
+        or key in ("k", "p")  # how many and how much say what the attack is
     ]
     return ", ".join([describe("attack", name_of(attack)).title, *changed])
 

@@ -188,12 +188,16 @@ def draw_panels(
     ]
     high[-1] += max(0.0, max(size[1] for size in sizes.values()) - sum(high))
     shown = dict(zip(names, panels, strict=True))
+    margin = 0.0
     for number, line in enumerate(zip(*grid, strict=True)):
         if number == 0 or mosaic:
-            wide[number] += max(_margin(shown[name]) for name in line if name in shown)
+            margin += max(_margin(shown[name]) for name in line if name in shown)
     with plotting() as plt:
         figure, axes = plt.subplot_mosaic(
-            grid, figsize=(max(6.5, sum(wide)), sum(high) + 0.8), width_ratios=wide, height_ratios=high
+            grid,
+            figsize=(max(6.5, sum(wide) + margin), sum(high) + 0.8),
+            width_ratios=wide,
+            height_ratios=high,
         )
         draws = {CurvePanel: draw_curves, CellPanel: draw_cells, DotPanel: draw_dots}
         for name, panel in zip(names, panels, strict=True):
@@ -226,22 +230,12 @@ def plotting() -> Iterator[Any]:
     import matplotlib as mpl
 
     settings = {
-        "font.size": 9,
-        "axes.titlesize": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.color": "#dddddd",
-        "grid.linewidth": 0.6,
-        "axes.axisbelow": True,
-        "legend.frameon": False,
-        "legend.fontsize": 8,
-        "lines.linewidth": 1.4,
-        "lines.markersize": 4,
-        "figure.constrained_layout.use": True,
+        "font.size": 9, "axes.titlesize": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+        "grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True, "legend.frameon": False,
+        "legend.fontsize": 8, "lines.linewidth": 1.4, "lines.markersize": 4, "figure.constrained_layout.use": True,
         "svg.hashsalt": "datamarket-gym",  # ids in the file are then the same every time
         "svg.fonttype": "none",
-    }
+    }  # fmt: skip
     with mpl.rc_context(settings):
         from matplotlib import pyplot as plt
 

@@ -90,31 +90,27 @@ class Preset:
     name: str
     of: str
     title: str
-    contents: Callable[[Rows, Rows], Contents]
+    function: Callable[..., Contents]
     columns: int | str = 3
     beside: str = ""
     mosaic: str = ""
+
+    def contents(self, rows: Rows, others: Rows) -> Contents:
+        """Return the figure's panels and notes, from rows of its experiment and of the one beside it."""
+        return self.function(rows, others) if self.beside else self.function(rows)
 
 
 _presets: dict[str, Preset] = {}
 
 
 def preset(
-    *names: str,
-    title: str = "",
-    of: str = "",
-    columns: int | str = 3,
-    beside: str = "",
-    mosaic: str = "",
+    *names: str, title: str, of: str = "", **layout: Any
 ) -> Callable[[Callable[..., Contents]], Callable[..., Contents]]:
     """Register what figures show; ``of`` names the experiment where the figure's name is another."""
 
     def add(function: Callable[..., Contents]) -> Callable[..., Contents]:
-        def contents(rows: Rows, others: Rows) -> Contents:
-            return function(rows, others) if beside else function(rows)
-
         for name in names:
-            _presets[name] = Preset(name, of or name, title, contents, columns, beside, mosaic)
+            _presets[name] = Preset(name, of or name, title, function, **layout)
         return function
 
     return add
@@ -301,7 +297,7 @@ def gain_curves(along: str, hue: str, title: str, **where: str) -> Callable[[Row
 add_simple("s1", gain_curves("k", "mechanism", "task", n=""), "gain: mean over n = 2 to 6 players")
 add_simple("s2", gain_dots("mechanism", "representative empty", "attack"), columns=4)
 add_simple("s7", gain_curves("p_fm", "allocation", "attack representative"))
-add_simple("peers", gain_dots("mechanism", "metric", "attack"))
+add_simple("peers", gain_dots("mechanism", "metric", "attack"), columns=4)
 add_simple("ablation-semivalues", gain_dots("evidence", "semivalue", "attack"), columns=4)
 add_simple("ablation-granularity", gain_dots("attack", "granularity", "mechanism representative"))
 
@@ -460,7 +456,7 @@ def _copies_notes(rows: Rows) -> list[str]:
     others = [name for name in distinct(rows, "attack") if name not in ("copies", "honest")]
     named = "; ".join(attack_words(name) for name in others)
     return [
-        f"beside its own new units the thief sells {attack_words('copies')}",
+        "beside its own new units the thief sells copies of all that others sold before",
         "newcomers: those others are gone; continuing: everybody sells in both periods",
         *([f"not shown, in the tables: {named}"] if others else []),
     ]
@@ -906,7 +902,8 @@ def any_experiment(rows: Rows) -> Contents:
     if not shown:
         raise DataMarketError("there is no row to draw; run the experiment first")
     apart = ["task", "learner", "empty"]
-    axes = ["attack", "mechanism", "granularity", "representative", *apart, *axes_of_all(shown)]
+    axes = ["attack", "mechanism", "granularity", "representative", *apart]
+    axes += [axis for row in shown for axis in axes_of(row)]
     vary = [key for key in dict.fromkeys(axes) if len({row.get(key) for row in shown}) > 1]
     inside = ["mechanism", *(key for key in vary if key not in (*apart, "attack", "mechanism"))]
     title = [key for key in apart if key in vary]
@@ -917,9 +914,4 @@ def any_experiment(rows: Rows) -> Contents:
     return facet_dots(shown, down, series, title, x=metric_words(str(metric)), reference=reference), []
 
 
-def axes_of_all(rows: Rows) -> list[str]:
-    """Return the axes of rows in the order in which they first occur."""
-    return list(dict.fromkeys(axis for row in rows for axis in axes_of(row)))
-
-
-_GENERAL = Preset("", "", "Gain of every attack", lambda rows, _: any_experiment(rows))
+_GENERAL = Preset("", "", "Gain of every attack", any_experiment)
