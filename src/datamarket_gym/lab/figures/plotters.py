@@ -220,6 +220,7 @@ def draw_panels(
             metadata = {"Date": None} if file.suffix == ".svg" else {"Software": None}
             with replacing(file) as part:
                 figure.savefig(part, dpi=110, metadata=metadata, format=file.suffix[1:])
+            figure.set_layout_engine("none")  # laid out once, which takes longest
         plt.close(figure)
 
 
@@ -465,7 +466,7 @@ def _add_legends(figure: Any, axes: Sequence[Any], kinds: set[type]) -> None:
             for axis in group
             for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
         }
-        if len(handles) < 2:
+        if not handles or list(handles) == ["gain"]:
             continue
         if "paper" in handles:
             handles["paper"] = handles.pop("paper")  # last
