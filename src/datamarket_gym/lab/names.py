@@ -170,7 +170,7 @@ def mechanism_words(text: str) -> str:
     if library := re.fullmatch(r"peer@(\w+)-(\w+)", text):
         return f"{mechanism_words(library[2])} by {MECHANISMS.get(library[1], library[1])}"
     rule, _, evidence = text.partition("/")
-    name = MECHANISMS.get(rule, rule.replace("_", " "))
+    name = MECHANISMS.get(rule) or component_words("evidence", rule)  # some tables name evidence alone
     return f"{name}, {component_words('evidence', evidence)}" if evidence else name
 
 
