@@ -2,7 +2,7 @@
 
 Eight sellers with 50 AG News articles each (MiniLM), EUR 10,000.00, 300 validation rows. For every attack the
 files are written and paid twice, honest and attacked, by the function behind `datamarket pay`, for accuracy over
-chance unless `--learner` says otherwise. Prints a
+chance unless `--utility` says otherwise. Prints a
 Markdown table in EUR and then, for each attack, whether the thief gains at most 2 % and no victim loses more.
 
 The thief is seller-8 (its 50 honest units stay, what it adds comes last) or, where the earliest unit matters,
@@ -12,7 +12,7 @@ asking how far a defence reaches. Blended texts need the encoder `minilm`
 and are left out where it is not installed. Leaked rows are also tried on the synthetic task and on
 scikit-learn's digits through `Mechanism.pay`, in units of which the honest market pays 10,000.
 
-Usage: python benchmarks/evidence_table.py [--seeds 0 1 2] [--only SUBSTRING ...] [--learner coverage] [--keep FOLDER]
+Usage: python benchmarks/evidence_table.py [--seeds 0 1 2] [--only SUBSTRING ...] [--utility coverage] [--keep FOLDER]
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", default=[""], help="rows whose name holds one of these")
-    parser.add_argument("--learner", default="knn", help="what is paid for")
+    parser.add_argument("--utility", default="knn", help="what is paid for")
     parser.add_argument("--keep", type=Path, help="keep the files of all paydays in this folder")
     chosen = parser.parse_args()
     started = time.perf_counter()
@@ -132,7 +132,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as temporary:
             folder = chosen.keep or Path(temporary)
             folder.mkdir(parents=True, exist_ok=True)
-            for name, one in replayed(seed, folder, wanted, chosen.learner):
+            for name, one in replayed(seed, folder, wanted, chosen.utility):
                 found[name].append(one)
                 print(f"seed {seed}, {name}: {one}", file=sys.stderr, flush=True)
     print(

@@ -93,7 +93,7 @@ def main() -> None:
             "the one in the middle": payments[len(payments) // 2],
         }
         seconds = {
-            f"explain, {who}": [timed("explain", str(run), "--identity", name) for _ in range(_TIMES)]
+            f"explain, {who}": [timed("explain", str(run), "--payee", name) for _ in range(_TIMES)]
             for who, name in asked.items()
         }
         seconds["statements"] = [timed("statements", str(run), "--out", str(Path(base) / "statements"))]

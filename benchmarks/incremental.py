@@ -85,7 +85,7 @@ def paid(folder: Path, units: str, run: str, *more: str) -> Cost:
     words = [
         "pay", str(folder / f"{units}.parquet"), "--validation", str(folder / "validation.parquet"), "--id", "id",
         "--time", "time", "--amount", "10000.00", "--checks", "0", "--out", str(folder / run),
-        *(more if "--book" in more else (*more, "--book", str(folder / f"{run}.sqlite"))),
+        *(more if "--ledger" in more else (*more, "--ledger", str(folder / f"{run}.sqlite"))),
     ]  # fmt: skip
     started = time.perf_counter()
     child = subprocess.Popen([*COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -123,7 +123,7 @@ def main() -> None:
         folder = Path(name)
         write(folder, chosen.units, chosen.identities, chosen.validation)
         first = str(folder / "first")
-        june = ("--prior", first, "--book", str(folder / "first.sqlite"))
+        june = ("--prior", first, "--ledger", str(folder / "first.sqlite"))
         full = paid(folder, "first", "first")
         print(full.line("full", full), flush=True)
         approved(folder / "first")

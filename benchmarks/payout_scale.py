@@ -206,7 +206,7 @@ def main() -> None:
     parser.add_argument("units", type=int)
     parser.add_argument("identities", type=int)
     parser.add_argument("--validation", type=int, default=500)
-    parser.add_argument("--learner", default="coverage")
+    parser.add_argument("--utility", default="coverage")
     parser.add_argument("--dtype", default="float16", choices=("float16", "float32", "float64"))
     parser.add_argument(
         "--theta", help="threshold of similarity; found on the validation rows if left out"
@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--compare", type=Path, help="folder of another run, to compare payments with")
     chosen = parser.parse_args()
     size = (chosen.units, chosen.identities, chosen.validation, chosen.dtype)
-    settings: dict[str, Any] = {"amount": "10000.00", "learner": chosen.learner}
+    settings: dict[str, Any] = {"amount": "10000.00", "learner": chosen.utility}
     settings |= {"theta": chosen.theta} if chosen.theta else {}
     settings |= {"audit": False} if chosen.no_audit else {}
     with _folder(chosen.keep) as folder:

@@ -38,42 +38,42 @@ def intake(here, *args, code=0):
 def test_a_submitter_and_an_operator(here):
     text = ("--text", "text")
     assert "takes batches" in intake(here, "intake", "init", "log.sqlite")
-    said = intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", *text)
+    said = intake(here, "intake", "add", "log.sqlite", "alice.csv", "--payee", "alice", *text)
     assert "receipt: alice.csv.entry-2.receipt.json" in said
     assert re.search(r"2 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} alice 3 [0-9a-f]{16}", said)
     receipt = json.loads((here / "alice.csv.entry-2.receipt.json").read_text())
     entry = open_book(here / "log.sqlite").read()[1]
     assert (receipt["entry"], receipt["at"], receipt["identity"]) == (2, entry.at, "alice")
     assert (receipt["units"], receipt["root"], receipt["hash"]) == (3, entry.content["root"], entry.hash)
-    again = intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", *text)
+    again = intake(here, "intake", "add", "log.sqlite", "alice.csv", "--payee", "alice", *text)
     assert "was entered before" in again
     assert "takes batches" in intake(here, "intake", "init", "log.sqlite")
     assert len(open_book(here / "log.sqlite").read()) == 2
 
     mine = ("intake", "check", "alice.csv.entry-2.receipt.json")
     assert "which anybody can write" in intake(here, *mine, code=1)
-    held = intake(here, *mine, "--book", "log.sqlite", "--unit-in", "alice.csv", "--unit", "u2", *text)
+    held = intake(here, *mine, "--ledger", "log.sqlite", "--unit-in", "alice.csv", "--unit", "u2", *text)
     assert "holds the entry, to the letter" in held
     assert "all 3 of them; 'u2' is number 2" in held
-    other = intake(here, *mine, "--book", "log.sqlite", "--unit-in", "bob.csv", *text, code=1)
+    other = intake(here, *mine, "--ledger", "log.sqlite", "--unit-in", "bob.csv", *text, code=1)
     assert "are not those of the entry" in other
 
-    intake(here, "book", "anchor", "log.sqlite", "--anchor", "anchors.txt")
-    prove = ("intake", "prove", "log.sqlite", "alice.csv", "--identity", "alice", *text)
+    intake(here, "ledger", "checkpoint", "log.sqlite", "--checkpoints", "anchors.txt")
+    prove = ("intake", "prove", "log.sqlite", "alice.csv", "--payee", "alice", *text)
     assert "shows no other unit" in intake(
-        here, *prove, "--unit", "u2", "--out", "proof.json", "--anchor", "anchors.txt"
+        here, *prove, "--unit", "u2", "--out", "proof.json", "--checkpoints", "anchors.txt"
     )
     (here / "elsewhere").mkdir()
     for name in ("proof.json", "anchors.txt", "alice.csv"):
         (here / name).rename(here / "elsewhere" / name)
-    shown = intake(here / "elsewhere", "intake", "check", "proof.json", "--anchor", "anchors.txt")
+    shown = intake(here / "elsewhere", "intake", "check", "proof.json", "--checkpoints", "anchors.txt")
     assert "is number 2 of 3" in shown
     assert "entry 2 is as it was anchored" in shown
     inside = (
         "intake",
         "check",
         "proof.json",
-        "--anchor",
+        "--checkpoints",
         "anchors.txt",
         "--unit-in",
         "alice.csv",
@@ -90,7 +90,7 @@ def test_a_submitter_and_an_operator(here):
 
 def test_a_sealed_batch(here):
     intake(here, "intake", "init", "log.sqlite")
-    sealing = ("intake", "seal", "bob.csv", "--identity", "bob", "--text", "text")
+    sealing = ("intake", "seal", "bob.csv", "--payee", "bob", "--text", "text")
     names = ("--out", "sealed.json", "--secret", "secret.json")
     assert "keep secret.json" in intake(here, *sealing, *names)
     assert stat.S_IMODE((here / "secret.json").stat().st_mode) == 0o600
@@ -100,14 +100,14 @@ def test_a_sealed_batch(here):
     assert (here / "secret.json").read_text() == secret
 
     commit = ("intake", "commit", "log.sqlite")
-    assert "sealed for 'bob'" in intake(here, *commit, "sealed.json", "--identity", "eve", code=2)
-    assert "stays at home" in intake(here, *commit, "secret.json", "--identity", "bob", code=2)
-    intake(here, *commit, "sealed.json", "--identity", "bob")
+    assert "sealed for 'bob'" in intake(here, *commit, "sealed.json", "--payee", "eve", code=2)
+    assert "stays at home" in intake(here, *commit, "secret.json", "--payee", "bob", code=2)
+    intake(here, *commit, "sealed.json", "--payee", "bob")
     assert json.loads(secret)["key"] not in (here / "log.sqlite").read_bytes().decode("latin-1")
-    intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", "--text", "text")
+    intake(here, "intake", "add", "log.sqlite", "alice.csv", "--payee", "alice", "--text", "text")
     shown = intake(here, "intake", "show", "log.sqlite")
     assert "sealed, not revealed" in shown
-    check = ("intake", "check", "sealed.json.entry-2.receipt.json", "--book", "log.sqlite")
+    check = ("intake", "check", "sealed.json.entry-2.receipt.json", "--ledger", "log.sqlite")
     assert "not revealed yet" in intake(here, *check)
     own = (*check, "--unit-in", "bob.csv", "--text", "text")
     assert "name the secret" in intake(here, *own, code=1)
@@ -123,7 +123,7 @@ def test_a_sealed_batch(here):
     )
     assert "revealed in entry 4" in intake(here, *check)
     assert "sealed, opened by 4" in intake(here, "intake", "show", "log.sqlite")
-    unit = ("--unit", "v2", "--identity", "bob", "--text", "text")
+    unit = ("--unit", "v2", "--payee", "bob", "--text", "text")
     intake(here, "intake", "prove", "log.sqlite", "bob.csv", *unit, "--out", "p.json")
     assert read_proof(here / "p.json").receipt.entry.number == 2
     assert "ok batches 2 batches, 5 units" in intake(here, "verify", "log.sqlite")
@@ -131,12 +131,12 @@ def test_a_sealed_batch(here):
 
 def test_a_lost_receipt_is_written_again(here):
     intake(here, "intake", "init", "log.sqlite")
-    intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", "--text", "text")
+    intake(here, "intake", "add", "log.sqlite", "alice.csv", "--payee", "alice", "--text", "text")
     first = here / "alice.csv.entry-2.receipt.json"
     intake(here, "intake", "receipt", "log.sqlite", "--entry", "2", "--out", "again.json")
     assert (here / "again.json").read_text() == first.read_text()
     first.unlink()  # as after a kill between the entry and the receipt: the same command again
-    intake(here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", "--text", "text")
+    intake(here, "intake", "add", "log.sqlite", "alice.csv", "--payee", "alice", "--text", "text")
     assert (here / "again.json").read_text() == first.read_text()
     assert len(open_book(here / "log.sqlite").read()) == 2
     said = intake(here, "intake", "receipt", "log.sqlite", "--entry", "1", "--out", "no.json", code=2)
@@ -147,10 +147,10 @@ def test_what_is_asked_wrongly_is_told(here):
     intake(here, "intake", "init", "log.sqlite")
     add = ("intake", "add", "log.sqlite", "alice.csv")
     assert "whose units it holds" in intake(here, *add, "--text", "text", code=2)
-    assert "no column 'features'" in intake(here, *add, "--identity", "alice", code=2)
+    assert "no column 'features'" in intake(here, *add, "--payee", "alice", code=2)
     assert "there is no book" in intake(here, "intake", "add", "none.sqlite", "alice.csv", code=2)
     assert len(open_book(here / "log.sqlite").read()) == 1
-    intake(here, *add, "--text", "text", "--identity", "alice", "--receipt", "r.json")
+    intake(here, *add, "--text", "text", "--payee", "alice", "--receipt", "r.json")
     said = intake(here, "intake", "check", "r.json", "--unit", "u1", code=2)
     assert "name it with --unit-in" in said
 
@@ -159,24 +159,24 @@ def test_a_log_of_ones_own_does_not_make_a_receipt_check(here):
     """Whoever writes a log of their own has receipts that agree with themselves, and pass no check by that."""
     for log, batch, who in (("log.sqlite", "alice.csv", "alice"), ("mine.sqlite", "bob.csv", "bob")):
         intake(here, "intake", "init", log)
-        intake(here, "intake", "add", log, batch, "--identity", who, "--text", "text")
+        intake(here, "intake", "add", log, batch, "--payee", who, "--text", "text")
     made_up = "bob.csv.entry-2.receipt.json"
-    batch = ("bob.csv", "--identity", "bob", "--text", "text")
+    batch = ("bob.csv", "--payee", "bob", "--text", "text")
     prove = ("intake", "prove", "mine.sqlite", *batch, "--unit", "v1")
     intake(here, *prove, "--out", "proof.json")
-    intake(here, "book", "anchor", "log.sqlite", "--anchor", "anchors.txt")
+    intake(here, "ledger", "checkpoint", "log.sqlite", "--checkpoints", "anchors.txt")
     for shown in (made_up, "proof.json"):
         check = ("intake", "check", shown)
         assert "FAILED log not asked" in intake(here, *check, code=1)
         assert "FAILED log not asked" in intake(
             here, *check, "--unit-in", "bob.csv", "--text", "text", code=1
         )
-        assert "another one" in intake(here, *check, "--book", "log.sqlite", code=1)
-        assert "not as it was anchored" in intake(here, *check, "--anchor", "anchors.txt", code=1)
+        assert "another one" in intake(here, *check, "--ledger", "log.sqlite", code=1)
+        assert "not as it was anchored" in intake(here, *check, "--checkpoints", "anchors.txt", code=1)
 
 
 def test_who_has_no_log_yet_is_told_how_to_begin_one(here):
-    add = ("intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", "--text", "text")
+    add = ("intake", "add", "log.sqlite", "alice.csv", "--payee", "alice", "--text", "text")
     assert "intake init" in intake(here, *add, code=2)
 
 

@@ -16,13 +16,13 @@ def here(tmp_path):
     (tmp_path / "alice.csv").write_text(ALICE)
     intake(tmp_path, "intake", "init", "log.sqlite")
     intake(
-        tmp_path, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", *TEXT, "--receipt", "a.json"
+        tmp_path, "intake", "add", "log.sqlite", "alice.csv", "--payee", "alice", *TEXT, "--receipt", "a.json"
     )  # fmt: skip
     intake(
-        tmp_path, "intake", "seal", "alice.csv", "--identity", "bob", *TEXT, "--out", "sealed.json", "--secret",
+        tmp_path, "intake", "seal", "alice.csv", "--payee", "bob", *TEXT, "--out", "sealed.json", "--secret",
         "secret.json",
     )  # fmt: skip
-    intake(tmp_path, "intake", "commit", "log.sqlite", "sealed.json", "--identity", "bob")
+    intake(tmp_path, "intake", "commit", "log.sqlite", "sealed.json", "--payee", "bob")
     intake(tmp_path, "intake", "reveal", "log.sqlite", "alice.csv", "--secret", "secret.json", *TEXT)
     prove(tmp_path, "proof.json")
     return tmp_path
@@ -30,7 +30,7 @@ def here(tmp_path):
 
 def prove(here, out, code=0):
     return intake(
-        here, "intake", "prove", "log.sqlite", "alice.csv", "--identity", "bob", *TEXT, "--unit", "u2", "--out", out,
+        here, "intake", "prove", "log.sqlite", "alice.csv", "--payee", "bob", *TEXT, "--unit", "u2", "--out", out,
         code=code,
     )  # fmt: skip
 
@@ -48,7 +48,7 @@ def test_a_secret_and_what_is_handed_over_are_two_files(here):
     (here / "link.json").symlink_to("one.json")
     for other in ("one.json", "./one.json", "link.json"):
         said = intake(
-            here, "intake", "seal", "alice.csv", "--identity", "bob", *TEXT, "--out", "one.json", "--secret", other,
+            here, "intake", "seal", "alice.csv", "--payee", "bob", *TEXT, "--out", "one.json", "--secret", other,
             code=2,
         )  # fmt: skip
         assert "cannot hold both" in said
@@ -59,7 +59,7 @@ def test_a_secret_and_what_is_handed_over_are_two_files(here):
 def test_who_cannot_have_the_receipt_there_is_told_that_the_batch_is_entered(here, there):
     before = (here / there).read_bytes()
     said = intake(
-        here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "dee", *TEXT, "--receipt", there, code=2
+        here, "intake", "add", "log.sqlite", "alice.csv", "--payee", "dee", *TEXT, "--receipt", there, code=2
     )  # fmt: skip
     assert "the batch is entry 5 of the log" in said
     assert "name another file with --receipt (nothing is entered twice)" in said
@@ -103,4 +103,4 @@ def test_a_time_that_never_was_is_none(here, at):
 def test_json_of_any_depth_is_told(here, text):
     (here / "deep.json").write_text(text)
     assert "'deep.json' cannot be read" in intake(here, "intake", "check", "deep.json", code=1)
-    intake(here, "intake", "commit", "log.sqlite", "deep.json", "--identity", "bob", code=2)
+    intake(here, "intake", "commit", "log.sqlite", "deep.json", "--payee", "bob", code=2)

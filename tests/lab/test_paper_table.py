@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.cli.grids import as_text, paper_text
+from datamarket_gym.cli.text_tables import as_text, paper_text
 from datamarket_gym.lab.accounts import accounts, summed_up
 from datamarket_gym.lab.paper_table import paper_grids, reasons, sentences
 from datamarket_gym.lab.paper_values import paper_values

@@ -63,7 +63,7 @@ def test_from_the_draft_to_the_payment(folder):
     assert f"{count} new answers; of {count} checks: {count} genuine, 0 false, 0 unanswered" in done
     assert "checked; the certificate is" in typed("check", "settle", folder)
     assert json.loads((folder / "certificate.json").read_text())["per_payee"] == 3
-    accepted = [word for name in warned(folder) for word in ("--despite", name)]
+    accepted = [word for name in warned(folder) for word in ("--accept", name)]
     assert "approved" in typed("ledger", "approve", folder, *accepted)
     shown = typed("ledger", "show", folder)
     for event in ("planned", "drawn", "answers", "checked", "approved"):

@@ -75,7 +75,7 @@ def commands(text):
     """What is typed in a text, amounts and numbers of units aside, which the size of the market decides."""
     typed = re.findall(r"^\$ (.*(?:\\\n.*)*)", text, flags=re.MULTILINE)
     plain = [re.sub(r"\s*\\\n\s*", " ", each) for each in typed]
-    plain = [re.sub(r" --despite \S+", "", each) for each in plain]  # a small market has other warnings
+    plain = [re.sub(r" --accept \S+", "", each) for each in plain]  # a small market has other warnings
     return [re.sub(r"june-chen-\d+|correction \d+\.\d\d", "N", each) for each in plain]
 
 

@@ -68,7 +68,7 @@ def anchored_by(shown: IntakeReceipt | Proof, anchors: Path) -> Check:
     if not reached:
         return Check(
             what, False, f"none is of entries {heads[0].number} to {heads[-1].number}, and no others are shown here; "
-            "make a proof up to an anchor: datamarket intake prove --anchor"
+            "make a proof up to an anchor: datamarket intake prove --checkpoints"
         )  # fmt: skip
     return Check(what, True, f"entry {reached[0].number} is as it was anchored")
 

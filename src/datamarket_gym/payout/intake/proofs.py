@@ -145,7 +145,7 @@ def _upto(entries: list[BookEntry], entry: BookEntry, anchors: list[Head]) -> li
     later = sorted(head.number for head in anchors if entry.number <= head.number <= len(entries))
     if not later:
         raise ReceiptError(
-            f"no anchor is of entry {entry.number} or of a later one that the log holds (datamarket book anchor)"
+            f"no anchor is of entry {entry.number} or of a later one that the log holds (datamarket ledger checkpoint)"
         )
     after = entries[entry.number : later[0]]
     if shown := next((each for each in after if each.kind not in KINDS), None):
