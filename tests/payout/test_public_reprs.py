@@ -140,7 +140,7 @@ def results(market):
     comparison = guarantees.Comparison(
         *map(np.array, ([0.6, 0.4], [1.0, 0.0], [0.5, 0.5], [1.0, 0.0], [True, False]))
     )
-    yield from (comparison, guarantees.decompose(comparison), guarantees.Planted(found=8, planted=10))
+    yield from (comparison, guarantees.decompose(comparison))
     yield from (guarantees.Earned.of(paid), guarantees.deterrence(paid, checks))
     yield guarantees.cluster_precedence(submission, clusters, {submission.id[1]: [submission.id[0]]})
     yield checked_attack(knn, attacked, knn.pay(attacked.submission, oracle), honest, 0.2, oracle)

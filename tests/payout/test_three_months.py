@@ -39,14 +39,14 @@ def taken(table):
 
 
 def test_what_is_tried_pays_without_receipts_and_prior_art_and_takes_next_to_nothing_with_them(scenes):
-    exact, reworded, half, own, dated, unsealed = taken(scenes["taken"])
-    assert [each[0] for each in (exact, reworded, half, own, dated, unsealed)] == [15, 15, 15, 6, 60, 15]
-    for _, without, _ in (exact, reworded, own, unsealed):
+    exact, reworded, half, own, dated, late = taken(scenes["taken"])
+    assert [each[0] for each in (exact, reworded, half, own, dated, late)] == [15, 15, 15, 6, 60, 15]
+    for _, without, _ in (exact, reworded, own, late):
         assert without > 100
     assert half[1] > 0
     assert dated[1] > 2000
     assert exact[2] == own[2] == 0  # word for word is known, whosever it is
-    for _, without, stopped in (reworded, half, dated, unsealed):
+    for _, without, stopped in (reworded, half, dated, late):
         assert stopped <= 0.05 * without
 
 

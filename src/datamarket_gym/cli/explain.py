@@ -11,9 +11,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from datamarket_gym.cli import options
-from datamarket_gym.cli.output import say
+from datamarket_gym.cli.output import FEW, say
+from datamarket_gym.core.errors import require_known
+from datamarket_gym.payout.comparison import compare_runs
 from datamarket_gym.payout.covered_words import (
     SECRET,
     RunNeeds,
@@ -31,6 +34,7 @@ from datamarket_gym.payout.explained_words import (
     tie_words,
     without_words,
 )
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements.record import MOST_TIES, Explanation
 
@@ -54,6 +58,13 @@ def explain(
             "covered least. They are secret: for the operator alone.",
         ),
     ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of another run, such as last month's: print what each payee was paid then and now, "
+            "and which settings and inputs differ; with a payee, of that one alone.",
+        ),
+    ] = None,
     submissions: options.MovedSubmissions = None,
     validation: options.MovedValidation = None,
     reference: options.MovedReference = None,
@@ -61,9 +72,16 @@ def explain(
     intake: options.MovedIntake = None,
 ) -> None:
     """Explain a payment: what a payee's units were matched with, by which evidence, and who is paid for them."""
+    if against is not None:
+        if what_if or needs:
+            raise typer.BadParameter("--against compares two runs; leave --what-if and --needs out")
+        _compare(run, against, payee, as_json)
+        return
     if payee is None:
         if not needs or what_if:
-            raise typer.BadParameter("say whose payment to explain: --payee NAME (or --needs alone)")
+            raise typer.BadParameter(
+                "say whose payment to explain: --payee NAME (or --needs or --against alone)"
+            )
         _show_least_covered(run, validation, as_json)
         return
     explanation = explain_payment(run, payee, MOST_TIES if as_json else SHOWN, with_rows=needs)
@@ -136,3 +154,36 @@ def _show_least_covered(run: Path, validation: Path | None, as_json: bool) -> No
     for indent, line in needs.least_covered_lines():
         say(line, indent=indent)
     say(SECRET)
+
+
+def _compare(run: Path, other: Path, payee: str | None, as_json: bool) -> None:
+    """Print what differs between a run and an earlier one, and every payment, or that of one payee."""
+    comparison = compare_runs(other, run)
+    if payee is not None:
+        require_known("payee", [payee], [each.identity for each in comparison.payments])
+    payments = [each for each in comparison.payments if payee in (None, each.identity)]
+    if as_json:
+        Console().print_json(json.dumps(asdict(comparison if payee is None else payments[0])))
+        return
+    columns = ("", visible(other.name), visible(run.name))
+    differing = Table(*columns, title="Settings and inputs that differ")
+    for each in (*comparison.settings, *comparison.inputs):
+        values = ("none" if value is None else str(value) for value in (each.before, each.after))
+        differing.add_row(each.name, *(escape(visible(value, 80)) for value in values))
+    before, after = (Currency(code) for code in comparison.currencies)
+    codes = " and ".join(dict.fromkeys(comparison.currencies))
+    paid = Table(*columns, "change", title=f"Payments ({codes})")
+    for payment in payments[:FEW]:
+        amounts = (
+            "none" if payment.before is None else before.shown(payment.before),
+            "none" if payment.after is None else after.shown(payment.after),
+            ""
+            if payment.change is None
+            else f"{'+' * (payment.change > 0)}{after.shown(payment.change)}",
+        )
+        paid.add_row(escape(visible(payment.identity)), *amounts)
+    for table in (differing, paid):
+        if table.row_count:
+            Console().print(table)
+    if len(payments) > FEW:
+        say(f"… and {len(payments) - FEW:,} more; --json has all of them")

@@ -15,10 +15,16 @@ from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_at
 from datamarket_gym.payout.book.store import begun, open_book
 from datamarket_gym.payout.intake.batch import UnitBatch, read_batch
-from datamarket_gym.payout.intake.checked import anchored_by, in_book, of_batch, said_by
 from datamarket_gym.payout.intake.log import received
-from datamarket_gym.payout.intake.proofs import read_proof
-from datamarket_gym.payout.intake.receipts import IntakeReceipt, ReceiptError
+from datamarket_gym.payout.intake.receipts import (
+    IntakeReceipt,
+    ReceiptError,
+    check_anchored,
+    check_batch,
+    check_in_book,
+    check_itself,
+    read_receipt,
+)
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.spec import Columns, Files
 from datamarket_gym.payout.verdicts import Check
@@ -82,9 +88,9 @@ def add(
     before = book.accounts().number
     units = _read(batch, payee_column, settings)
     entry = received(book, units.owner(payee), units.digests, units.what, by)
-    table = make_table("entry", "time (UTC)", "payee", "units", "root", **_WHOLE)
+    table = make_table("entry", "time (UTC)", "payee", "units", "sha256", **_WHOLE)
     cells = (str(entry.number), _moment(entry), visible(entry.payee), f"{entry.content['units']:,}")
-    print_rows(table, [(*cells, entry.content["root"][:16])])
+    print_rows(table, [(*cells, entry.content["sha256"][:16])])
     if entry.number <= before:
         say("It was entered before, just as it is; nothing was entered now: the first time counts.")
     path = Path("batch") if is_query(batch) else Path(batch)
@@ -116,17 +122,17 @@ def check(
     if not receipt.is_file():
         raise DataMarketError(f"there is no file {str(receipt)!r}; name a receipt")
     try:
-        shown = read_proof(receipt)
+        shown = read_receipt(receipt)
     except ReceiptError as error:
         checks = [Check("receipt", False, str(error))]
     else:
-        checks = said_by(shown)
+        checks = [check_itself(shown)]
         if ledger is not None:
-            checks += in_book(shown, book_at(ledger))
+            checks += check_in_book(shown, book_at(ledger))
         if checkpoints is not None:
-            checks.append(anchored_by(shown, checkpoints))
+            checks.append(check_anchored(shown, checkpoints))
         if unit_in is not None:
-            checks.append(of_batch(shown, _read(unit_in, payee_column, settings), unit, None))
+            checks.append(check_batch(shown, _read(unit_in, payee_column, settings), unit))
         elif unit is not None:
             raise DataMarketError("there is no batch to look into; name it with --unit-in")
         if ledger is None and checkpoints is None:
@@ -164,18 +170,18 @@ def show(where: Log) -> None:
         f"{book.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.head}",
         whole=True,
     )
-    table = make_table("entry", "time (UTC)", "payee", "batch", "units", "root", **_WHOLE)
+    table = make_table("entry", "time (UTC)", "payee", "batch", "units", "sha256", **_WHOLE)
     print_rows(
         table,
         (
             (str(entry.number), _moment(entry), visible(entry.payee), str(entry.content.get("what")),
-             f"{entry.content['units']:,}", entry.content["root"][:8])
+             f"{entry.content['units']:,}", entry.content["sha256"][:8])
             for entry in entries
         ),
     )  # fmt: skip
 
 
-_WHOLE = {"right": ("units",), "whole": ("entry", "time (UTC)", "units", "root")}
+_WHOLE = {"right": ("units",), "whole": ("entry", "time (UTC)", "units", "sha256")}
 
 
 def _read(batch: str, payee_column: str, settings: dict[str, Any]) -> UnitBatch:
