@@ -35,11 +35,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-## synthetic: S1 to S8, S10 and the ablations, then the pages of results (docs/results.md, docs/questions, docs/results) and docs/accounts.md
+## synthetic: S1 to S8, S10 and the ablations, then the pages of results (docs/results.md, docs/results, docs/reproduce.md)
 synthetic: $(READY)
 	$(BIN)/datamarket suite synthetic
 	$(BIN)/datamarket results runs
-	$(BIN)/python tools/accounts.py
 
 ## figures: every figure, from docs/results
 figures: $(READY)

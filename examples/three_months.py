@@ -3,7 +3,7 @@
 Usage: python examples/three_months.py [--out runs/three-months] [--articles 100]
 
 Plays June, July and August with the commands that an operator types, in one sitting, and tries each attack twice:
-without what stops it, in drafts that nobody approves (folder what-if), and with it. docs/three-months.md tells it. The
+without what stops it, in drafts that nobody approves (folder what-if), and with it. The
 articles are AG News (see news_archive.py).
 """
 

@@ -30,12 +30,12 @@ from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.registry import HOMES, broken_plugins, components, lookup, summary
 from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.lab import ExperimentSpec, builtin_specs, parse_spec, run_experiment
-from datamarket_gym.lab.accounts import Account, accounts, summed_up
 from datamarket_gym.lab.cells import Row, attacks_of
 from datamarket_gym.lab.figures import draw, figures_of
 from datamarket_gym.lab.folders import as_built_in, held, is_finished, opened
-from datamarket_gym.lab.pages.whole import pages
+from datamarket_gym.lab.pages import result_pages
 from datamarket_gym.lab.paper_table import reasons, sentences
+from datamarket_gym.lab.reproduction import PaperComparison, compare_with_paper, summarize
 from datamarket_gym.lab.results import collect
 from datamarket_gym.lab.suite import run_suite
 from datamarket_gym.lab.tables import grids
@@ -96,7 +96,7 @@ def run(
             )
     width = Console().width
     say(f"{spec.title}\n", "bold")
-    shown, tables = accounts(spec.name, rows), grids(rows, spec.tables)
+    shown, tables = compare_with_paper(spec.name, rows), grids(rows, spec.tables)
     if shown:
         say(_paper(spec, rows, shown, width), whole=True)
     if everything or not shown:
@@ -121,12 +121,12 @@ def _spec(experiment: str) -> ExperimentSpec:
     return parse_spec(path.read_text(encoding="utf-8"), path.name)
 
 
-def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[Account], width: int) -> str:
+def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[PaperComparison], width: int) -> str:
     """Write the paper's table, how many of its numbers are within our tolerance, and why the others are not."""
     known = builtin_specs()[spec.name]
     parts = [paper_text(rows, _names(spec) - _names(known), width)]
     parts.append("\n".join(_wrap(f"- {text}", width) for text in sentences(shown)))
-    lines = [f"{summed_up(shown)}."]
+    lines = [f"{summarize(shown)}."]
     if spec.seeds < known.seeds:
         lines.append(
             f"This run has {spec.seeds} of the experiment's {known.seeds} seeds: expect more cells outside."
@@ -188,17 +188,17 @@ def results(
     ] = None,
     out: Annotated[Path, typer.Option(help="The front page to write.")] = Path("docs/results.md"),
 ) -> None:
-    """Write the pages of results: a front page, a page for each question, and every table beside the paper's numbers.
+    """Write the pages of results: a front page, and for each experiment all tables beside the paper's numbers.
 
-    Compact results are kept in the folder of the page's name (docs/results), one file per experiment, and the full
-    tables of each lie beside them; questions go to the folder questions.
+    Compact results are kept in the folder of the page's name (docs/results), one file per experiment, and the page of
+    each lies beside them.
     """
     if out.suffix != ".md":
         raise ParameterError("out", str(out), "the pages are Markdown; name a file that ends in .md")
     folder = out.with_suffix("")
     for name in collect(runs, folder) if runs is not None else ():
         typer.echo(f"{folder / name}.json")
-    for place, text in pages(folder).items():
+    for place, text in result_pages(folder).items():
         write_text(out.parent / place, text)
         typer.echo(str(out.parent / place))
 

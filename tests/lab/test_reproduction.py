@@ -8,7 +8,6 @@ import pytest
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs
-from datamarket_gym.lab.accounts import accounts, missing, tally, times
 from datamarket_gym.lab.claims import verdict
 from datamarket_gym.lab.paper_values import (
     Claim,
@@ -16,10 +15,10 @@ from datamarket_gym.lab.paper_values import (
     entry_of,
     paper_claims,
     paper_values,
-    runtimes,
     unmeasured,
     with_paper,
 )
+from datamarket_gym.lab.reproduction import TOO_FEW, compare_with_paper, count_verdicts
 from repository import published
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,7 +38,7 @@ def test_every_number_has_a_bar_or_a_reason_for_having_none():
         bounds = (claim.paper, claim.at_most, claim.at_least)
         assert sum(bound is not None for bound in bounds) == 1, claim.says
         assert claim.paper is None or claim.bar in bars() or claim.why, claim.says
-    assert all(one.why.strip() for one in (*unmeasured(), *runtimes()))
+    assert all(one.why.strip() for one in unmeasured())
 
 
 def test_every_bar_is_used_and_says_where_it_comes_from():
@@ -52,7 +51,8 @@ def test_every_bar_is_used_and_says_where_it_comes_from():
 
 def test_every_number_of_the_paper_is_one_row_of_the_committed_results(kept):
     for experiment in paper_values():
-        assert missing(experiment, kept[experiment].rows) == []
+        found = [entry_of(row) for row in kept[experiment].rows]
+        assert all(sum(each is entry for each in found) == 1 for entry in paper_values()[experiment])
     for claim in paper_claims():
         assert verdict(claim, kept[claim.experiment].rows) is not None, claim.says
     named = {claim.experiment for claim in paper_claims()} | {one.experiment for one in unmeasured()}
@@ -63,13 +63,15 @@ def test_every_number_of_the_paper_is_one_row_of_the_committed_results(kept):
 
 def test_whatever_is_outside_or_not_claimed_says_why(kept):
     for name, one in kept.items():
-        for account in accounts(name, one.rows):
+        for account in compare_with_paper(name, one.rows):
             assert account.verdict == "within" or account.why.strip(), (name, account.cell)
 
 
 def test_misses_count_as_misses(kept):
     """S9's cells had no tolerance, and so its line read: two compared, two within."""
-    within, outside, not_claimed = tally(accounts("agnews-s9", kept["agnews-s9"].rows))
+    within, outside, not_claimed = count_verdicts(
+        compare_with_paper("agnews-s9", kept["agnews-s9"].rows)
+    )
     assert within + outside + not_claimed == len(paper_values()["agnews-s9"]) == 9
     assert not_claimed == 0
     assert outside == sum(row["within"] is False for row in kept["agnews-s9"].rows)
@@ -78,7 +80,7 @@ def test_misses_count_as_misses(kept):
 def test_the_full_tables_list_every_cell(kept):
     for name, one in kept.items():
         page = (DOCS / "results" / f"{name}.md").read_text(encoding="utf-8")
-        for account in accounts(name, one.rows):
+        for account in compare_with_paper(name, one.rows):
             assert f"| {account.cell} | {account.metric} | {account.paper} |" in page
 
 
@@ -179,14 +181,13 @@ def test_a_claim_that_finds_too_many_rows_is_an_error(form):
 def test_results_that_hold_no_rows_for_a_claim_say_so(kept):
     """A run with --only has its page as well."""
     some = [r for r in kept["s4"].rows if r["attack"] == "near_duplicate_2x_sybils"]
-    shown = accounts("s4", some)
+    shown = compare_with_paper("s4", some)
     claims = [account for account in shown if account.cell.startswith("On pure splits")]
     assert {(a.ours, a.verdict) for a in claims} == {("not measured", "not claimed")}
-    lost = missing("s4", some)
     unseen = [account for account in shown if account.metric and account.ours == "not measured"]
-    assert len(unseen) == len(lost) > 0
-    assert {a.verdict for a in unseen} == {"not claimed"}
-    assert len(shown) == len(accounts("s4", kept["s4"].rows))
+    assert len(unseen) == len(paper_values()["s4"]) - sum(entry_of(row) is not None for row in some) > 0
+    assert {(a.verdict, a.why) for a in unseen} == {("not claimed", TOO_FEW)}
+    assert len(shown) == len(compare_with_paper("s4", kept["s4"].rows))
     assert verdict(Claim(experiment="x", says="?", at_most=1.0, where={"mechanism": "no"}), ROWS) is None
 
 
@@ -234,17 +235,6 @@ def test_every_table_of_real_data_says_that_they_are_a_subset():
     for name, spec in builtin_specs().items():
         if spec.kind in ("domain", "geometry"):
             assert "subset" in spec.about, name
-
-
-def test_times_are_shown_and_not_claimed(kept):
-    suites = {name: spec.suite for name, spec in builtin_specs().items()}
-    spent = {name: {**one.timings, "seeds": one.seeds} for name, one in kept.items()}
-    shown = times(spent, suites)
-    assert len(shown) == len(runtimes())
-    assert {account.verdict for account in shown} == {"not claimed"}
-    fake = {"agnews-s9": {"cell_seconds": 600.0, "seeds": 5, "cells": 5}}
-    (one,) = times(fake, {})
-    assert (one.paper, one.ours) == ("139 min", "2.0 min")
 
 
 def test_a_row_without_a_value_or_without_an_error_breaks_its_claim():
