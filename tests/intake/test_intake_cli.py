@@ -100,8 +100,8 @@ def test_a_log_of_ones_own_does_not_make_a_receipt_check(here):
     made_up = "bob.csv.entry-2.receipt.json"
     intake(here, "ledger", "checkpoint", "log.sqlite", "--checkpoints", "anchors.txt")
     check = ("intake", "check", made_up)
-    assert "FAILED log not asked" in intake(here, *check, code=1)
-    assert "FAILED log not asked" in intake(
+    assert "FAILED log not verified" in intake(here, *check, code=1)
+    assert "FAILED log not verified" in intake(
         here, *check, "--unit-in", "bob.csv", "--text", "text", code=1
     )
     assert "another one" in intake(here, *check, "--ledger", "log.sqlite", code=1)

@@ -14,7 +14,6 @@ from rich.table import Table
 
 from datamarket_gym.cli.options import Cluster, Data, Device, Jobs, Load, computes_by
 from datamarket_gym.cli.output import make_list, say
-from datamarket_gym.cli.text_tables import as_text, paper_text
 from datamarket_gym.core import scripts
 from datamarket_gym.core.errors import (
     DataMarketError,
@@ -39,6 +38,7 @@ from datamarket_gym.lab.reproduction import PaperComparison, compare_with_paper,
 from datamarket_gym.lab.results import collect
 from datamarket_gym.lab.suite import run_suite
 from datamarket_gym.lab.tables import grids
+from datamarket_gym.lab.text_tables import as_text, paper_text
 from datamarket_gym.peers.environments import PEERS, install, installed, peer_named, peers_folder
 from datamarket_gym.world.data.files import looking_in
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import make_table, print_checks, print_rows, say
@@ -88,7 +89,7 @@ def add(
     before = book.accounts().number
     units = _read(batch, payee_column, settings)
     entry = received(book, units.owner(payee), units.digests, units.what, by)
-    table = make_table("entry", "time (UTC)", "payee", "units", "sha256", **_WHOLE)
+    table = _table("entry", "time (UTC)", "payee", "units", "sha256")
     cells = (str(entry.number), _moment(entry), visible(entry.payee), f"{entry.content['units']:,}")
     print_rows(table, [(*cells, entry.content["sha256"][:16])])
     if entry.number <= before:
@@ -170,7 +171,7 @@ def show(where: Log) -> None:
         f"{book.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.head}",
         whole=True,
     )
-    table = make_table("entry", "time (UTC)", "payee", "batch", "units", "sha256", **_WHOLE)
+    table = _table("entry", "time (UTC)", "payee", "batch", "units", "sha256")
     print_rows(
         table,
         (
@@ -181,7 +182,8 @@ def show(where: Log) -> None:
     )  # fmt: skip
 
 
-_WHOLE = {"right": ("units",), "whole": ("entry", "time (UTC)", "units", "sha256")}
+def _table(*heads: str) -> Table:
+    return make_table(*heads, right=("units",), whole=("entry", "time (UTC)", "units", "sha256"))
 
 
 def _read(batch: str, payee_column: str, settings: dict[str, Any]) -> UnitBatch:

@@ -90,9 +90,9 @@ class Columns(Document):
             _COLUMNS,
         ),
     ] = None
-    text: Annotated[str | None, Setting("Column with texts, embedded by --encoder.", _COLUMNS)] = None
+    text: Annotated[str | None, Setting("Column with texts, which the encoder embeds.", _COLUMNS)] = None
     image: Annotated[
-        str | None, Setting("Column with image files, embedded by --encoder.", _COLUMNS)
+        str | None, Setting("Column with image files, which the encoder embeds.", _COLUMNS)
     ] = None
     trusted_source: Annotated[
         str | None,

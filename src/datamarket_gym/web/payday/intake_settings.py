@@ -21,7 +21,6 @@ _ON_A_PAGE = {
     "linkage.keys": "Columns whose shared values are listed as claims of who is who: payout, device+licence, "
     "device+time:3600. A claim alone matches nobody: columns of confirmations and tables of edges do.",
     "linkage.between": "What a table of edges, one of the files above, matches: identities or units.",
-    "columns.text": "Column with texts, which the encoder embeds.",
     "encoder": "What embeds texts.",
 }
 """The help of settings of which the command line speaks by its options."""
