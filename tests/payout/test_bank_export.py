@@ -177,7 +177,7 @@ def test_who_is_held_after_the_order_is_not_paid_by_it(book, accounts, tmp_path)
 def test_an_account_that_went_after_the_order_is_told_so(book, accounts, tmp_path):
     batch = export_payments(book, accounts, MARKET, tmp_path / "a.xml").batch
     known = write_accounts(tmp_path / "b.csv", [["ann", "Ann", iban("ann")]])
-    with pytest.raises(SubmissionError, match=f"book cancel.*{batch.id}"):
+    with pytest.raises(SubmissionError, match=f"ledger cancel.*{batch.id}"):
         export_payments(book, known, MARKET, tmp_path / "b.xml")
 
 
