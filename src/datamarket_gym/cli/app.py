@@ -27,7 +27,7 @@ COMMANDS = {
     },
     "Pay, and defend what was paid": {
         "intake": ("intake", "Log which units arrive, from whom and when."),
-        "theta": ("embeddings", "Measure which similarity threshold embeddings allow."),
+        "theta": ("theta", "Measure which similarity threshold embeddings allow."),
         "pay": ("pay", "Divide an amount among those who submitted data."),
         "check": ("check", "Check a few units of every payee before a payout run is approved."),
         "explain": ("explain", "Explain a payment."),
@@ -45,7 +45,7 @@ COMMANDS = {
         "suite": ("experiments", "Run all experiments of a suite."),
         "results": ("experiments", "Write the pages of results."),
         "figures": ("experiments", "Draw figures of results."),
-        "embed": ("embeddings", "Embed texts or images by a frozen encoder."),
+        "embed": ("embed", "Embed texts or images by a frozen encoder."),
         "baselines": ("experiments", "Install other libraries as contestants."),
     },
     "Enter the benchmark": {
