@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from book_files import HandBook, file_book
-from datamarket_gym.payout.intake.proofs import prove
 from payout_files import run as pay_run
 from payout_files import spec, write
 from sklearn.svm import SVC
@@ -57,7 +56,7 @@ from datamarket_gym.learners.knn import NearestNeighbourGame
 from datamarket_gym.learners.logistic import StackedLogisticScorer
 from datamarket_gym.learners.sklearn_fallback import SklearnEstimator
 from datamarket_gym.payout import Currency, account_statement, open_book, verify_book
-from datamarket_gym.payout.book.anchor import add_anchor, read_anchors
+from datamarket_gym.payout.book.anchor import add_anchor
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.intake.log import arrivals, received
 from datamarket_gym.pipeline import OwnMechanism, Provenance, QuotientGame, Valuator, prior_of, represent
@@ -216,7 +215,6 @@ def payouts(folder):
     add_anchor(folder / "anchors.txt", log.accounts())
     yield from (
         arrivals(log),
-        prove(log, "alice", units[2], read_anchors(folder / "anchors.txt")),
     )
 
 
