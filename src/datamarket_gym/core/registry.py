@@ -32,6 +32,7 @@ from datamarket_gym.core.errors import (
     UnknownNameError,
 )
 from datamarket_gym.core.forms import FIRST, Spec, parsed, text_of
+from datamarket_gym.core.screen import Described
 from datamarket_gym.core.sources import files_of, is_ours, typed
 
 T = TypeVar("T")
@@ -122,6 +123,16 @@ class Kind(Generic[T]):
 def _taken_by(cls: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """The parameters of a constructor; experiments ask for the same ones at each payment."""
     return inspect.signature(cls).parameters
+
+
+class Component(Described):
+    """A component, which as a text is what `create` reads: ``str(create("evidence", "cosine@0.99"))``."""
+
+    def __str__(self) -> str:
+        try:
+            return written(self)
+        except DataMarketError:  # registered nowhere
+            return repr(self)
 
 
 _NAME = re.compile(r"[\w.-]+")

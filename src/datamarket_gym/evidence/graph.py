@@ -27,8 +27,8 @@ from datamarket_gym.core.errors import (
     require_instance,
 )
 from datamarket_gym.core.plots import plot_clusters
-from datamarket_gym.core.registry import Kind, name_of
-from datamarket_gym.core.screen import Described, Screen, Shown, counted
+from datamarket_gym.core.registry import Component, Kind, name_of
+from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.units.submission import Submission, Text
@@ -124,7 +124,7 @@ class View(Shown):
         return self.oracle.aligned(self.submission)
 
 
-class EvidenceLayer(Described, ABC):
+class EvidenceLayer(Component, ABC):
     """Plug point ``evidence``: a frozen dataclass that ties units together."""
 
     needs_oracle: ClassVar[bool] = False

@@ -16,12 +16,12 @@ import numpy as np
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.plots import plot_intervals
-from datamarket_gym.core.registry import Kind
-from datamarket_gym.core.screen import Described, Shown, counted
+from datamarket_gym.core.registry import Component, Kind
+from datamarket_gym.core.screen import Shown, counted
 from datamarket_gym.games.game import Game
 
 
-class Semivalue(Described, ABC):
+class Semivalue(Component, ABC):
     """Plug point ``semivalue``: a frozen dataclass with one method, the law of coalition sizes."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ def require_nearest(nearest: int | str, within: float, of: str) -> None:
         require_count("nearest", nearest)
 
 
-class Estimator(Described, ABC):
+class Estimator(Component, ABC):
     """Plug point ``estimator``: a frozen dataclass that values all players within a budget."""
 
     @abstractmethod
