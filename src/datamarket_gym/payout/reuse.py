@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.progress import Progress
 from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import NEAREST, read_manifest, require_as_written
@@ -30,13 +29,3 @@ def reusable(folder: Path) -> NearestRows:
             "priced given earlier runs; leave --reuse out"
         )
     return read_record(require_as_written(folder, outputs, NEAREST), NearestRows)
-
-
-def told(found: NearestRows, progress: Progress) -> NearestRows:
-    """The same, after saying how much of it was taken over."""
-    if found.reused:
-        progress.stage(
-            f"looking for copies: of {found.reused:,} of {len(found.digest):,} different units the nearest "
-            "earlier one was known"
-        )
-    return found

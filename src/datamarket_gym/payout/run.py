@@ -52,7 +52,7 @@ from datamarket_gym.payout.report.page import write_report
 from datamarket_gym.payout.reuse import reusable
 from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.stages import Payday, Places, Work
+from datamarket_gym.payout.stages import Payday, Places, compute_results
 from datamarket_gym.payout.warned import warnings_of
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import read_warnings, write_warnings
@@ -118,7 +118,7 @@ def work_out(
                 keep(places, out, None if received is None else received.upto)
             # Large products are divided among the cores by this package.
             with one_thread("blas"), computing(replace(compute(), progress=progress)):
-                results = Work(payday, run, known).results()
+                results = compute_results(payday, run, known)
                 progress.stage("writing tables", "rows")
                 write_tables(results, out)
                 progress.stage("keeping what was bought")

@@ -172,7 +172,8 @@ class Mechanism(Described, BaseModel):
         pipeline = Pipeline(self, utility, oracle)
         matching = pipeline.match(submission)
         self._warn(matching, utility)
-        return replace(pipeline.value(matching), seconds=time.perf_counter() - started)
+        paid = matching.complete(pipeline.value(matching.clusters))
+        return replace(paid, seconds=time.perf_counter() - started)
 
     def _warn(self, matching: Matching, utility: UtilityOracle) -> None:
         """Warn of what somebody should look at before anybody is paid."""
@@ -181,7 +182,10 @@ class Mechanism(Described, BaseModel):
         if bought := describe_acquired_rows(self.leak_check, utility):
             warn_user(LeakedRowsWarning(self.name, bought))
         collapse = find_collapse(
-            matching.mechanism.evidence, matching.playing, matching.clusters, checked=matching.threshold is not None
+            matching.mechanism.evidence,
+            matching.playing,
+            matching.clusters,
+            checked=matching.threshold is not None,
         )
         if collapse is not None:
             warn_user(CollapsedMarketWarning(self.name, collapse.words))

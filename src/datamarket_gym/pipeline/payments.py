@@ -298,7 +298,9 @@ class Allocator(Described):
     ) -> Payments:
         """Divide each cluster's score among the identities in it, by an allocation rule."""
         values = cluster_values
-        amounts = allocate(values.clusters, values.canonical, values.scores, provenance_policy, self.oracle)
+        amounts = allocate(
+            values.clusters, values.canonical, values.scores, provenance_policy, self.oracle
+        )
         assert values.clusters.submission is not None  # else `allocate` refuses them
         identities = values.clusters.submission.identities
         return Payments(identities, values.clusters, values.canonical, values.scores, amounts)

@@ -73,8 +73,18 @@ class Matching(Shown):
         assert self.clusters.submission is not None
         return self.clusters.submission
 
+    def complete(self, payments: Payments) -> Payments:
+        """Add to the payments of the clusters everybody who submitted, and what was set aside."""
+        return replace(
+            among(payments, self.submitted.identities),
+            threshold=self.threshold,
+            leaks=self.leaks,
+            known=self.known,
+            submitted=self.submitted,
+        )
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(eq=False)
 class Pipeline:
     """The stages by which a mechanism pays submissions for a utility.
 
@@ -144,42 +154,33 @@ class Pipeline:
         clusters = self.override_matches(clusters, rows)
         return Matching(submission, rows, clusters, mechanism, threshold, leaks, known)
 
-    def value(self, matching: Matching, prefix: str = "", *, groups: Codes | None = None) -> Payments:
-        """Represent, score and allocate the clusters of a matching; ``prefix`` tells the records apart."""
-        mechanism, clusters = matching.mechanism, matching.clusters
+    def value(self, clusters: Clusters, prefix: str = "", groups: Codes | None = None) -> Payments:
+        """Represent, score and allocate clusters; ``prefix`` tells the records of several clusterings apart.
+
+        ``groups`` numbers groups of validation rows on which scores are asked for as well.
+        """
+        mechanism = self.mechanism
         canonical = self.represent(clusters, prefix)
         scores = self.run_stage(
             f"{prefix}scores",
             Scores,
             lambda: score_clusters(
-                canonical,
-                self.utility,
-                mechanism.semivalue,
-                mechanism.estimator,
-                samples=mechanism.samples,
-                seed=mechanism.seed,
-                normalize=mechanism.normalize,
-                groups=groups,
+                canonical, self.utility, mechanism.semivalue, mechanism.estimator,
+                samples=mechanism.samples, seed=mechanism.seed, normalize=mechanism.normalize, groups=groups,
             ),
-        )
+        )  # fmt: skip
         amounts = self.run_stage(
             f"{prefix}amounts",
             Amounts,
             lambda: allocate(clusters, canonical, scores, mechanism.allocation, self.truth),
         )
-        submission = matching.submitted
-        paid = Payments(matching.playing.identities, clusters, canonical, scores, amounts)
-        return replace(
-            among(paid, submission.identities),
-            threshold=matching.threshold,
-            leaks=matching.leaks,
-            known=matching.known,
-            submitted=submission,
-        )
+        assert clusters.submission is not None  # else nothing is allocated
+        return Payments(clusters.submission.identities, clusters, canonical, scores, amounts)
 
     def pay(self, submission: Submission) -> Payments:
         """Run all stages on a submission."""
-        return self.value(self.match(submission))
+        matching = self.match(submission)
+        return matching.complete(self.value(matching.clusters))
 
 
 def match_units(
@@ -246,7 +247,9 @@ def find_leaked_units(
     return replace(leaks, units=submission.take(leaks.unit)) if len(leaks) else leaks
 
 
-def require_playable(leak_check: LeakCheck, leaks: Leaks, units: int, shown: Callable[[str], str] = str) -> None:
+def require_playable(
+    leak_check: LeakCheck, leaks: Leaks, units: int, shown: Callable[[str], str] = str
+) -> None:
     """Refuse leaks where they are errors, and a submission that is nothing but leaks."""
     if not len(leaks):
         return

@@ -9,6 +9,7 @@ ordered or partitioned.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Keys, Values
@@ -20,6 +21,7 @@ from datamarket_gym.learners.game import UtilityGame
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.represent import CanonicalUnits, Representative, represent_clusters
 from datamarket_gym.semivalues import estimate, normalized
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scores(Estimate):

@@ -74,7 +74,7 @@ def _budgets(
                     "attack": label,
                     "mechanism": m.name,
                     "granularity": m.granularity,
-                    "representative": m.representative,
+                    "representative": str(m.representative),
                     "estimator": estimator,
                     "samples": samples,
                     "honest_payment": before,

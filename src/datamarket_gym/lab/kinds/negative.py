@@ -43,7 +43,7 @@ def _rows(spec: ExperimentSpec, market: ProviderMarket, oracle: UtilityOracle) -
                     continue
                 paid = m.pay(profile.submission, oracle, profile.truth)
                 names = {"attack": label, "mechanism": m.name, "granularity": m.granularity}
-                names["representative"] = m.representative
+                names["representative"] = str(m.representative)
                 rows += [
                     {**names, **axes, "rule": rule, **_measured(honest, paid, profile, rule)}
                     for rule in RULES

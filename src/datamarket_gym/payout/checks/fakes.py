@@ -20,11 +20,10 @@ from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.payout.checks.contents import UnitContent, shows_images, unit_contents
 from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
-from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.submitted import content_encoder, embed
-from datamarket_gym.pipeline.compare import compared
+from datamarket_gym.pipeline.threshold import compared
 from datamarket_gym.world.attacks import augment, paraphrase
 from datamarket_gym.world.attacks.labels import groups
 
@@ -80,7 +79,7 @@ class _Workshop:
     def __init__(self, results: Results, places: Places, rng: np.random.Generator) -> None:
         self.results, self.places, self.rng = results, places, rng
         self.submission = results.inputs.submission
-        self.utility = utility_oracle(results.inputs, results.spec)
+        self.utility = results.utility
         self.payee = results.payees.group[results.inputs.owner]
         self.label = groups(self.submission.label)
         self.images = shows_images(results, places)

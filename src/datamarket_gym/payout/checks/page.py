@@ -22,7 +22,6 @@ from datamarket_gym.payout.checks.contents import UnitContent, shown, side_for, 
 from datamarket_gym.payout.checks.draw import ASKED, Draw, DrawnChecks
 from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_others
 from datamarket_gym.payout.checks.sealed import PlantedFake, read_plants
-from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
@@ -30,7 +29,7 @@ from datamarket_gym.payout.report.html import Row, embedded, filled, style_sheet
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.what_if import finished_results
-from datamarket_gym.pipeline.compare import compared
+from datamarket_gym.pipeline.threshold import compared
 
 NAME = "checks.html"
 _LONGEST, _LONGEST_NEAR = 1600, 400  # characters of a text
@@ -131,7 +130,7 @@ class Beside:
     def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
         results = self.results
         submission = results.inputs.submission
-        vectors = compared(submission, utility_oracle(results.inputs, results.spec))[0].vectors
+        vectors = compared(submission, results.utility)[0].vectors
         rank = seniority_ranks(submission, results.payments.clustering.lot)
         payee = results.payees.group[self.owner]
         rows = [self.row.get(name, -1) for name in names]
