@@ -31,7 +31,7 @@ from datamarket_gym import (
 )
 from datamarket_gym.core.highest import highest_cosines
 from datamarket_gym.judge.redteam.own_market import spread
-from datamarket_gym.pipeline import settle
+from datamarket_gym.pipeline import resolve_threshold
 from datamarket_gym.world.market import ProviderMarket
 
 FIRST_SEED = 5000  # the rule was chosen on markets of seeds below 2,100
@@ -117,11 +117,11 @@ def few_rows(rows: int, seeds: int) -> None:
             def paid(
                 units: Submission, by: UtilityOracle = oracle, few: UtilityOracle = small
             ) -> Payments:
-                evidence = settle(mechanism("recommended"), units, few)[0].evidence
+                evidence = resolve_threshold(mechanism("recommended"), units, few)[0].evidence
                 return mechanism(f"recommended/{evidence}").pay(units, by)
 
             honest = paid(submission)
-            found = settle(mechanism("recommended"), submission, small)[1]
+            found = resolve_threshold(mechanism("recommended"), submission, small)[1]
             thetas.append(1.0 if found is None or found.theta is None else found.theta)
             prices.append(moved(mechanism("recommended/lineage@none").pay(submission, oracle), honest))
             before.append(honest.total(["provider_0"]))
@@ -157,7 +157,7 @@ def shown(row: Sequence[float]) -> str:
 def grown(market: ProviderMarket) -> list[float]:
     """Theta, price, share of units tied and share of near rows: by the price alone, and lifted."""
     oracle, submission = market.utility_oracle(KNN), market.honest.submission
-    found = settle(mechanism("recommended"), submission, oracle)[1]
+    found = resolve_threshold(mechanism("recommended"), submission, oracle)[1]
     assert found is not None
     assert found.price is not None
     assert found.price.theta is not None

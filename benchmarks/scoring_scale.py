@@ -24,8 +24,8 @@ from datamarket_gym.learners.coverage.covered_rows import CoveredRows, covered_r
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.payout.intervals import validation_groups
 from datamarket_gym.pipeline.mechanism import mechanism
-from datamarket_gym.pipeline.represent import represent
-from datamarket_gym.pipeline.score import score
+from datamarket_gym.pipeline.represent import represent_clusters
+from datamarket_gym.pipeline.score import score_clusters
 from datamarket_gym.units.submission import Submission
 from payout_scale import DIMENSIONS, TOPICS, draw, spectrum
 
@@ -69,11 +69,13 @@ def scored(submission: Submission, utility: Callable[[], UtilityOracle]) -> None
     """All that a payday asks of the similarities of these units and validation rows."""
     pays = mechanism("recommended", evidence="none")
     clusters = clusters_by(submission, Edges.none(), "unit", pays.lot)
-    canonical, n = represent(pays, submission, clusters), clusters.n_clusters
+    canonical, n = represent_clusters(clusters, pays.representative), clusters.n_clusters
     oracle = utility()
     group = validation_groups(oracle.features, oracle.label, 0)
-    scores = timed("scores, and on groups of rows", lambda: score(pays, canonical, oracle, group))
-    timed("scores alone", lambda: score(pays, canonical, utility()))  # with nothing remembered
+    scores = timed(
+        "scores, and on groups of rows", lambda: score_clusters(canonical, oracle, groups=group)
+    )
+    timed("scores alone", lambda: score_clusters(canonical, utility()))  # with nothing remembered
 
     def needs() -> CoveredRows:
         player = scores.number[canonical.cluster]

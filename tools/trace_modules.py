@@ -75,15 +75,16 @@ def main() -> None:
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as name:
         units, held = write_market(Path(name))
-        command = ["pay", str(units), "--validation", str(held), "--out", f"{name}/run", "--amount", "100", "--no-audit"]  # fmt: skip
+        command = ["pay", str(units), "--validation", str(held), "--out", f"{name}/run"]
+        command += ["--amount", "100", "--no-audit"]
 
         def pay() -> None:
             done = CliRunner().invoke(app, command)
             if done.exit_code:
                 raise SystemExit(done.output)
 
-        submission, rows = read_submission(units), pq.read_table(held)
-        oracle = UtilityOracle(np.array(rows["features"].to_pylist()), np.array(rows["label"].to_pylist()), "coverage")  # fmt: skip
+        submission, rows = read_submission(units), pq.read_table(held).to_pydict()
+        oracle = UtilityOracle(np.array(rows["features"]), np.array(rows["label"]), "coverage")
         with redirect_stdout(StringIO()):
             library = modules_of(lambda: mechanism("recommended").pay(submission, oracle))
             command_line = modules_of(pay)

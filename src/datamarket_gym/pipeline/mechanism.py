@@ -67,13 +67,12 @@ _COMPONENTS = ("evidence", "representative", "semivalue", "estimator", "allocati
 class Mechanism(Described, BaseModel):
     """A frozen spec that pays a submission; to and from JSON without loss.
 
-    Components are objects; as texts (``cosine@0.99``) and mappings they are parsed once, when the mechanism is made. ``samples`` is the number of
-    permutations (the budget is samples x players evaluations). ``normalize`` rescales raw scores to
-    the grand-coalition value, a separate step with guarantees of its own. Units of equal time draw lots
-    under the seed and ``beacon``, a text known only after submissions close; where it is blank, under the
-    validation rows, which submitters do not know. ``leak_check`` says what becomes of units that are
-    validation rows, or nearly: they are set aside (``drop``), refused (``error``) or paid (``off``, as in the
-    paper).
+    Components are objects; texts (``cosine@0.99``) and mappings are parsed once, when the mechanism is made.
+    ``samples`` is the number of permutations (the budget is samples x players evaluations). ``normalize`` rescales raw
+    scores to the grand-coalition value, a separate step with guarantees of its own. Units of equal time draw lots under
+    the seed and ``beacon``, a text known only after submissions close; where it is blank, under the validation rows,
+    which submitters do not know. ``leak_check`` says what becomes of units that are validation rows, or nearly: they
+    are set aside (``drop``), refused (``error``) or paid (``off``, as in the paper).
     """
 
     model_config = ConfigDict(

@@ -1,8 +1,8 @@
 """Run the stages of a payment in their one order: leak check, threshold, match, represent, score, allocate.
 
 `Mechanism.pay`, payout runs, certificates and questions of what would be paid run this sequence and never repeat it.
-Two hooks let them take part: `Pipeline.override_acquired` and `Pipeline.override_matches` have a say after matching, and
-`Pipeline.run_stage` keeps the record of a stage or takes it up again.
+Two hooks let them take part: `Pipeline.override_acquired` and `Pipeline.override_matches` have a say after matching,
+and `Pipeline.run_stage` keeps the record of a stage or takes it up again.
 
 Units that are validation rows, or nearly (`evidence.leak`), and units that were acquired before (`pipeline.prior`) are
 set aside first. They earn nothing and have no say: neither the threshold nor the evidence nor the scores of others see

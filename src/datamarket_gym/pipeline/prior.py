@@ -97,9 +97,9 @@ def prior_of(payments: Payments) -> PriorArt:
 def find_acquired_units(mechanism: Mechanism, submission: Submission, utility: UtilityOracle) -> Known:
     """Find the units that the mechanism's evidence matches with previously acquired ones, each by its strongest match.
 
-    What evidence compares is as in `match_units`. Unit by unit, whatever plays: that one unit of an identity was bought says
-    nothing of its others. Evidence that ties people (``linkage``) or everything (``pool``) says nothing of what was
-    bought: who sold in June sells other units in July.
+    What evidence compares is as in `match_units`. Unit by unit, whatever plays: that one unit of an identity was
+    acquired says nothing of its others. Evidence that matches people (``linkage``) or everything (``pool``) says
+    nothing of what was acquired: who sold in June sells other units in July.
     """
     prior, layer = utility.prior, LAYERS.create(mechanism.evidence)
     if prior is None or not layer.same_content:

@@ -64,9 +64,10 @@ def score_clusters(
     normalize: bool = False,
     groups: Codes | None = None,
 ) -> Scores:
-    """Score the clusters by a semivalue of their game; on each group of validation rows too, if ``groups`` numbers these.
+    """Score the clusters by a semivalue of their game.
 
-    ``normalize`` rescales the scores to v(all), a separate step with guarantees of its own.
+    ``groups`` numbers groups of validation rows on which scores are asked for as well. ``normalize`` rescales the
+    scores to v(all), a separate step with guarantees of its own.
     """
     game = QuotientGame(canonical, utility)
     by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)

@@ -6,9 +6,9 @@ the same mechanism may resolve to another threshold when more units are submitte
 used as it is.
 
 Evidence compares the embeddings that a submission brings; else what the utility's learner compares of features
-(`Learner.compared`). Coverage of a table goes by standardised features, and so must evidence: in columns of very unequal
-spread the cosine of raw numbers tells hardly any two units apart, and no threshold would match a copy without matching
-strangers.
+(`Learner.compared`). Coverage of a table goes by standardised features, and so must evidence: in columns of very
+unequal spread the cosine of raw numbers tells hardly any two units apart, and no threshold would match a copy without
+matching strangers.
 """
 
 from __future__ import annotations

@@ -101,8 +101,8 @@ class Paid(PaidProfile):
         if self.utility is None:
             if open_lineage(mechanism.evidence) is not None:
                 raise DataMarketError(
-                    f"{str(mechanism.evidence)!r} is resolved by the validation rows, which are not known here; pay with "
-                    "Paid.by(mechanism, profile, utility)"
+                    f"{str(mechanism.evidence)!r} is resolved by the validation rows, which are not known here; "
+                    "pay with Paid.by(mechanism, profile, utility)"
                 )
             return mechanism
         return resolve_threshold(mechanism, self.seen, self.utility)[0]
@@ -172,7 +172,8 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
         if not np.array_equal(matching.playing.id, submission.id):
             raise DataMarketError(
                 f"the units that play are not those that {str(mechanism.evidence)!r} leaves of this submission, given "
-                "previously acquired data; a mechanism that reads more than both, or another mechanism, cannot be certified"
+                "previously acquired data; a mechanism that reads more than both, or another mechanism, cannot be "
+                "certified"
             )
     if not _same_partition(clusters.label, payments.clustering.label):
         raise DataMarketError(
