@@ -40,7 +40,7 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.core.registry import written
 from datamarket_gym.learners.coverage import Coverage
 from datamarket_gym.learners.similarity import chosen
-from datamarket_gym.pipeline.per_unit import unit_amounts
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.world.tasks.base import Dataset
 
 QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)

@@ -39,7 +39,7 @@ from datamarket_gym.core.files import write_text
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.learners.coverage.covered_rows import covered_rows
-from datamarket_gym.pipeline.per_unit import unit_amounts
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.semivalues import Shapley
 from datamarket_gym.world.attacks.attack import Attack, Block, Own
 from scores_attacked import gradient_scores

@@ -315,6 +315,6 @@ def compute_results(payday: Payday, run: Run | FinishedRun, reuse: NearestRows |
     return Results(
         spec, playing, utility, matching.threshold, matching.mechanism, payday.overrides, paid, owners, cents.names,
         cents.division, raw_scores(paid), standard_errors(cents.payer, paid.scores),
-        half_width(len(paid.scores.by_group)), moved_at_most(cents.payer, paid.scores), without.division.paid, inputs.named(matching.leaks),
-        inputs.named_known(matching.known), pipeline.asked,
+        half_width(len(paid.scores.by_group)), moved_at_most(cents.payer, paid.scores), without.division.paid,
+        inputs.named(matching.leaks), inputs.named_known(matching.known), pipeline.asked,
     )  # fmt: skip

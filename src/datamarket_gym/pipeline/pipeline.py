@@ -177,11 +177,6 @@ class Pipeline:
         assert clusters.submission is not None  # else nothing is allocated
         return Payments(clusters.submission.identities, clusters, canonical, scores, amounts)
 
-    def pay(self, submission: Submission) -> Payments:
-        """Run all stages on a submission."""
-        matching = self.match(submission)
-        return matching.complete(self.value(matching.clusters))
-
 
 def match_units(
     mechanism: Mechanism,
