@@ -122,8 +122,8 @@ class UnitAmounts:
 def unit_amounts(payments: Payments) -> UnitAmounts:
     """Divide the amounts of payments among units.
 
-    What a name gets of a cluster goes to its units that stand for the cluster, by their claims. Where none of its units does, to all of its units in the cluster alike. A name's amounts sum to its total, up to
-    rounding.
+    What a name gets of a cluster goes to its units that stand for the cluster, by their claims. Where none of its units
+    does, to all of its units in the cluster alike. A name's amounts sum to its total, up to rounding.
     """
     submission = _playing(payments)
     n = len(payments.identities)
