@@ -49,7 +49,7 @@ def modules_of(call: Callable[[], Any]) -> set[str]:
         call()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return found
 
 
