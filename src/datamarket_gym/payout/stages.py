@@ -227,16 +227,17 @@ class PayoutPipeline(Pipeline):
 
     def match_units(self, mechanism: Mechanism, submission: Submission) -> Clusters:
         """Match units by their nearest earlier ones, which are kept for another run."""
-        nearest = self.run_stage(
-            "nearest",
-            NearestRows,
-            lambda: nearest_units(mechanism, submission, self.utility, self.reuse),
-        )
-        if nearest.reused:
-            self.run.progress.stage(
-                f"looking for copies: of {nearest.reused:,} of {len(nearest.digest):,} different units the nearest "
-                "earlier one was known"
-            )
+
+        def find_nearest() -> NearestRows:
+            nearest = nearest_units(mechanism, submission, self.utility, self.reuse)
+            if nearest.reused:
+                self.run.progress.stage(
+                    f"looking for copies: of {nearest.reused:,} of {len(nearest.digest):,} different units the nearest "
+                    "earlier one was known"
+                )
+            return nearest
+
+        nearest = self.run_stage("nearest", NearestRows, find_nearest)
         return match_units(mechanism, submission, utility=self.utility, nearest=nearest)
 
     def override_acquired(self, known: Known, rows: Codes) -> Known:
