@@ -35,11 +35,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-## synthetic: S1 to S8, S10 and the ablations, then the pages of results (docs/results.md, docs/questions, docs/results) and docs/accounts.md
+## synthetic: S1 to S8, S10 and the ablations, then the pages of results (docs/results.md, docs/results, docs/reproduce.md)
 synthetic: $(READY)
 	$(BIN)/datamarket suite synthetic
 	$(BIN)/datamarket results runs
-	$(BIN)/python tools/accounts.py
 
 ## figures: every figure, from docs/results
 figures: $(READY)
@@ -65,9 +64,9 @@ real-data holdout predict-theta content checks periods utilities: $(READY)
 	set -e; for domain in $(NEEDS_$@); do $(BIN)/datamarket embed $$domain --if-missing; done
 	$(BIN)/datamarket suite $@
 
-## wheel: sdist and wheel in dist/, built twice to the same bytes
+## wheel: sdist and wheel in dist/
 wheel: $(READY)
-	$(BIN)/python tools/wheel.py
+	$(BIN)/python -m hatchling build -d dist
 
 ## lock: rewrite requirements.lock and requirements-core.lock, which agree (needs uv)
 LOCK := uv pip compile pyproject.toml --group editable --universal --generate-hashes --no-header

@@ -1,23 +1,25 @@
-"""How time and memory grow with units (10^3 to 10^6) and validation rows (10^2 to 10^4), beside what peers can do.
+"""Measure how seconds and memory grow with units and validation rows, one workload at a time.
 
-Each figure is measured in a process of its own on the market of `payout_scale`: the search for copies (the nearest
-earlier unit at cosine 0.95 and more), the scores of all units by coverage and by 5 nearest neighbours, and the whole
-payday as ``datamarket pay --theta 0.95`` does it. Peers are measured in an environment of their own (``--peers``: a
-Python that has faiss-cpu, semhash and pydvl) on the same rows, as far as they come within ``--limit`` seconds: faiss
-and semhash find near copies, pyDVL values units by nearest neighbours. What is left out for the limit is said, not
-guessed.
+    python benchmarks/scaling.py search coverage knn --units 1000 10000 100000
+    python benchmarks/scaling.py payout --units 100000 1000000 --identities 1000 --stages
+    python benchmarks/scaling.py coverage knn --units 100000 --validation 100 1000 10000 --device cuda
+    python benchmarks/scaling.py payout --units 100000 --keep NEW      # keeps the market and the run
+    python benchmarks/scaling.py --compare OLD/run NEW/run             # the identities that are paid differently
+    python benchmarks/scaling.py --draw docs/benchmarks/scale.json docs/figures
 
-Exponents are slopes of log seconds (or memory above that of the smallest market) on log size, over the sizes at which
-work, not start-up, takes the time: the largest three.
+Each figure is measured in a process of its own. Units have 384 numbers around 20 broad topics; every tenth is a noisy
+copy. `WORKLOADS` lists what is measured. `pass` is the least that anybody who compares all units with all validation
+rows does: one float32 product and the selection of the five nearest units of each row, on one core.
 
-Usage: python benchmarks/scaling.py --units 1000 10000 100000 1000000 --save docs/benchmarks/scale.json
-       python benchmarks/scaling.py --draw docs/benchmarks/scale.json docs/figures
+Exponents are slopes of log CPU seconds on log size over the largest three sizes: there work takes the time, not
+start-up.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,271 +29,343 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-WHAT = ("search", "coverage", "knn", "payday")
-PEERS = {"faiss flat": "search", "faiss IVF": "search", "semhash": "search", "pydvl": "knn"}
-THETA = 0.95
-BASE_UNITS, BASE_VALIDATION = 100_000, 1_000
+DIMENSIONS, TOPICS, CLASSES, NEAREST, THETA = 384, 20, 4, 5, 0.95
+BLOCK = 8192  # rows that are drawn and written at a time
+UNITS, VALIDATION = "units.parquet", "validation.parquet"
 Row = dict[str, Any]
+Work = Callable[[], Any]
 
 
-def market(units: int, validation: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Features and labels of units, every tenth of them a noisy copy, and of validation rows; single precision."""
-    from payout_scale import DIMENSIONS, TOPICS, draw, spectrum
+class Market:
+    """Units, every tenth of them a noisy copy of an earlier one, and validation rows, drawn in blocks."""
 
-    rng = np.random.default_rng(0)
-    centres = rng.normal(size=(TOPICS, DIMENSIONS)) * spectrum()
-    features, label = np.empty((units, DIMENSIONS), dtype=np.float32), np.empty(units, dtype=np.int64)
-    for at in range(0, units, 50_000):
-        some = slice(at, min(at + 50_000, units))
-        features[some], label[some] = draw(rng, some.stop - some.start, centres)
-    copies = units // 10
-    source = rng.choice(units - copies, copies, replace=False)
-    features[units - copies :] = features[source] + rng.normal(0, 0.01, (copies, DIMENSIONS)).astype(
-        np.float32
-    )
-    label[units - copies :] = label[source]
-    return features, label, *draw(rng, validation, centres)
+    def __init__(self, units: int, validation: int) -> None:
+        self.units, self.validation = units, validation
+        self.rng = np.random.default_rng(0)
+        self.spectrum = np.arange(1, DIMENSIONS + 1) ** -0.5
+        self.centres = self.rng.normal(size=(TOPICS, DIMENSIONS)) * self.spectrum
+
+    def rows(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Unit vectors with a power-law spectrum, as sentence embeddings have, and their labels."""
+        topic = self.rng.integers(0, TOPICS, n)
+        vectors = 0.6 * self.centres[topic] + self.rng.normal(size=(n, DIMENSIONS)) * self.spectrum
+        label = np.where(self.rng.random(n) < 0.9, topic % CLASSES, self.rng.integers(0, CLASSES, n))
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True), label
+
+    def draw(self, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Features and labels of the units in this kind of number, and of the validation rows."""
+        held = self.rows(self.validation)
+        vectors, label = np.empty((self.units, DIMENSIONS), kind), np.empty(self.units, np.int64)
+        for at in range(0, self.units, BLOCK):
+            some = slice(at, min(at + BLOCK, self.units))
+            vectors[some], label[some] = self.rows(some.stop - some.start)
+        originals = self.units - self.units // 10
+        source = self.rng.choice(originals, self.units - originals, replace=False)
+        for at in range(0, len(source), BLOCK):
+            copied = source[at : at + BLOCK]
+            noise = self.rng.normal(0, 0.01, (len(copied), DIMENSIONS))
+            vectors[originals + at : originals + at + len(copied)] = vectors[copied] + noise
+        label[originals:] = label[source]
+        return vectors, label, *held
+
+    def write(self, folder: Path, identities: int) -> None:
+        """Write both tables as float16 lists, the units of several identities in order of time."""
+        vectors, label, held, held_label = self.draw("float16")
+        owner = self.rng.integers(0, identities, self.units)
+        pq.write_table(pa.table({"label": held_label, "features": lists(held)}), folder / VALIDATION)
+        writer = None
+        for at in range(0, self.units, BLOCK):
+            end = min(at + BLOCK, self.units)
+            columns = {
+                "id": [f"unit {i}" for i in range(at, end)],
+                "identity": [f"provider {i}" for i in owner[at:end]],
+                "label": label[at:end],
+                "time": np.arange(at, end, dtype=np.float64),
+                "features": lists(vectors[at:end]),
+            }
+            table = pa.table(columns)
+            # float16 in a dictionary takes five times as long to read
+            writer = writer or pq.ParquetWriter(
+                folder / UNITS, table.schema, use_dictionary=["identity", "label"]
+            )
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
 
 
-def search(units: int) -> Callable[[], Any]:
-    """The nearest earlier unit of each."""
+def lists(matrix: np.ndarray) -> pa.FixedSizeListArray:
+    """Return a matrix as a list column of float16."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.astype("float16").ravel()), DIMENSIONS)
+
+
+def search(market: Market) -> Work:
+    """Prepare the search for the nearest earlier unit of each at cosine .95 and more."""
     from datamarket_gym.core.narrow import Narrow
     from datamarket_gym.evidence.nearest import nearest_rows
 
-    features = Narrow([market(units, 1)[0]])
+    features = Narrow([market.draw("float32")[0]])
     return lambda: nearest_rows(features, THETA)
 
 
-def scores(learner: str, units: int, validation: int) -> Callable[[], Any]:
-    """The Shapley value of each unit."""
+def pairs(market: Market) -> Work:
+    """Prepare the search for all pairs at cosine .95 and more."""
     from datamarket_gym.core.narrow import Narrow
-    from datamarket_gym.games.semivalue import SEMIVALUES
-    from datamarket_gym.learners.oracle import Utility, UtilityOracle
+    from datamarket_gym.evidence.distinct import DistinctRows
+    from datamarket_gym.evidence.pairs import similar_pairs
 
-    features, label, held, held_label = market(units, validation)
-    oracle = UtilityOracle(held, held_label, Utility.paying(learner))
-    rows, shapley = Narrow([features]), SEMIVALUES.create("shapley")
+    features = Narrow([market.draw("float32")[0]])
+    return lambda: similar_pairs(DistinctRows(features), THETA)
 
-    def work() -> Any:
-        scorer = oracle.scorer(rows, label, None, np.arange(units), units)
-        return scorer.closed_form(shapley, oracle.empty_value)
+
+def scores(learner: str) -> Callable[[Market], Work]:
+    """Return what prepares the Shapley values of all units in closed form."""
+
+    def prepare(market: Market) -> Work:
+        from datamarket_gym import create
+        from datamarket_gym.core.narrow import Narrow
+        from datamarket_gym.learners import TrainingRows, ValidationRows
+        from datamarket_gym.semivalues import Shapley
+
+        vectors, label, held, held_label = market.draw("float32")
+        rows = TrainingRows(Narrow([vectors]), label, np.arange(len(label)), len(label), CLASSES)
+        validation = ValidationRows(held, held_label)
+
+        def work() -> None:
+            scorer = create("learner", learner).scorer(rows, validation)
+            assert scorer.closed_form(Shapley(), 0.0) is not None
+
+        return work
+
+    return prepare
+
+
+def one_pass(market: Market) -> Work:
+    """Prepare one float32 product with the selection of the nearest units, on one core."""
+    from datamarket_gym.core.threads import one_thread
+
+    vectors, _, held, _ = (np.asarray(part, dtype=np.float32) for part in market.draw("float32"))
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+
+    def work() -> None:
+        with one_thread("blas"):
+            for at in range(0, len(held), 64):
+                distances = squares - 2.0 * (held[at : at + 64] @ vectors.T)
+                np.argpartition(distances, NEAREST, axis=1)[:, :NEAREST].copy()
 
     return work
 
 
-def ours(what: str, units: int, validation: int, device: str) -> Row:
-    """One figure, measured here and now; what a GPU's libraries take to start is not of it."""
-    if what == "payday":
-        return payday(units, validation, device)
+WORKLOADS: dict[str, Callable[[Market], Work] | None] = {
+    "pass": one_pass,
+    "search": search,
+    "pairs": pairs,
+    "coverage": scores("coverage"),
+    "coverage-unlabelled": scores("coverage(labels=False)"),
+    "knn": scores("knn@5"),
+    "knn-truncated": scores("knn_truncated(k=5)"),
+    "reading": None,  # these two read a market from files
+    "payout": None,
+}
+SIZE_ALONE = ("search", "pairs", "reading")
+"""Workloads in which validation rows take no part."""
+
+
+def measure_here(name: str, chosen: argparse.Namespace) -> Row:
+    """Measure one figure in this process."""
     from datamarket_gym.core.compute import Compute, computing
 
-    if device == "cuda":
-        import torch
+    market = Market(chosen.units[0], chosen.validation[0])
+    compute = Compute(chosen.device, chosen.memory)
+    prepare = WORKLOADS[name]
+    if prepare is not None:
+        work = prepare(market)
+        if chosen.device == "cuda":  # what the libraries take to start does not count
+            import torch
 
-        torch.ones(1, device="cuda") @ torch.ones(1, device="cuda")
-    work = search(units) if what == "search" else scores(what, units, validation)
-    # Nothing is paid by these scores: a device may add in an order of its own.
-    with computing(Compute(device=device, own_sums=True)):
-        return measured(work)
+            torch.ones(1, device="cuda") @ torch.ones(1, device="cuda")
+        with computing(compute):
+            return measured(work)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = chosen.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        apart(lambda: market.write(folder, chosen.identities))
+        with computing(compute):
+            return read(folder) if name == "reading" else pay_market(folder, chosen)
 
 
-def measured(work: Callable[[], Any]) -> Row:
-    """Seconds by the clock and of all cores, and the memory that the work needs beyond its inputs."""
-    before = peak()
+def read(folder: Path) -> Row:
+    """Measure reading, checking and hashing all units."""
+    from datamarket_gym.payout.inputs import read_inputs
+    from datamarket_gym.payout.spec import checked_spec
+
+    spec = checked_spec({"amount": "1.00"})
+    return measured(lambda: read_inputs(folder / UNITS, folder / VALIDATION, spec).submission.keys)
+
+
+def pay_market(folder: Path, chosen: argparse.Namespace) -> Row:
+    """Measure a whole payout run as ``datamarket pay`` does it, the red team and the report included."""
+    from datamarket_gym.payout.run import pay
+    from datamarket_gym.payout.spec import checked_spec
+    from datamarket_gym.payout.stages import Places
+
+    settings = {"amount": "10000.00", "learner": chosen.utility, "theta": str(THETA)}
+    spec = checked_spec({**settings, "audit": not chosen.no_audit})
+    stages = Stages()
+    row = measured(
+        lambda: pay(Places(folder / UNITS, folder / VALIDATION), spec, folder / "run", stages)
+    )
+    stages.end()
+    return {**row, "peak_gib": max(row["peak_gib"], stages.peak), "stages": stages.rows}
+
+
+class Stages:
+    """Progress of a payout run that measures each stage: its seconds and the most memory that it held."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.peak = 0.0
+        self.since = time.perf_counter()
+
+    def stage(self, name: str, unit: str = "") -> None:
+        """Begin a stage."""
+        self.end()
+        self.rows.append({"stage": name})
+
+    def count(self, done: int, total: int) -> None:
+        """Ignore steps within a stage."""
+
+    def end(self) -> None:
+        """End the present stage."""
+        now, held = time.perf_counter(), peak_gib()
+        if self.rows:
+            self.rows[-1] |= {"seconds": round(now - self.since, 1), "peak_gib": round(held, 2)}
+        self.since, self.peak = now, max(self.peak, held)
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak
+
+
+def measured(work: Work) -> Row:
+    """Return seconds by the clock and of all cores, and the peak memory with what the work adds to it."""
+    before = peak_gib()
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return {
         "seconds": round(time.perf_counter() - wall, 3),
         "cpu_seconds": round(time.process_time() - cpu, 3),
-        "peak_gib": round(peak(), 3),
-        "work_gib": round(peak() - before, 3),
+        "peak_gib": round(peak_gib(), 3),
+        "work_gib": round(max(0.0, peak_gib() - before), 3),
     }
 
 
-def peak() -> float:
-    """The most memory that this process had so far, in GiB; what getrusage says counts its parent's, too."""
-    said = Path("/proc/self/status").read_text()
-    return int(said.split("VmHWM:")[1].split()[0]) / 2**20
+def peak_gib() -> float:
+    """Return the most memory that this process held, without that of its parent, which getrusage counts."""
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
 
 
-def payday(units: int, validation: int, device: str) -> Row:
-    """A whole payday; `payout_scale` prints its summary last."""
-    script = Path(__file__).with_name("payout_scale.py")
-    asked = [sys.executable, str(script), str(units), "1000", "--validation", str(validation)]
-    asked += ["--device", device, "--theta", str(THETA)]
-    done = subprocess.run(asked, capture_output=True, text=True, check=True)
-    said = json.loads(done.stdout.strip().splitlines()[-1])
-    return {
-        "seconds": said["wall_s"], "cpu_seconds": said["cpu_s"], "peak_gib": said["peak_gib"], "work_gib": None,
-    }  # fmt: skip
+def apart(work: Work) -> None:
+    """Do some work in a process whose memory does not count."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        raise RuntimeError("the market could not be written")
 
 
-def peer(who: str, folder: Path) -> Row:
-    """One figure of a peer; called in its environment, with the rows in files."""
-    features, label = np.load(folder / "features.npy"), np.load(folder / "label.npy")
-    features /= np.linalg.norm(features, axis=1, keepdims=True)
-    n, d = features.shape
-    if who == "faiss flat":
-        import faiss
-
-        faiss.omp_set_num_threads(1)
-        index = faiss.IndexFlatIP(d)
-
-        def work() -> None:
-            index.add(features)
-            for at in range(0, n, 1000):
-                index.range_search(features[at : at + 1000], THETA)
-
-    elif who == "faiss IVF":
-        import faiss
-
-        faiss.omp_set_num_threads(1)
-        cells = max(8, int(2 * n**0.5))
-        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(d), d, cells, faiss.METRIC_INNER_PRODUCT)
-
-        def work() -> None:
-            index.train(features[:: max(1, n // (40 * cells))])
-            index.add(features)
-            index.nprobe = 16
-            for at in range(0, n, 1000):
-                index.range_search(features[at : at + 1000], THETA)
-
-    elif who == "semhash":
-        from semhash import SemHash
-
-        names = [str(i) for i in range(n)]
-
-        def work() -> None:
-            SemHash.from_embeddings(features, names, model=None).self_deduplicate(threshold=THETA)
-
-    else:
-        from pydvl.valuation import Dataset, KNNShapleyValuation
-        from sklearn.neighbors import KNeighborsClassifier
-
-        held, held_label = np.load(folder / "held.npy"), np.load(folder / "held_label.npy")
-
-        def work() -> None:
-            test = Dataset(held.astype(np.float64), held_label)
-            valuation = KNNShapleyValuation(KNeighborsClassifier(n_neighbors=5), test, progress=False)
-            valuation.fit(Dataset(features.astype(np.float64), label))
-
-    return measured(work)
-
-
-def rows(chosen: argparse.Namespace) -> Iterator[Row]:
-    """All figures, each in a process of its own."""
-    sizes = [(units, BASE_VALIDATION) for units in chosen.units]
-    base = min(BASE_UNITS, max(chosen.units))
-    sizes += [(base, v) for v in chosen.validation if v != BASE_VALIDATION]
-    for what in chosen.what:
-        for units, validation in sizes:
-            if what == "search" and validation != BASE_VALIDATION:
-                continue  # nothing of it is about validation rows
-            asked = [sys.executable, __file__, "--one", what, "--device", chosen.device]
-            asked += ["--units", str(units), "--validation", str(validation)]
-            yield row(what, "datamarket-gym", units, validation, told(asked, chosen.limit))
-    for who, what in PEERS.items() if chosen.peers else ():
-        gone = False
-        for units, validation in sizes:
-            if what not in chosen.what or validation != BASE_VALIDATION:
-                continue
-            if gone:
-                yield row(what, who, units, validation, "not tried: the size before was over the limit")
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                parts = zip(
-                    ("features", "label", "held", "held_label"), market(units, validation), strict=True
+def measure(chosen: argparse.Namespace) -> Iterator[Row]:
+    """Measure all figures, each in a process of its own."""
+    for name in chosen.workload:
+        for units in chosen.units:
+            for validation in chosen.validation[:1] if name in SIZE_ALONE else chosen.validation:
+                command = [sys.executable, __file__, name, "--one", "--units", str(units)]
+                command += ["--validation", str(validation), "--identities", str(chosen.identities)]
+                command += ["--device", chosen.device, "--memory", str(chosen.memory)]
+                command += ["--utility", chosen.utility]
+                command += ["--no-audit"] if chosen.no_audit else []
+                command += ["--keep", str(chosen.keep)] if chosen.keep else []
+                result = output_of(command, chosen.limit)
+                none = dict.fromkeys(("seconds", "cpu_seconds", "peak_gib", "work_gib"))
+                figures = (
+                    {"note": "", **result} if isinstance(result, dict) else {**none, "note": result}
                 )
-                for name, part in parts:
-                    np.save(Path(folder) / f"{name}.npy", part)
-                found = told([chosen.peers, __file__, "--peer", who, folder], chosen.limit)
-            gone = isinstance(found, str)
-            yield row(what, who, units, validation, found)
+                yield {
+                    "workload": name, "who": "datamarket-gym", "units": units, "validation": validation, **figures,
+                }  # fmt: skip
 
 
-def told(asked: list[str], limit: float) -> Row | str:
-    """What a process prints as JSON, or why there is nothing."""
+def output_of(command: list[str], limit: float) -> Row | str:
+    """Return what a process prints as JSON, or why there is nothing."""
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         return f"over {limit:g} s"
     if done.returncode:
         return f"failed: {done.stderr.strip().splitlines()[-1][:120]}"
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    row: Row = json.loads(done.stdout.strip().splitlines()[-1])
+    return row
 
 
-def row(what: str, who: str, units: int, validation: int, found: Row | str) -> Row:
-    """One row of the table."""
-    none = dict.fromkeys(("seconds", "cpu_seconds", "peak_gib", "work_gib"))
-    figures = found if isinstance(found, dict) else none
-    return {
-        "workload": what, "who": who, "units": units, "validation": validation, **figures,
-        "note": "" if isinstance(found, dict) else found,
-    }  # fmt: skip
+def exponents(rows: list[Row]) -> Iterator[str]:
+    """Say how CPU seconds grow, along units and along validation rows."""
+    for name in dict.fromkeys(row["workload"] for row in rows):
+        mine = [row for row in rows if row["workload"] == name and row["seconds"]]
+        for axis, other in (("units", "validation"), ("validation", "units")):
+            for base in dict.fromkeys(row[other] for row in mine):
+                along = sorted((row for row in mine if row[other] == base), key=lambda row: row[axis])[
+                    -3:
+                ]
+                if len(along) > 1:
+                    size, cpu = (
+                        [np.log(max(row[key], 1e-9)) for row in along] for key in (axis, "cpu_seconds")
+                    )
+                    slope = np.polyfit(size, cpu, 1)[0]
+                    yield f"{name}, {base:,} {other}: CPU seconds grow as {axis}^{slope:.2f}"
 
 
-def exponents(measured_rows: list[Row]) -> Iterator[Row]:
-    """How CPU seconds grow, along units and along validation rows."""
-    for what in WHAT:
-        mine = [
-            r
-            for r in measured_rows
-            if r["workload"] == what and r["who"] == "datamarket-gym" and r["seconds"]
-        ]
-        for axis, other, base in (
-            ("units", "validation", BASE_VALIDATION),
-            ("validation", "units", min(BASE_UNITS, max((r["units"] for r in mine), default=0))),
-        ):
-            along = sorted((r for r in mine if r[other] == base), key=lambda r: r[axis])[-3:]
-            if len(along) < 2:
-                continue
-            size, cpu = ([np.log(max(r[k], 1e-9)) for r in along] for k in (axis, "cpu_seconds"))
-            slope = float(np.polyfit(size, cpu, 1)[0])
-            said = row(
-                f"fitted, {what}: CPU seconds grow as {axis}^{slope:.2f}", "datamarket-gym", 0, 0, ""
-            )
-            yield {**said, "units": None, "validation": None}
+def differences(run: Path, other: Path) -> list[str]:
+    """List the identities that two runs do not pay the same amount, with both amounts."""
+    tables = [pq.read_table(folder / "payments.parquet") for folder in (run, other)]
+    one, two = (
+        dict(zip(*(t[c].to_pylist() for c in ("identity", "payment")), strict=True)) for t in tables
+    )
+    names = sorted(one.keys() | two.keys())
+    return [f"{n}: {one.get(n)} and {two.get(n)}" for n in names if one.get(n) != two.get(n)]
 
 
 def draw_figures(saved: Path, folder: Path) -> None:
-    """Seconds and memory along units and along validation rows, as vector pictures."""
-    import matplotlib
+    """Draw CPU seconds and peak memory along units and along validation rows."""
+    import matplotlib as mpl
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "scale"
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "scale"
     from matplotlib import pyplot as plt
 
-    kept = [r for r in json.loads(saved.read_text())["rows"] if r["units"] and r["seconds"]]
-    names = {
-        "search": "search for copies", "coverage": "scores by coverage", "knn": "scores by 5-NN",
-        "payday": "whole payday",
-    }  # fmt: skip
-    colours = {
-        pair: f"C{i}" for i, pair in enumerate(dict.fromkeys((r["who"], r["workload"]) for r in kept))
-    }
-    for axis, other, base, title in (
-        ("units", "validation", BASE_VALIDATION, "units"),
-        ("validation", "units", min(BASE_UNITS, max(r["units"] for r in kept)), "validation rows"),
-    ):
+    rows = [row for row in json.loads(saved.read_text())["rows"] if row["units"] and row["seconds"]]
+    lines = list(dict.fromkeys((row["who"], row["workload"]) for row in rows))
+    for axis, other in (("units", "validation"), ("validation", "units")):
+        base = 1_000 if other == "validation" else 100_000
         figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-        for panel, key, words in zip(
+        for panel, key, label in zip(
             panels, ("cpu_seconds", "peak_gib"), ("CPU seconds", "peak memory, GiB"), strict=True
         ):
-            for who, what in colours:
-                along = sorted(
-                    (r for r in kept if (r["who"], r["workload"], r[other]) == (who, what, base)),
-                    key=lambda r: r[axis],
-                )
-                if len(along) < 2 or (axis == "validation" and what == "search"):
-                    continue
-                mine = who == "datamarket-gym"
-                panel.plot(
-                    [r[axis] for r in along], [r[key] for r in along], "o-" if mine else "x--",
-                    label=names[what] if mine else f"{who} ({'search' if what == 'search' else '5-NN'})",
-                    color=colours[who, what], lw=1.6 if mine else 1, ms=4,
-                )  # fmt: skip
-            panel.set(xscale="log", yscale="log", xlabel=title, ylabel=words)
+            for who, name in lines:
+                along = [
+                    row for row in rows if (row["who"], row["workload"], row[other]) == (who, name, base)
+                ]
+                along.sort(key=lambda row: row[axis])
+                if len(along) > 1:
+                    style = "o-" if who == "datamarket-gym" else "x--"
+                    xy = ([row[k] for row in along] for k in (axis, key))
+                    panel.plot(
+                        *xy, style, label=f"{name}, {who}", color=f"C{lines.index((who, name))}", ms=4
+                    )
+            panel.set(xscale="log", yscale="log", xlabel=axis, ylabel=label)
             panel.grid(alpha=0.25)
         panels[0].legend(fontsize=7, frameon=False)
         figure.savefig(folder / f"scale-{axis}.svg", metadata={"Date": None})
@@ -299,53 +373,54 @@ def draw_figures(saved: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure, or draw what was measured."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Measure and print a table, compare two runs, or draw saved rows."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("workload", nargs="*", choices=[*WORKLOADS, []], help="what to measure")
     parser.add_argument("--units", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--validation", type=int, nargs="+", default=[100, 1_000, 10_000])
-    parser.add_argument("--what", nargs="+", choices=WHAT, default=list(WHAT))
+    parser.add_argument("--validation", type=int, nargs="+", default=[1_000])
+    parser.add_argument("--identities", type=int, default=1_000)
+    parser.add_argument("--utility", default="coverage", help="by which a payout run pays")
+    parser.add_argument("--no-audit", action="store_true", help="attack no sample in a payout run")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--peers", help="a Python with faiss-cpu, semhash and pydvl")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one figure")
-    parser.add_argument("--save", type=Path)
-    parser.add_argument("--one", choices=WHAT, help=argparse.SUPPRESS)
-    parser.add_argument("--peer", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--memory", type=float, default=4.0, help="GiB for blocks and buffers")
+    parser.add_argument("--limit", type=float, default=3600.0, help="seconds for one figure")
+    parser.add_argument("--stages", action="store_true", help="show the stages of payout runs, too")
+    parser.add_argument("--save", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--keep", type=Path, help="folder for the market and the run (one size alone)")
+    parser.add_argument("--compare", type=Path, nargs=2, metavar=("RUN", "OTHER"))
     parser.add_argument("--draw", type=Path, nargs=2, metavar=("ROWS", "FOLDER"))
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    if chosen.one:
-        print(json.dumps(ours(chosen.one, chosen.units[0], chosen.validation[0], chosen.device)))
-    elif chosen.peer:
-        print(json.dumps(peer(chosen.peer[0], Path(chosen.peer[1]))))
-    elif chosen.draw:
+    if chosen.draw:
         draw_figures(*chosen.draw)
+    elif chosen.compare:
+        print("\n".join(differences(*chosen.compare)) or "every identity is paid the same amount")
+    elif chosen.one:
+        print(json.dumps(measure_here(chosen.workload[0], chosen)))
     else:
-        from datamarket_gym.core.machine import machine
-
-        done: list[Row] = []
-        for each in rows(chosen):
-            print(json.dumps(each), flush=True)
-            done.append(each)
-        for each in exponents(done):
-            print(each["workload"], flush=True)
-            done.append(each)
+        print(
+            f"{'workload':<20}{'units':>10}{'validation':>11}{'seconds':>10}{'CPU s':>10}{'peak GiB':>9}"
+        )
+        rows = []
+        for row in measure(chosen):
+            rows.append(row)
+            line = f"{row['workload']:<20}{row['units']:>10,}{row['validation']:>11,}"
+            figures = (
+                "{seconds:>10.2f}{cpu_seconds:>10.2f}{peak_gib:>9.2f}".format(**row)
+                if row["seconds"]
+                else ""
+            )
+            print(f"{line}{figures}  {row['note']}".rstrip(), flush=True)
+            for stage in row.get("stages", ()) if chosen.stages else ():
+                print("    {stage:<47}{seconds:>10.1f}{peak_gib:>19.2f}".format(**stage))
+        print("\n".join(exponents(rows)))
         if chosen.save:
-            words = " ".join(["python benchmarks/scaling.py", *shown(sys.argv[1:])])
-            saved = {
-                "title": "A million units" + (" on a GPU" if chosen.device == "cuda" else ""),
-                "command": words,
-                "machine": {"machine": machine(chosen.device)},
-                "rows": done,
-            }
+            command = "python benchmarks/scaling.py " + " ".join(sys.argv[1:])
+            machine = {"machine": f"{os.cpu_count()} cores, {chosen.device}"}
+            saved = {"title": "A million units", "command": command, "machine": machine, "rows": rows}
             chosen.save.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
-
-
-def shown(words: list[str]) -> list[str]:
-    """The command as typed, without the folders of this machine."""
-    for option in ("--save", "--peers"):
-        if option in words:
-            at = words.index(option)
-            words = words[:at] + words[at + 2 :]
-    return words
 
 
 if __name__ == "__main__":

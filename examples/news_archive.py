@@ -230,7 +230,7 @@ def answer(folder: Path, *words: str) -> list[str]:
 
 
 def scene(name: str) -> None:
-    """Begin a scene; docs/three-months.md shows it under this name."""
+    """Begin a scene."""
     show(f"== {name} ==")
 
 

@@ -4,7 +4,7 @@ Usage: python examples/spot_checks.py [--out runs/spot-checks]
 
 Makes a CSV file of submissions and one of validation rows, pays EUR 1,000.00 and takes the draft through its
 checks: the copies are found, their seller is paid nothing, the others are paid again, drawn again, checked and
-approved. In the stead of somebody who asks for proof this program looks up which units it copied, and planted.
+approved. In the stead of somebody who asks for proof this program looks up which units it copied.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
         "--out", june,
     )  # fmt: skip
     datamarket(
-        "check", "plan", june, "--price", "4.00", "--false-alarms", "0.01", "--plant", "9",
+        "check", "plan", june, "--price", "4.00", "--false-alarms", "0.01",
         "--announce", "the hash of Bitcoin block 900000",
     )  # fmt: skip
     datamarket("check", "draw", june, "--beacon", "what that hash turned out to be")
@@ -79,15 +79,12 @@ def write_tables(out: Path) -> None:
 
 
 def look(run: Path) -> Path | None:
-    """The outcomes of the checks of a run: false for copies and for planted fakes; None where nothing was drawn."""
-    sealed = run / "checks" / "planted.json"
-    fakes = json.loads(sealed.read_text(encoding="utf-8"))["fakes"] if sealed.exists() else []
-    planted = {fake["unit"] for fake in fakes}
+    """Write the outcomes of the checks of a run, false for copies; None where nothing was drawn."""
     with (run / "checks.csv").open(encoding="utf-8", newline="") as file:
         drawn = list(csv.DictReader(file))
     if not drawn:
         return None
-    false = [row["payee"] == CHEAT or row["unit"] in planted for row in drawn]
+    false = [row["payee"] == CHEAT for row in drawn]
     answers = [
         [
             row["number"],

@@ -1,9 +1,9 @@
-"""Three paydays of a small news archive on real articles: a thief, a back-dater, a sealed file, a correction.
+"""Three paydays of a small news archive on real articles: a thief, a back-dater, a file that came first, a correction.
 
 Usage: python examples/three_months.py [--out runs/three-months] [--articles 100]
 
 Plays June, July and August with the commands that an operator types, in one sitting, and tries each attack twice:
-without what stops it, in drafts that nobody approves (folder what-if), and with it. docs/three-months.md tells it. The
+without what stops it, in drafts that nobody approves (folder what-if), and with it. The
 articles are AG News (see news_archive.py).
 """
 
@@ -116,18 +116,10 @@ def july(market: Market, bought: Articles) -> list[Tried]:
 
 
 def august(market: Market) -> list[Tried]:
-    """A seller seals her file; a back-dater copies everybody's, and hers before she hands it over."""
+    """A seller hands her file in before she shows it; a back-dater copies everybody's, hers included."""
     n, some, rng = market.n, market.n // 2, np.random.default_rng(8)
-    scene("seal")
-    anna = market.arrives("august-anna", market.take(n), "2026-08-24")
-    market.type(
-        "intake", "seal", "inbox/august-anna.parquet", "--text", "text", "--out", "inbox/august-anna.sealed.json",
-        "--secret", "anna-keeps-this.json",
-    )  # fmt: skip
-    market.type(
-        "intake", "commit", BOOK, "inbox/august-anna.sealed.json", "--identity", "anna",
-        "--receipt", "receipts/august-anna.json",
-    )  # fmt: skip
+    scene("first")
+    anna = market.enter(market.arrives("august-anna", market.take(n), "2026-08-24"))
     scene("august-files")
     files = [
         market.enter(market.arrives(f"august-{seller}", market.take(n), f"2026-08-{day}"))
@@ -140,11 +132,7 @@ def august(market: Market) -> list[Tried]:
     for part in rest:
         first += part
     files.append(market.enter(market.arrives(f"august-{BACK_DATER}", first, "2026-08-01")))
-    scene("reveal")
-    market.type(
-        "intake", "reveal", BOOK, "inbox/august-anna.parquet", "--text", "text",
-        "--secret", "anna-keeps-this.json", "--receipt", "receipts/august-anna-revealed.json",
-    )  # fmt: skip
+    scene("arrived")
     market.type("intake", "show", BOOK)
     files.append(anna)
     table, prior = market.table("august", files), ("--prior", "june", "--prior", "july")
@@ -153,38 +141,37 @@ def august(market: Market) -> list[Tried]:
     scene("logged")
     market.pay(table, "August 2026", "august", "--intake", BOOK, *prior)
     market.approve("august")
-    scene("unsealed-files")
+    scene("late-files")
     log = "what-if/log.sqlite"
     market.type("intake", "init", log)
-    for file in files:  # as they were handed over, hers last
+    for file in files:  # hers last
         market.enter(file, log, "what-if")
-    scene("unsealed")
-    market.pay(table, "August 2026", "what-if/unsealed", "--intake", log, *prior)
+    scene("late")
+    market.pay(table, "August 2026", "what-if/late", "--intake", log, *prior)
     copies = [f"august-{BACK_DATER}-{i:03d}" for i in range(5 * some)]
     dated, logged = ("`--time dated`", "what-if/august"), (f"`--intake {BOOK}`", "august")
-    unsealed, sealed = ("not sealed", "what-if/unsealed"), ("sealed", "august")
+    late, first = ("she hands in late", "what-if/late"), ("she hands in first", "august")
     return [
         Tried(f"{BACK_DATER} copies four sellers, and writes 1 August on it", copies[some:], dated, logged),
-        Tried(f"{BACK_DATER} copies anna, and hands it in before she does", copies[:some], unsealed, sealed),
+        Tried(f"{BACK_DATER} copies anna, who showed him her articles", copies[:some], late, first),
     ]  # fmt: skip
 
 
 def claim(market: Market) -> None:
-    """The back-dater complains; a proof of one unit is the answer."""
+    """The back-dater complains; the receipts are the answer."""
     scene("claim")
     market.type(
         "dispute", "open", "august", "--payee", BACK_DATER, "--against", "anna", "--unit", "august-anna-000",
         "--about", "I had this article on 1 August, see my dates", "--by", CLERK,
     )  # fmt: skip
     market.type(
-        "intake", "prove", BOOK, "inbox/august-anna.parquet", "--text", "text", "--unit", "august-anna-000",
-        "--out", "proof.json",
+        "intake", "check", "receipts/august-anna.json", "--book", BOOK, "--unit-in", "inbox/august-anna.parquet",
+        "--text", "text", "--unit", "august-anna-000",
     )  # fmt: skip
-    market.type("intake", "check", "proof.json", "--book", BOOK)
     market.type("intake", "check", f"receipts/august-{BACK_DATER}.json", "--book", BOOK)
     market.type(
         "dispute", "resolve", "august", "--number", "2", "--outcome", "rejected",
-        "--why", "anna sealed it before your file arrived", "--by", CLERK,
+        "--why", "anna handed it in before your file arrived", "--by", CLERK,
     )  # fmt: skip
 
 

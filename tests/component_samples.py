@@ -21,6 +21,7 @@ PROGRAM = shlex.join([sys.executable, str(Path(__file__).parent / "peers" / "pay
 WRITTEN = {
     ("evidence", "cosine"): "cosine@0.95",
     ("evidence", "linkage"): "linkage@batch",
+    ("evidence", "metadata"): "metadata@batch",
     ("evidence", "lineage"): "lineage@0.95",
     ("evidence", "hybrid_source_cosine"): "hybrid_source_cosine@0.95",
     ("evidence", "hybrid_hash_cosine"): "hybrid_hash_cosine@0.95",

@@ -15,9 +15,6 @@ BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("DATAMARKET_DATA", str(BESIDE))
 
-# The secret of the operator's watermarks: layers that look for them need one.
-os.environ.setdefault("DATAMARKET_WATERMARK_KEY", "a secret of the tests")
-
 
 @pytest.fixture(scope="session")
 def market():

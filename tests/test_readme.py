@@ -7,10 +7,9 @@ import re
 
 import pytest
 
-from datamarket_gym.lab.kinds.checks import ASSUMING
 from repository import ROOT, published, tool_named
 
-tool, limits = tool_named("readme"), tool_named("limits_page")
+tool = tool_named("readme")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -60,36 +59,6 @@ def test_the_paper_is_cited_as_in_the_citation_file():
     ):
         assert part in README
         assert part in citation
-
-
-def _row(attack, task, checks, value, knowledge=1.0):
-    labels = {"attack": attack, "task": task, "checks": checks, "knowledge": knowledge}
-    labels["family"] = ASSUMING if attack == "squat" else "any"
-    return {**labels, "learner": "coverage", "power": 0.8, "value": value, "se": None}
-
-
-def test_the_size_of_an_attack_is_that_of_its_worst_variant_and_knowledge():
-    nets = {  # by attack and domain: without checks, with them
-        ("honest", "imdb"): (1.0, 1.0),
-        ("sybil_split_2", "imdb"): (1.0, 1.0),
-        ("sybil_split_3", "imdb"): (1.004, 1.0),
-        ("turn", "imdb"): (1.0, 1.0),
-        ("turn@0.6", "imdb"): (1.5, 0.4),
-        ("turn@0.6", "stl10"): (1.9, 1.02),
-        ("squat", "imdb"): (1.7, 0.9),
-    }
-    rows = [
-        _row(attack, task, checks, value)
-        for (attack, task), both in nets.items()
-        for checks, value in zip((0, 3), both, strict=True)
-    ]
-    rows += [_row("turn@0.6", "imdb", 3, 1.01, knowledge=0.5), _row("squat", "imdb", 1, 9.0)]
-    found = {one.name: one.nets for one in limits.of_learner(rows, "coverage")}
-    assert found == {
-        "copies of all turned out of reach": {"imdb": (1.5, 1.01), "stl10": (1.9, 1.02)},
-        r"squatting before one victim\*": {"imdb": (1.7, 0.9)},
-        "split into … names": {"imdb": (1.004, 1.0)},
-    }
 
 
 def test_the_attack_found_is_the_one_that_s10_plays():

@@ -28,13 +28,13 @@ SECTIONS = (
         "How to", "how-to/index.md", "One task a page.",
         (
             "how-to/*", "plug-points.md", "plug-points/*", "experiments.md", "runs.md", "cluster.md", "explorer.md",
-            "theory-tools.md", "environments.md", "real-domains.md", "scores.md", "attributions.md", "watermarks.md",
+            "theory-tools.md", "environments.md", "real-domains.md", "scores.md", "attributions.md",
         ),
     ),
     Section(
         "Pay people", "section-pay.md", "A payday from the table to the bank, and what is told to whom.",
         (
-            "payout.md", "three-months.md", "unlabelled-texts.md", "tables.md", "intake.md", "prior.md", "checks.md",
+            "payout.md", "unlabelled-texts.md", "tables.md", "intake.md", "prior.md", "checks.md",
             "book.md", "statements.md", "bank.md", "disputes.md",
         ),
     ),
@@ -46,10 +46,10 @@ SECTIONS = (
         ),
     ),
     Section(
-        "Results", "results.md", "What was measured, one page a question.",
+        "Results", "questions/index.md", "What was measured, one page a question.",
         (
-            "reproduce.md", "questions/*", "several-cheats.md", "gallery.md", "utilities.md", "prior-measured.md",
-            "accounts.md", "mutants.md",
+            "results.md", "reproduce.md", "questions/*", "several-cheats.md", "gallery.md", "utilities.md",
+            "mutants.md",
         ),
     ),
     Section("Full tables", "section-tables.md", "Every row that the answers rest on.", ("results/*",)),
@@ -59,7 +59,7 @@ SECTIONS = (
     ),
     Section(
         "Speed and size", "section-scale.md", "How long it takes, and how large it may be.",
-        ("benchmarks.md", "scale.md", "billion.md"),
+        ("benchmarks.md", "scale.md"),
     ),
     Section("API reference", "api/index.md", "", ("api/*",)),
     Section(

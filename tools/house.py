@@ -12,7 +12,7 @@ PACKAGE = ROOT / "src" / "datamarket_gym"
 PAGE = ROOT / "CONTRIBUTING.md"
 ROOMS = (
     "core", "units", "games", "semivalues", "learners", "world", "evidence", "pipeline", "peers",
-    "judge", "envs", "payout", "lab", "conformance", "bench", "arena", "web", "cli",
+    "judge", "envs", "payout", "lab", "conformance", "arena", "web", "cli",
 )  # fmt: skip
 _BLOCK = re.compile(r"<!-- house -->\n.*?<!-- /house -->\n", re.S)
 

@@ -76,7 +76,6 @@ SHOTS = (
     Shot("run", "/payday/run?run=market%2Fjune"),
     Shot("payee", "/payday/run?run=market%2Fjune&payee=quick+copy"),
     Shot("run-phone", "/payday/run?run=market%2Fjune", size=PHONE, dark=True),
-    Shot("compare", "/payday/compare?a=market%2Fmay&b=market%2Fjune"),
     Shot("checks", "/payday/checks?run=market%2Fjune&step=look"),
     Shot("checks-phone", "/payday/checks?run=market%2Fjune&step=look", size=PHONE),
     Shot("book", "/payday/book?book=market%2Fbook.sqlite"),

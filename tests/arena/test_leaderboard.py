@@ -442,14 +442,6 @@ def test_the_page_of_the_docs_is_what_the_command_writes():
     assert sum(path.stat().st_size for path in BOARD.rglob("*") if path.is_file()) < 1_000_000
 
 
-def test_the_table_of_thieves_is_what_was_measured():
-    kept = (ROOT / "docs" / "benchmarks" / "arena-thieves.txt").read_text(encoding="utf-8")
-    page = (ROOT / "docs" / "enter.md").read_text(encoding="utf-8")
-    table = page.split("<!-- thieves -->\n")[1].split("<!-- /thieves -->")[0]
-    assert table.splitlines() == [line for line in kept.splitlines() if line.startswith("|")]
-    assert suite().hash[:16] in kept
-
-
 def test_trivial_mechanisms_lose_on_the_docs_board():
     """Whoever pays all names alike, or by the unit, is beaten by Shapley over names, and that by checks."""
     (ranked,) = (each for group, each in leaderboard(BOARD).groups.items() if group.track == "mechanism")

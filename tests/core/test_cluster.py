@@ -1,18 +1,19 @@
-"""Tasks on a cluster: the same bits as here, whoever dies meanwhile; and errors that say what to do."""
+"""Tasks on a cluster: results as here, whoever dies meanwhile; and errors that say what to do."""
 
 import os
 import re
 import subprocess
 import sys
 import time
+from importlib import metadata
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from comparing import assert_near, require_same_rows
 from dask_cluster import Counted
 from datamarket_gym.core import cluster as core_cluster
-from datamarket_gym.core.alike import different
 from datamarket_gym.core.blocks import CELLS, over_blocks
 from datamarket_gym.core.cluster import connection
 from datamarket_gym.core.compute import Compute, compute, computing, device_named
@@ -46,7 +47,8 @@ def products(seconds=0.0):
 
 def equal(found, expected):
     return len(found) == len(expected) and all(
-        np.array_equal(a, b) and x == y for (a, x, _), (b, y, _) in zip(found, expected, strict=True)
+        np.array_equal(a, b) and x == pytest.approx(y, rel=1e-9)
+        for (a, x, _), (b, y, _) in zip(found, expected, strict=True)
     )
 
 
@@ -55,7 +57,7 @@ def here():
     return list(over_blocks(products(), SPANS, CELLS))
 
 
-def test_blocks_are_the_same_to_the_bit_in_order_and_counted(cluster, here):
+def test_blocks_are_as_here_in_order_and_counted(cluster, here):
     told = Counted()
     with computing(Compute(cluster=cluster.address, progress=told, spread=CELLS)):
         near = list(over_blocks(products(), SPANS, CELLS - 1))
@@ -95,7 +97,6 @@ def test_one_that_is_killed_costs_only_time(cluster, here):
     told = Counted(at=6, then=lambda: cluster.kill("one"))
     with computing(Compute(cluster=cluster.address, progress=told, spread=1)):
         found = list(over_blocks(products(0.1), SPANS, CELLS))
-        assert connection().is_staffed()
     assert equal(found, here)
     assert len({pid for *_, pid in found}) == 2
     assert {pid for *_, pid in found[-6:]} == {cluster.workers["two"].pid}
@@ -129,7 +130,9 @@ def test_where_nobody_comes_back_it_says_so(cluster, monkeypatch):
             list(results)
 
 
-def test_a_task_that_kills_its_workers_is_given_up(cluster):
+def test_a_task_that_kills_its_workers_is_given_up(cluster, monkeypatch):
+    monkeypatch.setattr(core_cluster, "_PATIENCE", 2.0)
+
     def dies(shared):
         import os
 
@@ -141,7 +144,11 @@ def test_a_task_that_kills_its_workers_is_given_up(cluster):
     cluster.joined("four")
     with (
         computing(Compute(cluster=cluster.address)),
-        pytest.raises(ClusterError, match=r"task 1 of 1 was tried several times.*--memory-limit"),
+        # Where what the task needs is lost with a worker before the fourth dies, there is nobody to send it to.
+        pytest.raises(
+            ClusterError,
+            match=r"task 1 of 1 was tried several times.*--memory-limit|all of its workers are",
+        ),
     ):
         list(connection().each(dies, None, [()]))
 
@@ -159,7 +166,7 @@ name = "shapley"
 """
 
 
-def test_an_experiment_whose_worker_is_killed_ends_with_the_same_bytes(cluster, tmp_path):
+def test_an_experiment_whose_worker_is_killed_ends_with_the_same_numbers(cluster, tmp_path):
     spec = parse_spec(SMALL, "small.toml")
     run_experiment(spec, tmp_path / "here")
     told = Counted(at=4, then=lambda: cluster.kill("two"))
@@ -170,25 +177,23 @@ def test_an_experiment_whose_worker_is_killed_ends_with_the_same_bytes(cluster, 
     exec(page, shown)
     shown["run_there"](spec.model_copy(update={"seeds": 2}), tmp_path / "shown", cluster.address)
     assert cluster.address in (tmp_path / "shown" / "timings.json").read_text()
-    for name in ("results.parquet", "table.json", "table.md", "manifest.json"):
-        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+    require_same_rows(tmp_path / "there" / "results.parquet", tmp_path / "here" / "results.parquet")
     assert [done for done, _ in told.counts] == list(range(11))  # each cell once
     assert len(list((tmp_path / "there" / "cells").glob("cell-*"))) == 10
     assert cluster.address in (tmp_path / "there" / "timings.json").read_text()
 
 
-def test_an_audit_whose_worker_is_killed_ends_with_the_same_bytes(cluster, tmp_path):
+def test_an_audit_whose_worker_is_killed_ends_with_the_same_gains(cluster, tmp_path):
     market = ProviderMarket.from_task(Synthetic(n_providers=3, per_provider=12, validation=50), 1)
     asked = market, mechanism("recommended"), market.utility_oracle(Utility("knn@3", "chance"))
     some = "sybil_split_k,exact_dup_2x_sybils,copycat"
-    audit(*asked, only=some, out=tmp_path / "here")
+    here = audit(*asked, only=some, out=tmp_path / "here")
     told = Counted(at=4, then=lambda: cluster.kill("one"))
     with computing(Compute(cluster=cluster.address)):
-        audit(*asked, only=some, out=tmp_path / "there", progress=told)
+        there = audit(*asked, only=some, out=tmp_path / "there", progress=told)
         unkept = audit(*asked, only=some)
-    for name in ("audit.json", "manifest.json"):
-        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
-    assert unkept.model_dump_json(indent=1) + "\n" == (tmp_path / "here" / "audit.json").read_text()
+    for found in (there, unkept):
+        assert_near(found.model_dump(mode="json"), here.model_dump(mode="json"))
 
 
 def test_tasks_have_one_thread_and_know_what_the_caller_names(cluster):
@@ -270,38 +275,15 @@ def test_what_a_file_registers_travels_with_its_code(cluster, tmp_path):
     assert found.stdout.strip() == "[(0, (5, 3, 'Mine')), (1, (6, 3, 'Mine'))]", found.stderr
 
 
-def test_workers_that_are_not_like_this_process_are_refused(cluster):
-    tasks = [(i,) for i in range(60)]
-    try:
-        with computing(Compute(cluster=cluster.address)):
-            cluster.worker("odd", threads=2, DATAMARKET_WATERMARK_KEY="another secret")
-            cluster.joined("odd")
-            with pytest.raises(
-                ClusterError, match=r"(?s)a worker that came later.*_KEY.*threads +1 +2\n"
-            ):
-                list(connection().each(lambda shared, i: __import__("time").sleep(0.05), None, tasks))
-        with pytest.raises(ClusterError) as refused, computing(Compute(cluster=cluster.address)):
-            pass
-    finally:
-        cluster.kill("odd")
-    said = str(refused.value)
-    assert "start each with --nthreads 1" in said
-    rows = {cells[0]: cells[1:] for line in said.splitlines() if (cells := line.split())}
-    assert rows["threads"] == ["1", "2"]  # those that are like this process have no column
-    assert len(set(rows["DATAMARKET_WATERMARK_KEY"])) == 2
-    assert "another secret" not in said
-    assert "scikit-learn" not in rows  # only what differs is in the table
-
-
-def test_who_has_what_is_one_table():
-    here = {"python": "3.12", "numpy": "2.5"}
-    assert different(here, {"tcp://a:1": dict(here)}) == ""
-    others = {"tcp://a:1": {"python": "3.12", "numpy": "2.4"}, "tcp://b:1": {"python": "3.12"}}
-    table = different(here, {**others, "tcp://c:1": others["tcp://a:1"], "tcp://d:1": dict(here)})
-    assert table.splitlines() == [
-        "          here   tcp://a:1 and 1 more   tcp://b:1",
-        "  numpy   2.5    2.4                    none",
-    ]
+def test_workers_of_another_version_are_refused(cluster, monkeypatch):
+    monkeypatch.setattr(metadata, "version", lambda name: "0.0.1")
+    with (
+        pytest.raises(
+            ClusterError, match=r"worker tcp://.* and datamarket-gym \d.*, this process .* and 0\.0\.1"
+        ),
+        computing(Compute(cluster=cluster.address)),
+    ):
+        pass
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch):
@@ -346,13 +328,3 @@ def test_what_is_of_this_machine_does_not_go_to_a_cluster(cluster, tmp_path):
         with pytest.raises(ParameterError, match="device"):
             run_experiment(spec, tmp_path / "run", device="cuda")
     assert not (tmp_path / "run").exists()
-
-
-def test_the_table_of_the_page_is_one_that_is_printed():
-    """docs/cluster.md shows what a command said; the columns of it give the same table again."""
-    page = (ROOT / "docs" / "cluster.md").read_text("utf-8")
-    shown = re.search(r"```\nworkers of .*?:\n\n(.*?)\n```", page, re.S)[1]
-    assert shown in (ROOT / "docs" / "benchmarks" / "cluster-refused.txt").read_text("utf-8")
-    head, *lines = [re.split(r" {3,}", line.strip()) for line in shown.splitlines()]
-    here, *others = ({line[0]: line[i] for line in lines} for i in range(1, 1 + len(head)))
-    assert different(here, dict(zip(head[1:], others, strict=True))) == shown

@@ -26,7 +26,6 @@ ELSEWHERE = {
     "theory/": "docs_theory/test_theory_pages.py",
     "theory-tools.md": "judge/guarantees/test_docs.py",
     "tutorials/": "docs_theory/test_tutorials.py",
-    "watermarks.md": "interface/test_interface_pages.py",
 }
 SETUPS = {  # what a page takes for granted
     "README.md": page_runs.inputs,

@@ -1,4 +1,4 @@
-"""How-to pages, glossary and limits: commands that can be typed, programs that run, sizes that were measured."""
+"""How-to pages, and glossary: commands that can be typed, programs that run, words that are explained once."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from datamarket_gym.core import registry
-from repository import ROOT, tool_named
+from repository import ROOT
 
 DOCS = Path(ROOT, "docs")
 PAGES = sorted(path for path in (DOCS / "how-to").glob("*.md") if path.name != "index.md")
@@ -74,12 +74,6 @@ def test_every_page_is_in_the_index():
     index = (DOCS / "how-to" / "index.md").read_text(encoding="utf-8")
     linked = re.findall(r"^\| \[[^]]+\]\(([\w-]+\.md)\) \|", index, re.M)
     assert sorted(linked) == [page.name for page in PAGES]
-
-
-def test_the_sizes_of_limits_are_those_that_were_measured():
-    tool = tool_named("limits_page")
-    page = (DOCS / "limits.md").read_text(encoding="utf-8")
-    assert tool.block(page, "sizes") == tool.sizes(), "run: python tools/limits_page.py"
 
 
 def test_every_word_of_the_glossary_is_explained_once():

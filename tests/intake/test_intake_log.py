@@ -3,14 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from intake_files import SECRET, digest, digests, story
+from intake_files import digest, digests, story
 
 from datamarket_gym.payout.book import store
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.store import Page, open_book
-from datamarket_gym.payout.intake.log import arrivals, committed, received, revealed
-from datamarket_gym.payout.intake.merkle import root
-from datamarket_gym.payout.intake.sealing import new_secret, salted, sealed_root
+from datamarket_gym.payout.intake.log import arrivals, received
 from tampering import found, shell
 
 
@@ -18,19 +16,17 @@ def kinds(book):
     return [(entry.kind, entry.payee) for entry in book.read()[1:]]
 
 
-def test_units_have_the_time_of_their_earliest_batch_and_revealed_ones_that_of_the_seal(where):
+def test_units_have_the_time_of_their_earliest_batch(where):
     book = story(where)
     entries = book.read()
     seconds = [datetime.fromisoformat(entry.at).timestamp() for entry in entries]
     received(book, "alice", digests(9, 1), "text")
     known = arrivals(book)
-    asked = [("alice", 1), ("alice", 9), ("bob", 7), ("cem", 7), ("bob", 1), ("dee", 8), ("eve", 0)]
+    asked = [("alice", 1), ("alice", 9), ("bob", 7), ("cem", 7), ("bob", 1), ("eve", 0)]
     times = known.time_of([who for who, _ in asked], [digest(unit) for _, unit in asked])
     last = datetime.fromisoformat(book.read()[-1].at).timestamp()
-    assert times == [seconds[1], last, seconds[2], seconds[3], None, None, None]
-    assert times[2] < times[3]  # Bob sealed before Cem came, and showed it after
-    assert [batch.counts.number for batch in known.batches] == [2, 3, 4, 7]
-    assert [batch.entry.number for batch in known.batches] == [2, 5, 4, 7]
+    assert times == [seconds[1], last, seconds[2], seconds[3], None, None]
+    assert [batch.number for batch in known.batches] == [2, 3, 4, 5]
     assert found(where) == ""
 
 
@@ -93,95 +89,42 @@ def test_an_entry_of_any_kind_with_a_later_time_counts(tmp_path, monkeypatch):
 def test_the_same_batch_again_is_not_entered_again(where):
     book = story(where)
     before = book.read()
-    again = [
-        received(book, "alice", digests(0, 1, 2, 3, 4), "text"),
-        committed(book, "bob", sealed_root(digests(5, 6, 7), SECRET, "bob"), 3),
-        revealed(book, "bob", digests(5, 6, 7), "text", SECRET),
-    ]
-    assert again == [before[1], before[2], before[4]]
+    assert received(book, "alice", digests(0, 1, 2, 3, 4), "text") == before[1]
     assert book.read() == before
     received(book, "alice", digests(4, 3, 2, 1, 0), "text")  # in another order it is another batch
     assert len(book.read()) == len(before) + 1
 
 
-def test_a_sealed_batch_is_revealed_whole_by_its_own_and_under_its_secret(where):
-    book = open_book(where, new=True)
-    units = digests(1, 2, 3)
-    committed(book, "alice", sealed_root(units, SECRET, "alice"), 3)
-    committed(book, "mallory", sealed_root(units, SECRET, "alice"), 3)  # hers, entered as his
-    wrong = [
-        ("mallory", units, SECRET),
-        ("alice", units[:2], SECRET),
-        ("alice", units[::-1], SECRET),
-        ("alice", [*units[:2], digest(4)], SECRET),
-        ("alice", [*units, digest(4)], SECRET),
-        ("alice", units, bytes(32)),
-        ("bob", units, SECRET),
-    ]
-    for who, what, secret in wrong:
-        with pytest.raises(BookError, match="no sealed batch of these units"):
-            revealed(book, who, what, "text", secret)
-    assert revealed(book, "alice", units, "text", SECRET).content["of"] == 2
-    assert arrivals(book).time_of(["mallory", "alice"], units[:2])[0] is None
-    assert found(where) == ""
-
-
-def test_what_is_sealed_says_nothing_of_the_content():
-    """The same units under two secrets, and of two identities, have nothing in common; nor with the plain root."""
-    units = digests(1)
-    seals = [sealed_root(units, new_secret(), "alice") for _ in range(3)]
-    seals += [sealed_root(units, SECRET, who) for who in ("alice", "bob", "alic", "")]
-    assert len({*seals, root(units)}) == len(seals) + 1
-
-
-def test_a_seal_does_not_show_that_two_units_are_the_same():
-    """A proof shows the salted digest beside: of an equal unit it is another one, and so in another batch."""
-    beside = {
-        salted(digest(1), place, secret, "alice") for place in (0, 1) for secret in (SECRET, bytes(32))
-    }
-    assert len(beside) == 4
-
-
-def rogue(book, kind, **fields):
+def rogue(book, **fields):
     with book.page() as page:
         page.wait()
-        page.add(kind, **fields)
+        page.add("received", **fields)
 
 
-GOOD = {"root": "0" * 64, "units": 3, "what": "text"}
-OPENS = {**GOOD, "secret": "1" * 64}
+GOOD = {"sha256": "0" * 64, "units": 3, "what": "text"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "payee", "content", "wrong"),
+    ("payee", "content", "wrong"),
     [
-        ("revealed", "bob", {**OPENS, "of": 6}, "of 'dee', not of 'bob'"),
-        ("revealed", "dee", {**OPENS, "of": 6}, "another number of units: 1, not 3"),
-        ("revealed", "bob", {**OPENS, "of": 3}, "was revealed before, in entry 5"),
-        ("revealed", "alice", {**OPENS, "of": 3}, "is of 'bob', not of 'alice'"),
-        ("revealed", "alice", {**OPENS, "of": 2}, "entry 2 is no sealed batch"),
-        ("revealed", "alice", {**OPENS, "of": 99}, "entry 99 is no sealed batch"),
-        ("revealed", "dee", {**OPENS, "of": True}, "entry True is no sealed batch"),
-        ("revealed", "dee", GOOD, "no entry of a batch that this version has written"),
-        ("received", "alice", {**GOOD, "more": 1}, "no entry of a batch"),
-        ("received", "alice", {"root": "0" * 64, "units": 3}, "no entry of a batch"),
-        ("received", "alice", {**GOOD, "units": 0}, "at least one unit, not 0"),
-        ("received", "alice", {**GOOD, "units": "3"}, "at least one unit, not '3'"),
-        ("received", "alice", {**GOOD, "units": True}, "at least one unit, not True"),
-        ("received", "alice", {**GOOD, "what": "sound"}, "not 'sound'"),
-        ("received", "alice", {**GOOD, "root": "0" * 63}, "64 digits"),
-        ("received", "alice", {**GOOD, "root": "G" * 64}, "64 digits"),
-        ("received", "alice", {**GOOD, "root": None}, "64 digits"),
-        ("received", "", GOOD, "of somebody"),
-        ("received", "a\nb", GOOD, "of somebody"),
-        ("sealed", "alice", GOOD, "no entry of a batch"),
+        ("alice", {**GOOD, "more": 1}, "no entry of a batch"),
+        ("alice", {"sha256": "0" * 64, "units": 3}, "no entry of a batch"),
+        ("alice", {**GOOD, "units": 0}, "at least one unit, not 0"),
+        ("alice", {**GOOD, "units": "3"}, "at least one unit, not '3'"),
+        ("alice", {**GOOD, "units": True}, "at least one unit, not True"),
+        ("alice", {**GOOD, "what": "sound"}, "not 'sound'"),
+        ("alice", {**GOOD, "sha256": "0" * 63}, "64 digits"),
+        ("alice", {**GOOD, "sha256": "G" * 64}, "64 digits"),
+        ("alice", {**GOOD, "sha256": None}, "64 digits"),
+        ("", GOOD, "of somebody"),
+        ("a\nb", GOOD, "of somebody"),
     ],
 )
-def test_entries_that_cannot_follow_are_refused(tmp_path, kind, payee, content, wrong):
+def test_entries_that_cannot_follow_are_refused(tmp_path, payee, content, wrong):
     book = story(tmp_path / "book.sqlite")
     before = book.read()
     with pytest.raises(BookError, match=wrong):
-        rogue(book, kind, payee=payee, content=content)
+        rogue(book, payee=payee, content=content)
     assert book.read() == before
 
 
@@ -189,7 +132,7 @@ def test_entries_that_cannot_follow_are_refused(tmp_path, kind, payee, content, 
 def test_a_batch_moves_no_money(tmp_path, field):
     book = story(tmp_path / "book.sqlite")
     with pytest.raises(BookError, match="no entry of a batch"):
-        rogue(book, "received", payee="alice", content=GOOD, **field)
+        rogue(book, payee="alice", content=GOOD, **field)
 
 
 def test_a_time_that_does_not_move_on_is_refused_whoever_wrote_it(tmp_path):
@@ -214,8 +157,6 @@ def test_books_without_the_table_go_on_as_they_are(where):
     assert found(where) == ""
     assert book.changed_rules() == []
     assert arrivals(book).time_of(["alice"], digests(0)) == [None]
-    committed(book, "alice", sealed_root(digests(0), SECRET, "alice"), 1)
-    assert found(where) == ""  # hashes alone need no table either
     received(book, "alice", digests(0), "text")
     assert found(where) == ""
     assert book.changed_rules() == []
@@ -226,7 +167,7 @@ def test_books_without_the_table_go_on_as_they_are(where):
 def test_other_commands_do_not_read_the_digests(tmp_path, monkeypatch):
     book = story(tmp_path / "book.sqlite")
     monkeypatch.setattr(store.Book, "digests", lambda self, numbers: pytest.fail("they were read"))
-    assert book.accounts().number == 6
+    assert book.accounts().number == 4
     with book.page() as page:
         page.add("rule", content={"approvals": 2})
     assert kinds(book)[-1] == ("rule", "")
@@ -235,7 +176,7 @@ def test_other_commands_do_not_read_the_digests(tmp_path, monkeypatch):
 def test_verify_says_how_many_there_are(where):
     checks = {check.what: check for check in story(where).examined()}
     assert checks["batches"].good
-    assert checks["batches"].detail == "3 batches, 10 units, as they arrived; 1 sealed"
+    assert checks["batches"].detail == "3 batches, 10 units, as they arrived"
 
 
 def test_of_others_no_digests_are_read(where, monkeypatch):

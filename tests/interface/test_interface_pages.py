@@ -1,4 +1,4 @@
-"""The pages on the paper's interface, lineage, paydays and watermarks say what runs, and measured rates are there."""
+"""The pages on the paper's interface, lineage and paydays say what runs."""
 
 import re
 from pathlib import Path
@@ -40,17 +40,6 @@ def test_every_line_the_paper_prints_is_on_the_page():
         "Metrics.evaluate(payments, latent_owners, honest_reference) -> report",
     ):
         assert f"# {line}\n" in page
-
-
-def test_the_watermark_page_runs_and_holds_measured_rates():
-    scope = run_page("watermarks.md")
-    assert scope["marks_in_text"](scope["handed_out"].upper(), scope["key"]) == {17}
-    label = scope["EvidenceGraph"].build(scope["submission"], "watermark_text").label
-    assert label[0] == label[1] != label[2]
-    page = (DOCS / "watermarks.md").read_text(encoding="utf-8")
-    unmarked = re.findall(r"a mark read in (\d+) of (\d+) unmarked", page)
-    assert len(unmarked) == 4
-    assert len(re.findall(r"^\| unchanged \|", page, re.MULTILINE)) == 2
 
 
 def test_the_lineage_page_runs():

@@ -7,21 +7,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from scipy.stats import beta, binom
+from scipy.stats import binom
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.judge.guarantees import (
     Checks,
     Deterrence,
     Earned,
-    Planted,
     Spill,
     checks_needed,
     deterrence,
     deterrence_gap,
     expected_false_alarm_cost,
     false_alarm_probability,
-    power_bound,
 )
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline import mechanism
@@ -320,57 +318,7 @@ def test_of_a_fixed_pot_genuine_units_are_never_paid_more_than_honest_pay(seed):
         there -= {u for u in there & fake if of[u] in caught and rng.random() < 0.7}
 
 
-# ---- power and false alarms
-
-
-@given(planted=st.integers(1, 200), data=st.data(), confidence=st.floats(0.5, 0.999))
-@settings(deadline=None)
-def test_the_power_bound_is_where_so_many_finds_become_unlikely(planted, data, confidence):
-    found = data.draw(st.integers(0, planted))
-    bound = power_bound(found, planted, confidence)
-    assert 0.0 <= bound <= found / planted
-    if found:
-        assert bound == pytest.approx(beta.ppf(1.0 - confidence, found, planted - found + 1))
-        assert binom.sf(found - 1, planted, bound) == pytest.approx(1.0 - confidence, rel=1e-6)
-        assert bound > power_bound(found - 1, planted, confidence)
-    else:
-        assert bound == 0.0
-
-
-@pytest.mark.parametrize("power", [0.3, 0.8, 0.97])
-def test_the_power_bound_is_too_high_no_oftener_than_it_says(power):
-    rng = np.random.default_rng(7)
-    for planted in (5, 20, 100):
-        bounds = np.array([power_bound(k, planted, 0.9) for k in range(planted + 1)])
-        over = (bounds[rng.binomial(planted, power, size=20_000)] > power).mean()
-        assert over <= 0.1 + 4 * np.sqrt(0.09 / 20_000)
-
-
-def test_all_of_twenty_found_supports_what_the_books_say():
-    assert power_bound(20, 20) == pytest.approx(0.05 ** (1 / 20))
-
-
-@pytest.mark.parametrize(
-    ("found", "planted", "confidence", "match"),
-    [
-        (3, 2, 0.95, "no more can be found"),
-        (0, 0, 0.95, "planted"),
-        (-1, 5, 0.95, "found"),
-        (1, 5, 1.0, "less than 1"),
-        (1, 5, 0.0, "confidence"),
-    ],
-)
-def test_impossible_finds_are_refused(found, planted, confidence, match):
-    with pytest.raises(ParameterError, match=match):
-        power_bound(found, planted, confidence)
-    with pytest.raises(ValidationError, match=match):
-        Planted(found=found, planted=planted, confidence=confidence)
-
-
-def test_checks_that_found_nothing_have_no_power():
-    with pytest.raises(ParameterError, match="none of 8 planted fakes"):
-        Planted(found=0, planted=8).checks(3)
-    assert Planted(found=8, planted=8).checks(3) == Checks(3, power_bound(8, 8))
+# ---- false alarms
 
 
 def test_what_false_alarms_cost():
@@ -468,16 +416,6 @@ def test_payees_may_be_groups_and_the_small_are_carried():
     assert (nobody.payees, nobody.residual, nobody.claim) == (0, 0.0, "deterred")
 
 
-def test_measured_power_is_what_the_planted_fakes_support():
-    payments, _ = paid()
-    planted = Planted(found=29, planted=30)
-    found = deterrence(payments, planted.checks(3), planted=planted, spill=NO_SPILL)
-    assert found.power == power_bound(29, 30)
-    assert "29 of 30 planted fakes" in found.words
-    with pytest.raises(ParameterError, match=r"support 0\.851"):
-        deterrence(payments, Checks(3, 0.95), planted=planted, spill=NO_SPILL)
-
-
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -495,7 +433,6 @@ def test_measured_power_is_what_the_planted_fakes_support():
         ({"spill": {"known": "proved", "amount": 0.1}}, "what is proved is 0"),
         ({"spill": {"known": "measured", "amount": -0.1}}, "at least 0"),
         ({"spill": {"known": "measured", "amount": 1.0}}, "does not follow"),
-        ({"planted": {"found": 5, "planted": 10}}, "planted fakes support"),
         ({"verdict": "fine"}, "verdict"),
     ],
 )

@@ -15,7 +15,6 @@ from datamarket_gym.lab.spec import (
     ExperimentSpec,
     Layout,
     MechanismEntry,
-    Promise,
     Ranges,
     TaskEntry,
     UtilityEntry,
@@ -34,13 +33,12 @@ def named(section):
 
 def test_every_key_is_on_the_page():
     keys = PAGE.split("## Every key")[1].split("## Kinds")[0]
-    first, tasks, utilities, mechanisms, tables, rest = re.split(r"^`\[\[.*", keys, flags=re.M)
-    promises, ranges = rest.split("`[ranges]`")
-    inside = {"tasks", "utilities", "mechanisms", "tables", "promises", "ranges"}
+    first, tasks, utilities, mechanisms, rest = re.split(r"^`\[\[.*", keys, flags=re.M)
+    tables, ranges = rest.split("`[ranges]`")
+    inside = {"tasks", "utilities", "mechanisms", "tables", "ranges"}
     assert named(first) == set(ExperimentSpec.model_fields) - inside
     for section, model in (
         (tasks, TaskEntry), (utilities, UtilityEntry), (mechanisms, MechanismEntry), (tables, Layout),
-        (promises, Promise),
     ):  # fmt: skip
         assert named(section) == set(model.model_fields)
     assert set(Ranges.model_fields) <= set(re.findall(r"`(\w+)`", ranges))

@@ -7,9 +7,9 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.cli.grids import as_text, paper_text
-from datamarket_gym.lab.accounts import accounts, summed_up
 from datamarket_gym.lab.paper_table import paper_grids, reasons, sentences
 from datamarket_gym.lab.paper_values import paper_values
+from datamarket_gym.lab.reproduction import compare_with_paper, summarize
 from datamarket_gym.lab.spec import Layout
 from datamarket_gym.lab.tables import grids
 from repository import published
@@ -66,11 +66,11 @@ def test_the_main_table_stays_in_one_piece(width):
 
 def test_the_line_counts_what_the_table_marks():
     rows = published()["s4"].rows
-    shown = accounts("s4", rows)
+    shown = compare_with_paper("s4", rows)
     text = paper_text(rows, frozenset(), 120) + "\n".join(sentences(shown))
     marks = len(re.findall(r"\)!", text))
     total = len(IN_BRACKETS.findall(text)) + len(re.findall(r"\(at (?:least|most) ", text))
-    assert summed_up(shown).startswith(
+    assert summarize(shown).startswith(
         f"{total - marks} of {total} cells within tolerance, {marks} outside, 0 "
     )
     assert len(reasons(shown)) == len({one.why for one in shown if one.verdict != "within"})
@@ -78,9 +78,9 @@ def test_the_line_counts_what_the_table_marks():
 
 def test_rows_that_a_run_lacks_are_not_called_unclaimed():
     rows = [row for row in published()["s2"].rows if row["mechanism"] == "shapley"]
-    shown = accounts("s2", rows)
+    shown = compare_with_paper("s2", rows)
     there = sum(row["paper"] is not None for row in rows)
-    assert summed_up(shown) == (
+    assert summarize(shown) == (
         f"{there} of {len(shown)} cells within tolerance, 0 outside, 0 not claimed by us, "
         f"{len(shown) - there} not in these results"
     )

@@ -1,18 +1,13 @@
 """S12: who sells when, what a thief of the first period makes of it, and what it is paid for that in the second."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.judge.redteam.own_market import spread
-from datamarket_gym.lab import builtin_specs, run_experiment
+from datamarket_gym.lab import builtin_specs
 from datamarket_gym.lab.cells import compute, market_of
-from datamarket_gym.lab.pages.whole import pages
 from datamarket_gym.lab.periods import LAYOUTS, Theft
-from datamarket_gym.lab.results import collect, read_all
 from datamarket_gym.lab.spec import TaskEntry
 from repository import published
 
@@ -226,7 +221,7 @@ def test_who_sells_when_must_be_said():
         compute(spec, spec.tasks[0], 5, {})
 
 
-def test_the_published_seeds_are_fresh_and_ten_and_the_bar_is_the_issue_s():
+def test_the_published_seeds_are_fresh_and_ten():
     assert S12.seeds >= 10
     used = [spec for spec in builtin_specs().values() if spec.name != "s12"]
     assert all(S12.first_seed not in spec.seed_range for spec in used)
@@ -238,65 +233,14 @@ def test_the_published_seeds_are_fresh_and_ten_and_the_bar_is_the_issue_s():
         for layout in LAYOUTS
         for learner in ("coverage", "knn")
     }
-    gain, loss, again = (S12.promises[i] for i in (0, 1, AGAIN))
-    assert (gain.at_most, gain.where["metric"], gain.spared) == (1.05, "gain", 0)
-    assert (loss.at_most, loss.where["metric"], loss.spared) == (0.02, "victim_loss", 0)
-    assert (again.at_most, again.where["metric"], again.spared) == (0.0, "gain_additive", 0)
 
 
-AGAIN = 4  # the promise on one's own units, among those of the experiment
-
-
-def named(page, number):
-    """What the page says of a promise: whether it holds, and the rows of which it does not."""
-    section = page.split("## s12: what must hold")[1].split("\n## ")[0].split("- **")[number + 1]
-    return section.startswith("Holds"), re.findall(r"\n  - (.*): -?[\d.]+", section)
-
-
-def test_a_run_is_told_on_the_page_with_what_does_not_hold_by_name(tmp_path):
-    spec = small(utilities=S12.utilities[:1], only="copies,honest,own_units_again", seeds=2)
-    run_experiment(spec, tmp_path / "runs" / "s12")
-    collect(tmp_path / "runs", tmp_path / "results")
-    (one,) = read_all(tmp_path / "results")
-    above = _above(one.rows)
-    page = pages(tmp_path / "results")["results/s12.md"]
-    holds, found = named(page, 0)
-    assert holds == (not above)
-    assert sorted(map(_parts, found)) == sorted(map(_parts, above))
-    assert named(page, AGAIN) == (True, [])
-
-
-def _above(rows):
-    """Copies that gain more than 1.05 under coverage with prior art and lineage, as the page names them."""
-    return [
-        f"{row['attack']}, {row['task']}, prior = with, noise = {row['noise']}, layout = {row['layout']}"
-        for row in rows
-        if (row["metric"], row["learner"], row["mechanism"], row.get("prior"))
-        == ("gain", "coverage", "recommended", "with")
-        and row["attack"].startswith("copies")
-        and not row["value"] <= 1.05 + 1e-9
-    ]
-
-
-PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "s12.json"
-
-
-def test_what_the_published_results_do_not_hold_is_named_on_the_page():
-    one = published()["s12"]
-    page = PUBLISHED.with_suffix(".md").read_text(encoding="utf-8")
-    above = _above(one.rows)
-    holds, found = named(page, 0)
-    assert holds == (not above)
-    assert sorted(map(_parts, found)) == sorted(map(_parts, above))
+def test_own_units_submitted_again_gain_exactly_nothing_in_the_published_results():
     again = [
         row["value"]
-        for row in one.rows
+        for row in published()["s12"].rows
         if (row["metric"], row["attack"], row.get("prior"))
         == ("gain_additive", "own_units_again", "with")
     ]
     assert len(again) == 2 * 2 * 5
     assert set(again) == {0.0}
-
-
-def _parts(line):
-    return sorted(line.split(", "))

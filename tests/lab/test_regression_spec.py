@@ -1,10 +1,9 @@
-"""s13-regression on a seed: splits and exact copies change no bit of pay, and its promises have rows to hold of."""
+"""s13-regression on a seed: splits and exact copies change no bit of pay."""
 
 import pytest
 
-from datamarket_gym.lab import builtin_specs, run_experiment
+from datamarket_gym.lab import builtin_specs
 from datamarket_gym.lab.cells import compute
-from datamarket_gym.lab.promises import kept
 
 SPEC = builtin_specs()["s13-regression"]
 SAME = ("sybil_split_k", "exact_dup_2x_sybils")
@@ -28,14 +27,6 @@ def test_splits_and_exact_copies_gain_exactly_nothing():
         row["gain"] for row in found if row["mechanism"] == "shapley" and row["attack"] != "honest"
     ]
     assert max(by_names) > 1.1
-
-
-def test_its_promises_are_kept(tmp_path):
-    rows = run_experiment(few([1, 3]), tmp_path)
-    for promise in SPEC.promises:
-        found = kept(promise, rows)
-        assert found.holds, promise.says
-        assert len(found.numbers) % 2 == 0
 
 
 @pytest.mark.parametrize("place", [0, 1])

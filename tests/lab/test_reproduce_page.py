@@ -5,10 +5,10 @@ import re
 import pytest
 
 from datamarket_gym.lab import builtin_specs
-from datamarket_gym.lab.accounts import accounts, summed_up
 from datamarket_gym.lab.figures import figures_of
-from datamarket_gym.lab.pages.whole import pages
+from datamarket_gym.lab.pages import result_pages
 from datamarket_gym.lab.paper_values import paper_results, paper_values
+from datamarket_gym.lab.reproduction import compare_with_paper, summarize
 from repository import ROOT, published, tool_named
 
 PAGE = ROOT / "docs" / "reproduce.md"
@@ -41,16 +41,18 @@ def test_every_link_leads_to_a_file():
 def test_every_experiment_with_numbers_of_the_paper_is_on_it_with_its_count():
     assert set(paper_values()) <= {name for place in paper_results() for name in place.experiments}
     for place in paper_results():
-        shown = [one for name in place.experiments for one in accounts(name, published()[name].rows)]
+        shown = [
+            one for name in place.experiments for one in compare_with_paper(name, published()[name].rows)
+        ]
         start = f"| {place.number} (`{place.label}`) |" if place.label else f"| {place.number} |"
         (line,) = [line for line in TEXT.splitlines() if line.startswith(start)]
-        assert line.endswith(f"| {summed_up(shown)} |")
+        assert line.endswith(f"| {summarize(shown)} |")
 
 
 def test_results_without_the_papers_experiments_have_no_such_page(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "s10.json").write_bytes((ROOT / "docs" / "results" / "s10.json").read_bytes())
-    made = pages(tmp_path / "mine")
+    made = result_pages(tmp_path / "mine")
     assert "mine-reproduce.md" not in made
     assert "reproduce" not in made["mine.md"]
 

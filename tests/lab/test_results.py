@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
-from datamarket_gym.lab.pages.whole import pages
+from datamarket_gym.lab.pages import result_pages
 from datamarket_gym.lab.paper_values import _labelled
 from datamarket_gym.lab.results import collect, read_all, read_compact
 
@@ -75,7 +75,7 @@ def test_the_page_says_where_we_differ(runs, tmp_path, monkeypatch):
     monkeypatch.setattr("datamarket_gym.lab.paper_values.paper_values", lambda: values)
     _labelled.cache_clear()
     collect(folder, tmp_path / "kept")
-    made = pages(tmp_path / "kept")
+    made = result_pages(tmp_path / "kept")
     text = made["kept/tiny.md"]
     assert f"for {measured - 1:g}). Because." in text
     assert "| +1.000 | 0.05 (set after measuring) | **outside** |" in text
@@ -84,9 +84,8 @@ def test_the_page_says_where_we_differ(runs, tmp_path, monkeypatch):
     assert "for 7 ± 0.5). Nobody knows." in text
     front = " ".join(made["kept.md"].split())
     assert front.count("| 3 | 1 | 1 | 1 |") == 2  # of the experiment, and of all
-    assert "we have" in front
-    assert "Because." in front
-    assert "- [tiny](kept/tiny.md): A tiny experiment" in front
+    assert "| [tiny](kept/tiny.md) | A tiny experiment | 2 | 3 |" in front
+    assert "kept-reproduce.md" not in made  # the paper has no experiment of this name
     assert "Seeds 0 to 1." in text
     _labelled.cache_clear()
 

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
-from datamarket_gym.judge.redteam.own_market import spread
 from datamarket_gym.lab import attribution, builtin_specs
 from datamarket_gym.lab.attribution import gradient_products
-from datamarket_gym.lab.cells import attacks_of, compute, market_of
+from datamarket_gym.lab.cells import compute, market_of
 from datamarket_gym.lab.kinds import valuation
-from datamarket_gym.lab.kinds.checks import in_spreads
 from datamarket_gym.lab.kinds.valuation import HOW, fresh_rows, left
 from datamarket_gym.lab.spec import TaskEntry
-from datamarket_gym.lab.summary import matches
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks.base import Dataset, TaskDraw
 
@@ -90,23 +87,6 @@ def test_a_mechanism_that_the_experiment_does_not_have_is_named():
     wrong = S13.model_copy(update={"options": {"played": played}})
     with pytest.raises(UnknownNameError, match="recommendde"):
         compute(wrong, SMALL, 3, {})
-
-
-def test_promises_and_patterns_name_attacks_that_are_played():
-    names = {label for label, _ in attacks_of(in_spreads(S13, spread(market_of(SMALL, 3).state)))}
-    for promise in S13.promises:
-        asked = promise.where["attack"]
-        assert set([asked] if isinstance(asked, str) else asked) <= names
-
-
-def test_promises_are_about_every_utility(gains):
-    exact = S13.promises[0]
-    rows = [{**row, "metric": "changed"} for row in gains.values()]
-    found = {row["learner"] for row in rows if matches(row, exact.where)}
-    assert found == {key[0] for key in gains} - {
-        "scores_as_reported",
-        "coverage(quantile=0, labels=False)",
-    }
 
 
 def rows_of(n=14, d=3, classes=3, seed=0):

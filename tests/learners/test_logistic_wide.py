@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from coalition_lists import all_coalitions
 
-from datamarket_gym.bench.workloads import every_coalition
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.logistic import LogisticScorer, calculus, edges, part
 from datamarket_gym.learners.logistic.layout import cast, slots, stack
@@ -28,7 +28,7 @@ def closely_fitted(
 @pytest.mark.parametrize("seed", [0, 1])
 def test_other_ways_give_the_same_with_more_gradients(seed: int) -> None:
     rows, validation = closely_fitted(seed, players=6)
-    coalitions = every_coalition(6)
+    coalitions = all_coalitions(6)
     wide, batched, slow = (
         LogisticScorer(rows, validation, backend=b) for b in ("wide", "batched", "exact")
     )
@@ -40,7 +40,7 @@ def test_other_ways_give_the_same_with_more_gradients(seed: int) -> None:
 
 def test_parts_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, validation = closely_fitted(2)
-    coalitions = every_coalition(5)
+    coalitions = all_coalitions(5)
     want = LogisticScorer(rows, validation, backend="wide", jobs=1).correct(coalitions)
     assert (LogisticScorer(rows, validation, backend="wide", jobs=3).correct(coalitions) == want).all()
     shuffled = np.random.default_rng(0).permutation(len(coalitions))[

@@ -1,4 +1,4 @@
-"""The page about scores from elsewhere: its code runs, and its tables are those that the benchmark printed."""
+"""The code of the page about scores from elsewhere runs."""
 
 import re
 from pathlib import Path
@@ -16,10 +16,3 @@ def test_the_code_of_the_page_runs():
     found = {}
     exec(compile(code, "scores.md", "exec"), found)
     assert np.isfinite(found["paid"].totals).all()
-
-
-def test_the_tables_are_as_printed():
-    printed = (DOCS / "benchmarks" / "scores-attacked.txt").read_text(encoding="utf-8")
-    rows = [line for line in printed.splitlines() if line.startswith("|")]
-    assert len(rows) == 16
-    assert [line for line in PAGE.splitlines() if line.startswith("|") and line in rows] == rows

@@ -21,7 +21,6 @@ from datamarket_gym.judge.guarantees.bounds import (
     theorem_bound,
 )
 from datamarket_gym.judge.guarantees.certificate import Condition, Terms, claim_of
-from datamarket_gym.judge.guarantees.composition import Precedence, priority_values
 from datamarket_gym.judge.guarantees.fairness import Fairness, game_distance
 from datamarket_gym.judge.guarantees.leakage import Comparison, decompose
 from datamarket_gym.judge.guarantees.splits import best_split, profitable_splits, split_gain
@@ -261,26 +260,6 @@ def test_further_names_are_profitable_only_above_their_cost():
     assert best_split(create("semivalue", "shapley"), identity_cost=0.17, k_max=3) == (1, 0.0)
     k, net = best_split(create("semivalue", "shapley"), identity_cost=0.1, k_max=3)
     assert (k, net) == (2, pytest.approx(1 / 6 - 0.1))
-
-
-def test_precedence_is_exact_up_to_the_stated_number_of_prefix_sets():
-    """Three free players have eight prefix sets, a chain of three has four."""
-    game = TableGame(np.arange(8.0))
-    free, chain = Precedence(((),) * 3), Precedence(((), (0,), (1,)))
-    assert priority_values(game, free, max_ideals=8).method == "pasv exact"
-    assert priority_values(game, free, max_ideals=7, samples=1).method == "pasv chains"
-    assert priority_values(game, chain, max_ideals=4).method == "pasv exact"
-    assert priority_values(game, chain, max_ideals=4).values.tolist() == [1.0, 2.0, 4.0]
-
-
-def test_sampled_orders_favour_late_joiners_of_large_weight_and_their_errors_are_honest():
-    """In a game that only all three make, a player gets what its weight is among all."""
-    weights, table = np.array([1.0, 2.0, 5.0]), np.r_[np.zeros(7), 1.0]
-    found = priority_values(TableGame(table), Precedence(((),) * 3), weights, max_ideals=1, samples=400)
-    assert found.values == pytest.approx(weights / 8, abs=0.02)
-    more = priority_values(TableGame(table), Precedence(((),) * 3), weights, max_ideals=1, samples=25)
-    ratio = more.standard_errors.mean() / found.standard_errors.mean()
-    assert 2.5 < ratio < 6.5  # sixteen times the orders, a quarter of the error
 
 
 def test_delta_and_loss_are_distances_whichever_game_is_higher():

@@ -26,7 +26,7 @@ def looker(folder, found, draw):
 
 
 def answered(folder, false=(), unanswered=()):
-    """Record an answer to every check: false for units, or payees, that are named, and for planted fakes.
+    """Record an answer to every check: false for units, or payees, that are named.
 
     Each look at a unit is made by somebody else, in every run.
     """
@@ -38,7 +38,7 @@ def answered(folder, false=(), unanswered=()):
         for draw in found.draws:
             if draw.number in unanswered:
                 continue
-            bad = draw.planted or draw.unit in false or draw.payee in false
+            bad = draw.unit in false or draw.payee in false
             out.writerow(
                 [draw.number, "false" if bad else "genuine", "seen", looker(folder, found, draw)]
             )

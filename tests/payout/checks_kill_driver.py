@@ -12,18 +12,14 @@ import signal
 import sqlite3
 import sys
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import jinja2  # noqa: F401  imported here once instead of in every child
 import pyarrow.parquet  # noqa: F401
-import scipy.sparse.csgraph
-import scipy.stats  # noqa: F401
 import sqlalchemy.dialects.sqlite  # noqa: F401
 from checks_files import answered, paid
 from payout_files import copied, events
 
-import datamarket_gym.payout.checks.plant  # noqa: F401
 from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.checks.answers import record_answers
 from datamarket_gym.payout.checks.draw import draw_checks
@@ -69,13 +65,13 @@ def killed(work, number, told=None):
 
 
 def left(folder):
-    """All that lasts of a run: files without those that name a nonce, and the report and the history without times."""
+    """All that lasts of a run: files, and the report and the history without times."""
     files = {
         str(path.relative_to(folder)): hashlib.sha256(
             drafted(read_report(folder)).encode() if path.name == REPORT else path.read_bytes()
         ).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in ("book.json", "planted.json", ".lock")
+        if path.is_file() and path.name not in ("book.json", ".lock")
     }
     return files, run_of(folder).state, events(folder)
 
@@ -119,19 +115,6 @@ def main():
 
     planned = tried(base, run, plan, seen, "plan", few=False)
     tossed = tried(base, planned, draw, seen, "draw", few=False)
-    planting = copied(run, base / "planting")
-    make_plan(planting, Wishes(announce="block 1", plant=3), "A")
-    for number in count():  # fakes are made under a nonce: each draw has its own, and keeps it
-        copy = copied(planting, base / f"planted-{number}")
-        if not killed(partial(draw, copy), number):
-            break
-        seen["kills"] += 1
-        sealed = copy / "checks" / "planted.json"
-        before = sealed.read_bytes() if sealed.exists() else None
-        draw(copy)
-        if before not in (None, sealed.read_bytes()) or [c.what for c in verify(copy) if not c.good]:
-            seen["different"].append(["planted", number])
-    seen["moments"]["planted"] = number
     answered(copied(tossed, base / "good"))
     good, bad = base / "good" / "run-outcomes.csv", base / "bad-outcomes.csv"
     bad.write_text(good.read_text().replace("genuine", "false", 3))

@@ -202,17 +202,6 @@ def test_in_a_browser_two_looks_bear_two_names(run, tmp_path):
     assert [(a.number, a.by) for a in found] == [(1, "R. Okafor"), (2, "K. Ito"), (3, "R. Okafor")]
 
 
-def test_the_page_does_not_tell_which_units_were_planted(run):
-    drawn = draws_of(run)
-    plain, _ = written(run, drawn)
-    marked = replace_planted(drawn)
-    assert written(run, marked)[0] == plain
-
-
-def replace_planted(drawn):
-    return replace(drawn, draws=[replace(d, planted=i % 2 == 0) for i, d in enumerate(drawn.draws)])
-
-
 def test_hostile_names_and_texts_stay_names_and_texts(hostile):
     page, _ = written(hostile, everything(hostile))
     assert "<script>document" not in page

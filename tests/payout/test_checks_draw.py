@@ -249,17 +249,6 @@ def test_hostile_names_are_safe_in_the_csv_and_come_back(tmp_path):
     assert [int(r["number"]) for r in rows] == [d.number for d in found.draws]
 
 
-def test_the_csv_does_not_tell_which_are_planted(folder):
-    found = drawn(folder, plant=3)
-    fakes = [d for d in found.draws if d.planted]
-    assert len(fakes) >= 3
-    text = (folder / "checks.csv").read_text(encoding="utf-8")
-    assert "plant" not in text
-    with (folder / "checks.csv").open(encoding="utf-8", newline="") as file:
-        assert len(list(csv.DictReader(file))) == len(found.draws)
-    assert draw_checks(folder, "block 1") == found  # the same fakes again
-
-
 def test_a_run_of_an_older_version_is_refused_kindly(folder):
     table = pq.read_table(folder / "clusters.parquet").drop_columns(["amount", "row"])
     pq.write_table(table, folder / "clusters.parquet")

@@ -82,8 +82,8 @@ def test_what_was_promised_is_the_least(folder):
 
 
 def test_cost_and_false_alarms_in_money(folder):
-    found = make_plan(folder, Wishes(price="2.50", false_alarms=0.01, plant=4))
-    assert found.cost == 250 * (3 * found.payees + 4)
+    found = make_plan(folder, Wishes(price="2.50", false_alarms=0.01))
+    assert found.cost == 250 * 3 * found.payees
     assert found.alarmed == pytest.approx(1 - 0.99**3)
     assert found.alarm_cost == round((1 - 0.99**3) * 100_000)
     assert found.below_price == 0
@@ -105,7 +105,7 @@ def test_who_is_paid_less_than_least_is_carried(folder):
 @pytest.mark.parametrize(
     "wishes",
     [
-        {"power": 0.0}, {"power": 1.5}, {"checks": 0}, {"false_alarms": -0.1}, {"false_alarms": 2.0}, {"plant": -1},
+        {"power": 0.0}, {"power": 1.5}, {"checks": 0}, {"false_alarms": -0.1}, {"false_alarms": 2.0},
         {"price": "two"}, {"least": "-1"}, {"announce": "a\tb"},
     ],
 )  # fmt: skip

@@ -98,7 +98,7 @@ def test_the_certificate_says_what_the_checks_leave(folder):
     answered(folder)
     settle(folder)
     found = certificate(folder)
-    assert (found.per_payee, found.power, found.planted, found.examined) == (3, 0.8, None, "anew")
+    assert (found.per_payee, found.power, found.examined) == (3, 0.8, "anew")
     assert found.gap == pytest.approx((1 - 0.8 / found.kappa) ** 3)
     assert found.paid == pytest.approx(1000)
     assert found.payment == pytest.approx(max(cents(folder).values()) / 100)
@@ -380,30 +380,6 @@ def test_small_names_earn_nothing_however_often_they_come_back(tmp_path):
         assert not any(names.values())
         assert not any(cents(found, "balance").values())
         assert approve(found) == "approved"
-
-
-def test_planted_fakes_measure_the_power_and_nobody_fails_by_them(tmp_path):
-    folder = paid(tmp_path)
-    found = drawn(folder, plant=6)
-    fakes = {d.unit for d in found.draws if d.planted}
-    answered(folder)
-    assert settle(folder).checked
-    said = certificate(folder)
-    assert (said.planted.found, said.planted.planted) == (len(fakes), len(fakes))
-    assert said.power == pytest.approx(0.05 ** (1 / len(fakes)))  # Clopper-Pearson where all were found
-    assert bad(folder) == []
-
-
-def test_checks_that_find_no_planted_fake_certify_nothing(tmp_path):
-    folder = paid(tmp_path)
-    found = drawn(folder, plant=3)
-    path = tmp_path / "outcomes.csv"
-    lines = [f"{d.number},genuine,{looker(folder, found, d)}\n" for d in found.draws]
-    path.write_text("number,outcome,by\n" + "".join(lines))
-    record_answers(folder, path)
-    with pytest.raises(DataMarketError, match="planted fakes was found"):
-        settle(folder)
-    assert state(folder) == "draft"
 
 
 def test_everybody_fails_and_nobody_can_be_paid(folder):

@@ -1,4 +1,4 @@
-"""What becomes of runs whose intake log goes on: it grows, is changed, is lost, reveals what was sealed."""
+"""What becomes of runs whose intake log goes on: it grows, is changed, is lost."""
 
 import json
 import shutil
@@ -6,24 +6,18 @@ import sqlite3
 
 import pytest
 from checks_files import answered, drawn
-from logged_files import DESPITE, bad, call, grown, log, of, paid_by_log
+from logged_files import DESPITE, bad, call, grown, log, paid_by_log
 from payout_files import (
     approve,
     cents,
     outputs,
-    units,
 )
 
 from datamarket_gym.core.errors import RunError
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.checks.settle import settle
-from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake.content import unit_digests
-from datamarket_gym.payout.intake.log import committed, revealed
-from datamarket_gym.payout.intake.sealing import new_secret, sealed_root
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.verify import verify, verify_book
 
@@ -123,20 +117,6 @@ def test_another_log_and_an_older_copy_are_refused(folder):
     (folder / "log.sqlite").unlink()
     (wrong,) = bad(found)
     assert str(folder / "log.sqlite") in wrong.detail
-
-
-def test_a_reveal_after_the_run_does_not_change_it(folder):
-    """A unit that was sealed early, entered openly later and paid by that entry stays paid by it."""
-    columns, book, secret = units(seed=3), open_book(folder / "b.sqlite", new=True), new_secret()
-    mine = of(columns, "seller 0")
-    digests = unit_digests("features", mine["label"], mine["features"])
-    committed(book, "seller 0", sealed_root(digests, secret, "seller 0"), len(digests))
-    numbers = log(folder / "b.sqlite", columns)
-    found = paid_by_log(folder, columns, where=folder / "b.sqlite")
-    revealed(book, "seller 0", digests, "features", secret)
-    assert not bad(found, recompute=True)
-    (batch,) = explain(found, "seller 0").received
-    assert batch.entry == numbers["seller 0"] > 2
 
 
 def test_one_file_may_be_log_and_book(folder):

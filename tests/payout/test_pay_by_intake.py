@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 import pytest
-from logged_files import DESPITE, EVERYBODY, bad, call, log, of, paid_by_log
+from logged_files import DESPITE, EVERYBODY, bad, call, log, paid_by_log
 from payout_files import (
     cents,
     outputs,
@@ -29,8 +29,7 @@ from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.intake.batch import read_batch
 from datamarket_gym.payout.intake.content import unit_digests
-from datamarket_gym.payout.intake.log import committed, received, revealed
-from datamarket_gym.payout.intake.sealing import new_secret, sealed_root
+from datamarket_gym.payout.intake.log import received
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
@@ -194,24 +193,6 @@ def test_a_book_without_batches_is_refused(tmp_path):
         paid_by_log(tmp_path)
     with pytest.raises(BookError, match="there is no intake log at"):
         paid_by_log(tmp_path, where=tmp_path / "no.sqlite")
-
-
-def test_what_was_sealed_counts_from_its_seal_once_it_is_revealed(tmp_path):
-    """The victim seals before the thief copies, and reveals after."""
-    columns, book, secret = units(), open_book(tmp_path / "log.sqlite", new=True), new_secret()
-    mine = of(columns, "seller 0")
-    digests = unit_digests("features", mine["label"], mine["features"])
-    committed(book, "seller 0", sealed_root(digests, secret, "seller 0"), len(digests))
-    log(tmp_path / "log.sqlite", columns, ("thief", "seller 1", "seller 2", "seller 3"))
-    with pytest.raises(SubmissionError, match="the batch of entry 2 is sealed, and not revealed"):
-        paid_by_log(tmp_path)
-    revealed(book, "seller 0", digests, "features", secret)
-    found = paid_by_log(tmp_path)
-    (batch,) = explain(found, "seller 0").received
-    assert batch.entry == 2
-    stolen = [tie for tie in explain(found, "thief").ties if tie.of == "seller 0"]
-    assert stolen
-    assert {tie.earlier for tie in stolen} == {"other"}
 
 
 def words(n, seed):

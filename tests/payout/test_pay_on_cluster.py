@@ -1,9 +1,12 @@
-"""A payday on a cluster, with less memory, by either device: the same files to the byte."""
+"""A payday on a cluster, with less memory, by either device: the same cents."""
+
+import json
 
 import pytest
 from payout_files import units, validation, write
 from typer.testing import CliRunner
 
+from comparing import assert_near, require_same_payments
 from dask_cluster import Counted
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.cluster import Connection
@@ -17,16 +20,7 @@ def typed(*words):
     return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
 
 
-def same(one, other):
-    """All files of two runs, but for the book's receipt, which names the book."""
-    names = [{p.relative_to(run) for p in run.rglob("*") if p.is_file()} for run in (one, other)]
-    assert names[0] == names[1]
-    assert {"manifest.json", "payments.parquet", "report.html"} <= {str(name) for name in names[0]}
-    differ = [n for n in names[0] if (one / n).read_bytes() != (other / n).read_bytes()]
-    assert [str(name) for name in differ] == ["book.json"]
-
-
-def test_a_payday_whose_worker_is_killed_is_the_same_to_the_byte(cluster, tmp_path, monkeypatch):
+def test_a_payday_whose_worker_is_killed_pays_the_same(cluster, tmp_path, monkeypatch):
     places = write(tmp_path / "in", units(1200, copies=40), validation(600))
     spec = checked_spec(
         {"amount": "1000", "currency": "EUR", "learner": "knn", "audit": False, "checks": 0}
@@ -47,7 +41,7 @@ def test_a_payday_whose_worker_is_killed_is_the_same_to_the_byte(cluster, tmp_pa
     told = Counted()
     with computing(Compute(cluster=cluster.address, spread=1)):
         pay(places, spec, tmp_path / "there" / "run", told)
-    same(tmp_path / "here" / "run", tmp_path / "there" / "run")
+    require_same_payments(tmp_path / "here" / "run", tmp_path / "there" / "run")
     assert len(shared_out) >= 2  # pairs of units, and validation rows
     assert told.counts
 
@@ -69,20 +63,20 @@ def paid(market, name, *flags):
     return run
 
 
-def test_flags_of_speed_change_no_byte(cluster, market):
+def test_flags_of_speed_change_no_cent(cluster, market):
     plain = paid(market, "plain")
-    same(plain, paid(market, "little", "--memory", "0.5", "--device", "auto"))
-    same(plain, paid(market, "cluster", "--cluster", cluster.address))
+    require_same_payments(plain, paid(market, "little", "--memory", "0.5", "--device", "auto"))
+    require_same_payments(plain, paid(market, "cluster", "--cluster", cluster.address))
 
 
-def test_a_device_that_adds_in_another_order_changes_no_byte(tmp_path, monkeypatch):
+def test_a_device_that_adds_in_another_order_changes_no_cent(tmp_path, monkeypatch):
     monkeypatch.setattr(device_arrays, "CudaArrays", lambda device: device_arrays.HostArrays())
     places = write(tmp_path / "in", units(300), validation(100))
     spec = checked_spec({"amount": "100", "audit": False, "checks": 0})
     pay(places, spec, tmp_path / "cpu" / "run")
     with computing(Compute(device="cuda")):
         pay(places, spec, tmp_path / "cuda" / "run")
-    same(tmp_path / "cpu" / "run", tmp_path / "cuda" / "run")
+    require_same_payments(tmp_path / "cpu" / "run", tmp_path / "cuda" / "run")
 
 
 def test_of_auto_it_is_said_which_device_that_is(market):
@@ -138,5 +132,7 @@ def test_audit_by_command_is_the_same_on_a_cluster(cluster, market, tmp_path):
             "--providers", "2", "--jobs", "1", "--out", tmp_path / name, *flags,
         )  # fmt: skip
         assert done.exit_code == 0, done.output + str(done.exception)
-    for name in ("audit.json", "audit.md", "manifest.json"):
-        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes(), name
+    here, there = (
+        json.loads((tmp_path / name / "audit.json").read_text()) for name in ("here", "there")
+    )
+    assert_near(there, here)

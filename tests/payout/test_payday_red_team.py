@@ -64,14 +64,12 @@ def test_forged_times_are_tried_with_and_without_a_log_in_each_run_with_a_clock(
     assert told.harmful("believed").victim_loss > 0.2
     assert believed.gain > 1.5 > 1.05 >= logged.gain
     assert told.harmful("logged").victim_loss <= 0.02
-    assert told.worst("sealed") is None
     (said,) = red_team_section(found, results)["clock"]
     assert said.startswith(
         "Times are from a column. By forged dates (backdate), for whoever can write it"
     )
     assert f"a cheat's pay times {believed.gain:.2f}, a victim's loss" in said
     assert f"whatever is written: a cheat's pay times {logged.gain:.2f}, a victim's loss 0%" in said
-    assert said.endswith("What is sealed cannot be copied before it is revealed.")
     assert "forged dates" in (folder / "report.html").read_text()
     plain = found.model_copy(update={"logged": True})
     (other,) = red_team_section(plain, results)["clock"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from book_files import HandBook, file_book
+from datamarket_gym.payout.intake.proofs import prove
 from payout_files import run as pay_run
 from payout_files import spec, write
 from sklearn.svm import SVC
@@ -59,7 +60,6 @@ from datamarket_gym.payout import Currency, account_statement, open_book, verify
 from datamarket_gym.payout.book.anchor import add_anchor, read_anchors
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.intake.log import arrivals, received
-from datamarket_gym.payout.intake.proofs import prove
 from datamarket_gym.pipeline import (
     OwnMechanism,
     Provenance,
@@ -147,7 +147,7 @@ def results(market):
     comparison = guarantees.Comparison(
         *map(np.array, ([0.6, 0.4], [1.0, 0.0], [0.5, 0.5], [1.0, 0.0], [True, False]))
     )
-    yield from (comparison, guarantees.decompose(comparison), guarantees.Planted(found=8, planted=10))
+    yield from (comparison, guarantees.decompose(comparison))
     yield from (guarantees.Earned.of(paid), guarantees.deterrence(paid, checks))
     yield guarantees.cluster_precedence(submission, clusters, {submission.id[1]: [submission.id[0]]})
     yield checked_attack(knn, attacked, knn.pay(attacked.submission, oracle), honest, 0.2, oracle)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from datamarket_gym import Submission
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.lots import drawn_clusters
 from datamarket_gym.payout.stages import utility_oracle
@@ -65,6 +65,26 @@ def test_a_source_that_was_earlier_ties_and_one_that_was_later_says_nothing(tmp_
     assert "0 of 7 units that name another as their source descend from it; the others name" in page(
         later
     )
+
+
+def test_a_payout_run_matches_by_the_column(tmp_path):
+    columns = units()
+    rng = np.random.default_rng(0)
+    features, original = np.array(columns["features"]), originals(columns)
+    columns["features"] = np.vstack(
+        [features[:60], features[original] + rng.normal(0, 0.3, (6, features.shape[1]))]
+    )
+    plain = run(tmp_path / "plain", columns)
+    assert cents(plain)["thief"] > 0  # so far changed, the copies are not recognised by content
+    columns["watermark"] = [None] * 66
+    for copy, unit in zip(range(60, 66), original.tolist(), strict=True):
+        columns["watermark"][unit] = columns["watermark"][copy] = f"mark {unit}"
+    found = run(tmp_path / "marked", columns, columns={"metadata": "watermark"})
+    assert cents(found)["thief"] == 0
+    reasons = pq.read_table(found / "evidence.parquet")["reason"].to_pylist()
+    assert reasons.count("same metadata") >= 6
+    with pytest.raises(SubmissionError, match="'watermark'"):
+        run(tmp_path / "missing", units(), columns={"metadata": "watermark"})
 
 
 def simultaneous():

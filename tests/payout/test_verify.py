@@ -1,4 +1,4 @@
-"""verify finds every change, and recomputing agrees to the byte; explain and the report say why."""
+"""verify finds every change, and recomputing agrees to the cent; explain and the report say why."""
 
 import base64
 import hashlib
@@ -8,11 +8,13 @@ import shutil
 from importlib import import_module
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from forged_book import redrafted, without_rules
 from payout_files import cents, copied, run, spec, units, write
 
+from comparing import require_same_payments
 from datamarket_gym.core.errors import DataMarketError, UnknownNameError
 from datamarket_gym.payout.book.place import run_of
 from datamarket_gym.payout.explain import explain
@@ -36,10 +38,22 @@ def failed(folder, **options):
     return [check.what for check in verify(folder, **options) if not check.good]
 
 
-def test_a_fresh_run_is_good_and_recomputes_to_the_byte(folder):
+def test_a_fresh_run_is_good_and_recomputes(folder):
     checks = verify(folder, recompute=True)
     assert [c.what for c in checks if not c.good] == []
-    assert {f"{name}, recomputed" for name in (*OUTPUTS, "manifest.json")} <= {c.what for c in checks}
+    compared = {*OUTPUTS, "manifest.json"} - {"report.html"}
+    assert {c.what for c in checks if "recomputed" in c.what} == {
+        f"{name}, recomputed" for name in compared
+    }
+
+
+@pytest.mark.parametrize(("moved", "wrong"), [(1e-13, []), (1e-6, ["payments.parquet, recomputed"])])
+def test_recomputing_compares_numbers_and_not_bytes(copy, moved, wrong):
+    """Another order of sums on another machine moves last digits alone."""
+    table = pq.read_table(copy / "payments.parquet")
+    at, score = table.column_names.index("score"), table["score"].to_numpy()
+    pq.write_table(table.set_column(at, "score", pa.array(score + moved)), copy / "payments.parquet")
+    assert [name for name in failed(copy, recompute=True) if "recomputed" in name] == wrong
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
@@ -168,8 +182,7 @@ def test_a_record_edited_between_a_kill_and_the_next_run_is_not_paid_from(tmp_pa
     with record.open("wb") as out:
         np.savez(out, **arrays)
     pay(places, spec(), folder)
-    for file in ("payments.parquet", "clusters.parquet", f"records/{name}.npz"):
-        assert (folder / file).read_bytes() == (expected / file).read_bytes()
+    require_same_payments(folder, expected)
 
 
 def test_a_damaged_step_of_the_red_team_does_not_end_as_an_audit_that_could_not_be_made(

@@ -97,7 +97,6 @@ def test_defaults_ends_and_choices_are_accepted_and_nothing_beyond(kind, name, p
         ("learner", "logistic(device=cuda)"),
         ("learner", "sklearn@subprocess.Popen"),
         ("learner", "sklearn(estimator='os.system(command=1)')"),
-        ("evidence", "watermark_text(key=HOME)"),
         ("task", "synthetic(n_providers=100000)"),
         ("task", "synthetic@100000"),
         ("task", "without_labels(of='synthetic(validation=10000000)')"),
@@ -181,8 +180,6 @@ def test_all_that_ships_is_called_by_words_and_not_by_names_in_python():
     found = options()
     for group in KINDS:
         for choice in found[group]:
-            if choice["name"] in ("watermark_image", "watermark_text"):
-                continue  # they need a secret of the operator's
             said = [
                 choice["label"],
                 choice["title"],

@@ -1,4 +1,4 @@
-"""What is shown of drawn units: pictures drawn anew and bounded, files of named folders alone, fakes not told apart."""
+"""What is shown of drawn units: pictures drawn anew and bounded, files of named folders alone."""
 
 import base64
 import io
@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 
-from datamarket_gym.payout.checks.draw import draw_checks, read_checks
+from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
@@ -65,22 +65,3 @@ def test_units_of_folders_that_were_not_named_are_not_shown(tmp_path, client):
     assert refused.status_code == 403
     assert "name its folder on the command line" in refused.json()["error"]
     assert asked.get(f"{API}/state", params={"run": "../june"}).status_code == 404
-
-
-def test_nobody_is_told_which_units_were_planted(tmp_path, client):
-    run = market(tmp_path / "market")
-    fakes = [draw for draw in drawn(run, plant=2) if draw.planted]
-    assert fakes
-    asked = client(run.parent)
-    state = told(asked, asked.get(f"{API}/state", params={"run": "market/june"}))
-    kinds = {frozenset(check) for check in state["checks"]}
-    assert len(kinds) == 1
-    assert len(state["checks"]) == len(read_checks(run).draws)
-    shown = told(
-        asked, asked.get(f"{API}/unit", params={"run": "market/june", "number": fakes[0].number})
-    )
-    real = next(draw.number for draw in read_checks(run).draws if not draw.planted)
-    other = told(asked, asked.get(f"{API}/unit", params={"run": "market/june", "number": real}))
-    assert shown.keys() == other.keys()
-    assert shown["content"].keys() == other["content"].keys()
-    assert "plant" not in str(shown)

@@ -9,7 +9,6 @@ from following import followed
 from run_markets import MARKUP, TURNED, market, payments_csv
 
 from datamarket_gym.core.progress import SILENT
-from datamarket_gym.payout.compared import compared
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.report.charts import MOST_SHOWN
 from datamarket_gym.payout.statements.files import file_name
@@ -145,19 +144,6 @@ def test_what_takes_long_asks_the_library(asking, client, months):
     assert paid == without_its_evidence(months / "june", "thief")
     assert "nowhere" in asking("recompute", body={"run": "nowhere"}, status=404)["error"]
     assert "nowhere" in asking("what-if", body={"run": "nowhere", "payee": "x"}, status=404)["error"]
-
-
-def test_compared_as_the_library_compares(asking, months):
-    found = asking("compare", a="market/may", b="market/june")
-    library = compared(months / "may", months / "june")
-    assert found["settings"] == [asdict(each) for each in library.settings]
-    assert found["totals"] == [asdict(each) for each in library.totals]
-    rows = asking("changes", a="market/may", b="market/june")["rows"]
-    assert [(row["identity"], row["minor"]) for row in rows] == [
-        (each.identity, each.change) for each in library.payees
-    ]
-    alone = asking("changes", a="market/may", b="market/june", who="after")["rows"]
-    assert [row["identity"] for row in alone] == ["seller 4"]
 
 
 def test_a_report_has_no_rights_here(asking, months):

@@ -6,7 +6,6 @@ import pytest
 from run_markets import MARKUP, TURNED, market, payments_csv
 from watched_pages import opened
 
-from datamarket_gym.payout.compared import compared
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.explained_words import paid_words, sent_words, without_words
 from datamarket_gym.payout.money import Currency
@@ -50,7 +49,7 @@ def query(page):
     return {key: each[0] for key, each in parse_qs(urlsplit(page.url).query).items()}
 
 
-def test_the_list_leads_to_runs_and_to_a_comparison(at):
+def test_the_list_is_ordered_and_searched(at):
     page = at("/payday")
     assert cells(page, "runs", "state") == ["draft", "approved"]
     assert cells(page, "runs", "amount") == ["EUR 1,500.00", "EUR 1,000.00"]
@@ -59,11 +58,6 @@ def test_the_list_leads_to_runs_and_to_a_comparison(at):
     assert cells(page, "runs", "for") == ["May 2026"]
     assert query(page) == {"search": "may", "sort": "-minor"}
     assert page.get_by_role("link", name="New payday").get_attribute("href") == "/payday/new"
-    page.select_option("[name=before]", "market/may")
-    page.select_option("[name=after]", "market/june")
-    page.click("[name=compare]")
-    page.wait_for_selector('main[data-ready="payday/compare"]')
-    assert query(page) == {"a": "market/may", "b": "market/june"}
 
 
 def test_payments_are_searched_ordered_and_lead_to_why(at, months):
@@ -171,32 +165,6 @@ def test_names_are_text(at):
     assert {MARKUP, SEEN} <= set(page.locator("[data-table=payments] tbody a").all_inner_texts())
 
 
-def test_two_months_compared(at, months):
-    library = compared(months / "may", months / "june")
-    page = at("/payday/compare?a=market/may&b=market/june")
-    money = Currency("EUR")
-    assert cells(page, "changes", "change") == [
-        f"{'+' if each.change > 0 else ''}{money.shown(each.change)}" for each in library.payees
-    ]
-    assert cells(page, "changes", "why, as the records tell") == [
-        "; ".join(each.reasons) for each in library.payees
-    ]
-    said = page.locator("[data-table=totals] tbody tr").all_inner_texts()
-    assert [line.split("\t")[0] for line in said] == [each.what for each in library.totals]
-    page.select_option("[name=who]", "after")
-    left(page, "changes", 1)
-    page.select_option("[name=who]", "all")
-    page.fill("[name=search-changes]", "thief")
-    left(page, "changes", 1)
-    page.fill("[name=search-changes]", "")
-    page.click("[name=sort-changes-identity]")
-    page.wait_for_selector("th[aria-sort=ascending]")
-    page.click("[name=swap]")
-    page.wait_for_selector("text=June 2026 before, May 2026 now")
-    page.go_back()
-    page.wait_for_selector("text=May 2026 before, June 2026 now")
-
-
 def test_a_run_that_is_not_there_is_told(at):
     page = at("/payday/run")
     assert "No run is named" in page.inner_text("main")
@@ -208,7 +176,7 @@ def test_a_run_that_is_not_there_is_told(at):
 def test_nothing_is_wider_than_a_phone(served, months, chromium):
     page = opened(chromium, viewport={"width": 400, "height": 800}, color_scheme="dark")
     paths = ("", "/run?run=market/may", "/run?run=market/june&tab=evidence", "/run?run=market/may&tab=files",
-             "/run?run=market/june&payee=thief", "/compare?a=market/may&b=market/june")  # fmt: skip
+             "/run?run=market/june&payee=thief")  # fmt: skip
     for path in paths:
         page.goto(f"{served(months)}/payday{path}")
         page.wait_for_selector("main[data-ready]")

@@ -31,7 +31,7 @@ HEADINGS = {
         "export", "audit",
     ),
     "Compare mechanisms under attack": (
-        "demo", "list", "run", "suite", "results", "figures", "embed", "bench", "peers",
+        "demo", "list", "run", "suite", "results", "figures", "embed", "peers",
     ),
     "Enter the benchmark": ("submit", "leaderboard", "arena"),
 }  # fmt: skip

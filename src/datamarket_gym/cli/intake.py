@@ -1,4 +1,4 @@
-"""``datamarket intake``: batches on their way into the log, receipts, and what they show."""
+"""``datamarket intake``: batches on their way into the log, and what receipts show."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from rich.table import Table
 from datamarket_gym.cli.payout import print_checks
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.screen import counted, listed
-from datamarket_gym.payout.book.anchor import read_anchors
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_at
 from datamarket_gym.payout.book.store import Book, begun, open_book
 from datamarket_gym.payout.intake.batch import UnitBatch, read_batch
-from datamarket_gym.payout.intake.checked import anchored_by, in_book, of_batch, said_by
-from datamarket_gym.payout.intake.log import committed, received, revealed
-from datamarket_gym.payout.intake.proofs import prove, read_proof
-from datamarket_gym.payout.intake.receipts import IntakeReceipt, ReceiptError, write_beside
-from datamarket_gym.payout.intake.sealed_files import read_sealed, read_secret, seal
+from datamarket_gym.payout.intake.log import received
+from datamarket_gym.payout.intake.receipts import (
+    IntakeReceipt,
+    ReceiptError,
+    check_anchored,
+    check_batch,
+    check_in_book,
+    check_itself,
+    read_receipt,
+)
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.spec import Columns, Files
 from datamarket_gym.payout.verdicts import Check
@@ -51,7 +55,8 @@ class Handed:
 
     def beside(self, entry: BookEntry) -> Path:
         """Where the receipt of an entry goes if nobody says: beside the batch."""
-        return _beside(Path("batch") if is_query(self.written) else Path(self.written), entry)
+        path = Path("batch") if is_query(self.written) else Path(self.written)
+        return path.with_name(f"{path.name.partition('#')[0]}.entry-{entry.number}.receipt.json")
 
 
 def begin_log(where: str) -> None:
@@ -74,42 +79,6 @@ def add_batch(
     _told(book, entry, entry.number <= before, receipt or handed.beside(entry))
 
 
-def seal_batch(handed: Handed, identity: str | None, out: Path, secret: Path) -> None:
-    """Seal a batch, at its submitter's."""
-    batch = handed.read()
-    sealed = seal(batch, batch.owner(identity), out, secret)
-    _say(
-        f"Sealed: {counted(sealed.units, 'unit')} of {visible(sealed.identity)!r}. Hand over {out}; keep {secret} "
-        "and the batch as it is: without either nothing can be revealed."
-    )
-
-
-def commit_batch(where: str, path: Path, identity: str, receipt: Path | None, by: str | None) -> None:
-    """Enter a sealed batch and write its receipt."""
-    sealed = read_sealed(path)
-    if sealed.identity != identity:
-        raise DataMarketError(
-            f"{str(path)!r} is sealed for {visible(sealed.identity)!r} and could not be revealed as "
-            f"{visible(identity)!r}'s; correct --identity, or seal it again"
-        )
-    book = book_at(where)
-    before = book.accounts().number
-    entry = committed(book, identity, sealed.root, sealed.units, by)
-    _told(book, entry, entry.number <= before, receipt or _beside(path, entry))
-
-
-def reveal_batch(where: str, handed: Handed, secret: Path, receipt: Path | None, by: str | None) -> None:
-    """Enter the content of a sealed batch and write its receipt."""
-    kept, book = read_secret(secret), book_at(where)
-    before = book.accounts().number
-    batch = handed.read()
-    owner = batch.owner(kept.identity)
-    entry = revealed(book, owner, batch.digests, batch.what, kept.secret or b"", by)
-    sealed = book.accounts().arrived.sealed[entry.content["of"]]
-    _told(book, entry, entry.number <= before, receipt or handed.beside(entry))
-    _say(f"It counts from the time of entry {sealed.number}, {sealed.at}.")
-
-
 def write_receipt_again(where: str, number: int, out: Path) -> None:
     """Write the receipt of an entry."""
     book = book_at(where)
@@ -120,50 +89,24 @@ def write_receipt_again(where: str, number: int, out: Path) -> None:
     _say(f"receipt: {out}")
 
 
-def prove_unit(
-    where: str, handed: Handed, identity: str | None, unit: str, anchor: Path | None, out: Path
-) -> None:
-    """Write the proof of a unit."""
-    batch = handed.read()
-    owner, digest = batch.owner(identity), batch.digests[batch.place(unit)]
-    proof = prove(book_at(where), owner, digest, None if anchor is None else read_anchors(anchor))
-    write_beside(out, proof.plain())
-    entry = proof.receipt.entry
-    _say(
-        f"{out}: unit {visible(unit)!r} of {visible(owner)!r} is in entry {entry.number}, {entry.at}. It shows no "
-        "other unit; of the batch it shows how many there are."
-    )
-    if proof.after:
-        _say(
-            f"It shows the entries {entry.number + 1} to {proof.after[-1].number}, too: whose batches they are and "
-            "when they came."
-        )
-
-
 def check_shown(
-    path: Path,
-    where: str | None,
-    anchor: Path | None,
-    handed: Handed | None,
-    unit: str | None,
-    secret: Path | None,
+    path: Path, where: str | None, anchor: Path | None, handed: Handed | None, unit: str | None
 ) -> bool:
-    """Check a receipt or a proof, and print what holds; whether all of it does."""
+    """Check a receipt, and print what holds; whether all of it does."""
     if not path.is_file():
-        raise DataMarketError(f"there is no file {str(path)!r}; name a receipt or a proof")
+        raise DataMarketError(f"there is no file {str(path)!r}; name a receipt")
     try:
-        shown = read_proof(path)
+        shown = read_receipt(path)
     except ReceiptError as error:
         return print_checks([Check("receipt", False, str(error))])
-    found = said_by(shown)
+    found = [check_itself(shown)]
     if where is not None:
-        found += in_book(shown, book_at(where))
+        found += check_in_book(shown, book_at(where))
     if anchor is not None:
-        found.append(anchored_by(shown, anchor))
+        found.append(check_anchored(shown, anchor))
     if handed is not None:
-        key = None if secret is None else read_secret(secret).secret
-        found.append(of_batch(shown, handed.read(), unit, key))
-    elif unit is not None or secret is not None:
+        found.append(check_batch(shown, handed.read(), unit))
+    elif unit is not None:
         raise DataMarketError("there is no batch to look into; name it with --unit-in")
     if where is None and anchor is None:
         alone = (
@@ -180,27 +123,26 @@ def show_log(where: str) -> None:
     accounts = book.accounts()
     arrived = accounts.arrived
     _say(f"{book.where}: {counted(len(arrived.entries), 'batch', 'batches')}, head {accounts.head}")
-    table = _table("entry", "time (UTC)", "identity", "batch", "units", "root")
+    table = _table("entry", "time (UTC)", "identity", "of", "units", "sha256")
     for entry in arrived.entries:
         said = entry.content
-        opened = arrived.opened.get(entry.number)
-        how = {
-            "received": f"received, {said.get('what')}",
-            "sealed": "sealed, not revealed" if opened is None else f"sealed, opened by {opened}",
-            "revealed": f"opens {said.get('of')}, {said.get('what')}",
-        }[entry.kind]
-        cells = [str(entry.number), _moment(entry), visible(entry.payee), how, f"{said['units']:,}"]
-        cells.append(said["root"][:8])
-        table.add_row(*map(escape, cells))
+        cells = (
+            str(entry.number),
+            _moment(entry),
+            visible(entry.payee),
+            said["what"],
+            f"{said['units']:,}",
+        )
+        table.add_row(*map(escape, cells), said["sha256"][:8])
     Console().print(table)
 
 
 def _told(book: Book, entry: BookEntry, again: bool, receipt: Path) -> None:
     """The entry in a short table, and where its receipt is."""
-    table = _table("entry", "time (UTC)", "identity", "units", "root")
+    table = _table("entry", "time (UTC)", "identity", "units", "sha256")
     said = entry.content
     cells = (str(entry.number), _moment(entry), visible(entry.payee), f"{said['units']:,}")
-    table.add_row(*map(escape, cells), said["root"][:16])
+    table.add_row(*map(escape, cells), said["sha256"][:16])
     Console().print(table)
     if again:
         _say("It was entered before, just as it is; nothing was entered now: the first time counts.")
@@ -213,10 +155,6 @@ def _moment(entry: BookEntry) -> str:
     return entry.at[:23].replace("T", " ")
 
 
-def _beside(path: Path, entry: BookEntry) -> Path:
-    return path.with_name(f"{path.name.partition('#')[0]}.entry-{entry.number}.receipt.json")
-
-
 def _say(words: str) -> None:
     Console(soft_wrap=True).print(words, highlight=False, markup=False)
 
@@ -226,5 +164,5 @@ def _table(*heads: str) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for head in heads:
         side: Literal["left", "right"] = "right" if head == "units" else "left"
-        table.add_column(head, overflow="fold", justify=side, no_wrap=head not in ("identity", "batch"))
+        table.add_column(head, overflow="fold", justify=side, no_wrap=head != "identity")
     return table

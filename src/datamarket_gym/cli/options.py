@@ -17,7 +17,7 @@ Cluster = Annotated[
     str,
     typer.Option(
         help="Address of a dask scheduler, such as tcp://10.0.0.1:8786, whose workers compute in the stead of this "
-        "machine. The results are the same to the byte. See docs/cluster.md."
+        "machine. The results are the same. See docs/cluster.md."
     ),
 ]
 Memory = Annotated[
@@ -31,8 +31,7 @@ MEMORY = Compute().memory
 BlockDevice = Annotated[
     str,
     typer.Option(
-        help="What multiplies large blocks of units: cpu, cuda or auto. The results are the same to the byte: coverage "
-        "is added up on the CPU all the same."
+        help="What multiplies large blocks of units: cpu, cuda or auto. Payments are the same to the cent."
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where models are fitted: cpu, cuda or auto.")]

@@ -16,10 +16,10 @@ from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.core.registry import lookup
 from datamarket_gym.evidence.collapse import told_at_the_end
 from datamarket_gym.lab import ExperimentSpec, builtin_specs, parse_spec, run_experiment
-from datamarket_gym.lab.accounts import Account, accounts, summed_up
 from datamarket_gym.lab.cells import Row, attacks_of
 from datamarket_gym.lab.figures import figures_of
 from datamarket_gym.lab.paper_table import reasons, sentences
+from datamarket_gym.lab.reproduction import PaperComparison, compare_with_paper, summarize
 from datamarket_gym.lab.suite import run_suite
 from datamarket_gym.lab.tables import grids
 
@@ -73,7 +73,7 @@ def run_and_show(
         rows = run_experiment(spec, out, jobs=jobs, device=device, memo=memo, progress=progress)
     console = Console()
     console.print(spec.title, style="bold", markup=False, highlight=False, end="\n\n")
-    shown, found = accounts(spec.name, rows), grids(rows, spec.tables)
+    shown, found = compare_with_paper(spec.name, rows), grids(rows, spec.tables)
     if shown:
         console.print(
             _paper(spec, rows, shown, console.width), markup=False, highlight=False, soft_wrap=True
@@ -94,12 +94,12 @@ def run_and_show(
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
-def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[Account], width: int) -> str:
+def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[PaperComparison], width: int) -> str:
     """The paper's table, how many of its numbers are within our tolerance, and why the others are not."""
     known = builtin_specs()[spec.name]
     parts = [paper_text(rows, _named(spec) - _named(known), width)]
     parts.append("\n".join(_wrapped(f"- {text}", width) for text in sentences(shown)))
-    lines = [f"{summed_up(shown)}."]
+    lines = [f"{summarize(shown)}."]
     if spec.seeds < known.seeds:
         lines.append(
             f"This run has {spec.seeds} of the experiment's {known.seeds} seeds: expect more cells outside."

@@ -29,9 +29,7 @@ class Compute(Described):
     """A device, memory for blocks and buffers (beside the inputs, in GiB), a scheduler's address, and who is told.
 
     ``threads`` share out blocks in this process; 0: one for each core. Blocks of fewer than ``spread`` pairs in all
-    stay in this process where there is a cluster: they are done before they would have travelled. ``own_sums``: a
-    device may add in an order of its own, where that changes the last digits of results; no command says so, since
-    whoever works a run out again must get the same bytes, on any device.
+    stay in this process where there is a cluster: they are done before they would have travelled.
     """
 
     device: str = "cpu"
@@ -40,7 +38,6 @@ class Compute(Described):
     progress: Progress = SILENT
     threads: int = 0
     spread: int = 1 << 28
-    own_sums: bool = False
 
     def __post_init__(self) -> None:
         require_choice("device", self.device, DEVICES)

@@ -36,7 +36,7 @@ def _keys(rows: Rows, decimals: int | None, tails: list[bytes] | None) -> Keys:
     """Sha256 of the bytes of each row, and of its tail after them.
 
     A few rows are made float64 at a time, and hashed where they lie: most of the time is OpenSSL's, with the
-    processor's own instructions for it (`benchmarks/reading_scale.py`). Nothing that leaves these for numpy could be
+    processor's own instructions for it (docs/scale.md). Nothing that leaves these for numpy could be
     faster, and threads are not: they take turns at each row.
     """
     digests: list[bytes] = []

@@ -11,7 +11,7 @@
 While a run is unfinished its steps lie in ``folder/.state``. Each is a file named by a hash of all that
 decides it (the run's key, the version, the libraries and the plug points of others, its own name and key), so
 what was computed from something else is never taken up. A killed run loses the steps in flight; the
-next one computes what is missing and ends with the same bytes, because results are always read back
+next one computes what is missing and ends with the same results, because results are always read back
 from their files. The manifest is written last: where it is, the run is finished.
 
 A run that can grow (``lasting``) keeps its steps in a folder of that name when it ends, so that a larger one

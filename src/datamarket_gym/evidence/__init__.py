@@ -10,8 +10,6 @@ from datamarket_gym.evidence.graph import (
     View,
     star,
 )
-from datamarket_gym.evidence.layers.watermark_image import mark_image, mark_in_image
-from datamarket_gym.evidence.layers.watermark_text import mark_text, marks_in_text
 from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.evidence.nearest import nearest_earlier
@@ -32,10 +30,6 @@ __all__ = [
     "View",
     "find_leaks",
     "layers",
-    "mark_image",
-    "mark_in_image",
-    "mark_text",
-    "marks_in_text",
     "nearest_earlier",
     "predict_theta",
     "seniority_ranks",

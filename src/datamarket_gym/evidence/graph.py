@@ -72,7 +72,7 @@ class Edges(Shown):
     def once(self) -> Edges:
         """Each pair once per reason with its best score, the smaller row first, in order of rows.
 
-        The same ties in the same bytes, however many layers found them and in whatever order.
+        Matches are the same however many layers found them and in whatever order.
         """
         left, right = np.minimum(self.left, self.right), np.maximum(self.left, self.right)
         reason = np.unique(self.reason, return_inverse=True)[1]

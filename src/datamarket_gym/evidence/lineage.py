@@ -29,12 +29,14 @@ from datamarket_gym.core.narrow import Rows, in_order
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.distinct import DECIMALS, content_keys, first_alike
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
+from datamarket_gym.evidence.layers.metadata import value_codes
 from datamarket_gym.evidence.nearest import NearestRows, nearest_earlier, nearest_rows
 from datamarket_gym.evidence.prefix import evenly
 from datamarket_gym.evidence.settled import nearest_settled
 from datamarket_gym.units.submission import Submission
 
 AUTO, NONE = "auto", "none"
+METADATA = "same metadata"
 _ASKED = 4096  # rows read at a time
 
 
@@ -46,11 +48,13 @@ class Lineage(EvidenceLayer):
     ``auto`` leaves the threshold to the check on the operator's validation rows; it is settled before units are
     tied. ``none`` ties identical features alone. With ``sources`` a unit whose column ``source`` names an earlier
     unit descends from that one instead; a source that is the unit's own id, unknown or not earlier says nothing.
-    A vector of zeros is similar to nothing.
+    With ``metadata``, a column, a unit that agrees in it with an earlier unit descends from the first such one, unless
+    a source is named. A vector of zeros is similar to nothing.
     """
 
     theta: float | str
     sources: bool = False
+    metadata: str = ""
     by_similarity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -65,7 +69,9 @@ class Lineage(EvidenceLayer):
         self._require_theta()
         if view.settled:
             return self._to_settled(view)
-        submission, order = view.submission, _order(view)
+        submission = view.submission
+        codes = value_codes(submission, self.metadata) if self.metadata else None
+        order = _order(view, codes)
         n = len(order)
         parent, score, reason = np.full(n, -1), np.ones(n), np.full(n, "exact_hash", dtype="<U14")
         if isinstance(self.theta, float | int):
@@ -76,6 +82,10 @@ class Lineage(EvidenceLayer):
         same = first_alike(content_keys(submission.features)[order])
         copy = same < np.arange(n)
         parent[copy], score[copy], reason[copy] = same[copy], 1.0, "exact_hash"
+        if codes is not None:
+            first = first_alike(codes[order])
+            agrees = (codes[order] >= 0) & (first < np.arange(n))
+            parent[agrees], score[agrees], reason[agrees] = first[agrees], 1.0, METADATA
         if self.sources and submission.source is not None:
             named = _named_sources(submission.id[order], submission.source[order], view.rank[order])
             declared = named >= 0
@@ -121,7 +131,8 @@ class Lineage(EvidenceLayer):
         """What the edges of a view without settled units rest on, to be kept (`View.nearest`)."""
         if not isinstance(self.theta, float | int):
             return NearestRows.none()
-        vectors = _arranged(view.submission.vectors, _order(view))
+        codes = value_codes(view.submission, self.metadata) if self.metadata else None
+        vectors = _arranged(view.submission.vectors, _order(view, codes))
         return nearest_rows(vectors, float(self.theta), known)
 
 
@@ -148,8 +159,8 @@ def _settled_copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
     return copy, rows[same[copy]]
 
 
-def _order(view: View) -> Codes:
-    """Units by seniority; twins, of whom none was first, by their embeddings, so that row order decides nothing."""
+def _order(view: View, codes: Codes | None) -> Codes:
+    """Order units by seniority; twins, of whom none was first, by embedding and metadata: row order decides nothing."""
     embedding, rank = view.submission.embedding, view.rank
     key = np.zeros(len(rank), dtype="S64")
     if embedding is not None:
@@ -157,7 +168,7 @@ def _order(view: View) -> Codes:
         twins = np.flatnonzero(count[group] > 1)
         for at in range(0, len(twins), _ASKED):
             key[twins[at : at + _ASKED]] = row_keys(embedding[twins[at : at + _ASKED]])
-    return np.lexsort((key, rank))
+    return np.lexsort((key, rank) if codes is None else (codes, key, rank))
 
 
 def _named_sources(ids: NDArray[np.str_], source: NDArray[np.str_], rank: Codes) -> Codes:

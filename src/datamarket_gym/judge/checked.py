@@ -16,7 +16,6 @@ from datamarket_gym.evidence.collapse import told_once
 from datamarket_gym.judge.drafts import Drafts
 from datamarket_gym.judge.guarantees.deterred import GAIN, Deterrence, certified_checks
 from datamarket_gym.judge.guarantees.deterrence import Checks
-from datamarket_gym.judge.guarantees.power import Planted
 from datamarket_gym.judge.guarantees.spill import Spill
 from datamarket_gym.judge.metrics import ROUNDING
 from datamarket_gym.learners.oracle import UtilityOracle
@@ -53,12 +52,12 @@ class Expected:
     drafted: float
     largest_unit: float
 
-    def deterrence(self, *, gain: float = GAIN, planted: Planted | None = None) -> Deterrence:
+    def deterrence(self, *, gain: float = GAIN) -> Deterrence:
         """What the checks leave to this attack by the bound, to be filed; all its names are taken for one payee."""
         spill = Spill(known="measured", amount=self.spill)
         return certified_checks(
             self.checks, payments=[self.drafted], kappa=self.kappa, largest_unit=self.largest_unit, spill=spill,
-            gain=gain, planted=planted, examined="anew",
+            gain=gain, examined="anew",
         )  # fmt: skip
 
 

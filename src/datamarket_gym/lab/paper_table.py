@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from datamarket_gym.lab.accounts import NOT_CLAIMED, OUTSIDE, TOO_FEW, Account
 from datamarket_gym.lab.cells import Row
 from datamarket_gym.lab.figures.words import OTHERS, key_words, words
+from datamarket_gym.lab.reproduction import NOT_CLAIMED, OUTSIDE, TOO_FEW, PaperComparison
 from datamarket_gym.lab.summary import LABELS
 from datamarket_gym.lab.tables import Grid, axes_of, caption, metric_words
 
@@ -55,7 +55,7 @@ def legend(grids: Sequence[Grid]) -> str:
     return f"{said}{joined[0].upper()}{joined[1:]}."
 
 
-def sentences(shown: Sequence[Account]) -> list[str]:
+def sentences(shown: Sequence[PaperComparison]) -> list[str]:
     """Write what the paper says of several cells at once, with our number for it."""
     return [
         f"{one.cell.rstrip('.')}: {one.ours}"
@@ -65,7 +65,7 @@ def sentences(shown: Sequence[Account]) -> list[str]:
     ]
 
 
-def reasons(shown: Sequence[Account]) -> list[str]:
+def reasons(shown: Sequence[PaperComparison]) -> list[str]:
     """List why numbers are outside the tolerance or not claimed, each reason once behind its mark."""
     found = [one for one in shown if one.verdict in _MARKS and one.why not in ("", TOO_FEW)]
     return list(dict.fromkeys(f"{_MARKS[one.verdict]} {one.why}" for one in found))

@@ -4,7 +4,6 @@ The files of the folder ``paper`` hold what the paper says of the experiments th
 
 - ``[[value]]``: a number in a table or in the text, with the labels of our row that stands for it;
 - ``[[claim]]``: a sentence about several rows (a bound, a range, an order), see `claims`;
-- ``[[runtime]]``: a time, of one experiment or of a suite;
 - ``[[unmeasured]]``: a number that we do not measure, and why not;
 - ``[[result]]``: a table or a figure, and the experiments that make ours;
 - ``[bar.NAME]``: a tolerance and where it comes from.
@@ -78,17 +77,6 @@ class Claim(Document):
     why: str = ""
 
 
-class Runtime(Document):
-    """A time that the paper reports, for experiments of ours: named, or all of some suites."""
-
-    says: str
-    minutes: float
-    experiments: list[str] = Field(default_factory=list)
-    suites: list[str] = Field(default_factory=list)
-    per: Literal["run", "seed", "cell"] = "run"
-    why: str
-
-
 class Unmeasured(Document):
     """A number of the paper that no row of ours stands for."""
 
@@ -140,12 +128,6 @@ def paper_values() -> dict[str, tuple[Row, ...]]:
 def paper_claims() -> tuple[Claim, ...]:
     """What the paper says of several rows at once."""
     return tuple(Claim(**entry) for entry in _documents()["claim"])
-
-
-@cache
-def runtimes() -> tuple[Runtime, ...]:
-    """The times that the paper reports."""
-    return tuple(Runtime(**entry) for entry in _documents()["runtime"])
 
 
 @cache

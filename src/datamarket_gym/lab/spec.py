@@ -117,20 +117,6 @@ class Layout(Document):
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
 
-class Promise(Document):
-    """What must hold of an experiment's rows; the results page names every row of which it does not.
-
-    Of every row of ``where`` (the metric among its labels) the value is taken, less that of the row that
-    differs from it by the labels in ``less``; all but ``spared`` of these numbers are ``at_most`` so large.
-    """
-
-    says: str
-    where: Where
-    less: dict[str, Any] = {}
-    at_most: float
-    spared: int = Field(default=0, ge=0)
-
-
 class Ranges(Document):
     """Lowest and highest gain over the cells of some axes, among the rows of ``where``."""
 
@@ -147,10 +133,9 @@ def require_attacks(called: Mapping[str, str], attacks: Sequence[str]) -> None:
 class ExperimentSpec(Document):
     """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
 
-    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges``, ``tables`` and
-    ``promises`` say how results are shown; they do not decide them. ``called`` gives attacks, as
-    ``attacks`` writes them, the names that tables print. ``device`` "cuda" marks an
-    experiment that a suite leaves out on a CPU.
+    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges`` and ``tables`` say how
+    results are shown; they do not decide them. ``called`` gives attacks, as ``attacks`` writes them, the names that
+    tables print. ``device`` "cuda" marks an experiment that a suite leaves out on a CPU.
     """
 
     name: str = Field(pattern=r"^\w[\w.-]*$")  # it names a folder
@@ -161,7 +146,6 @@ class ExperimentSpec(Document):
     pooled: list[str] = []
     ranges: Ranges | None = None
     tables: list[Layout] = []
-    promises: list[Promise] = []
     kind: str = "market"
     seeds: int = Field(default=50, ge=1)
     first_seed: int = Field(default=0, ge=0)
@@ -182,7 +166,7 @@ class ExperimentSpec(Document):
     @property
     def digest(self) -> str:
         """Hash of all that decides the results of a seed; which seeds are run is not part of it."""
-        shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables", "promises"}
+        shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables"}
         text = json.dumps(self.model_dump(exclude={*shown, "seeds", "first_seed"}), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

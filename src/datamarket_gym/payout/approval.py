@@ -1,4 +1,4 @@
-"""Approving a run: its warnings are answered, it is worked out again to the byte, and only then is it entered."""
+"""Approving a run: its warnings are answered, it is worked out again to the cent, and only then is it entered."""
 
 from __future__ import annotations
 

@@ -287,7 +287,11 @@ def _assembled(tables: LabelledTables, files: FileHashes, skipped: dict[str, Ski
         label=rows.label,
         embedding=rows.embedding,
         time=rows.time,
-        metadata={} if rows.text is None else {"text": np.array(rows.text, dtype=object)},
+        metadata={
+            role: np.array(cells, dtype=object)
+            for role, cells in (("text", rows.text), ("metadata", rows.metadata))
+            if cells is not None
+        },
     )
     return Inputs(
         submission, rows.ids, identities, held.features, held.label,

@@ -115,6 +115,7 @@ def _unsaid(spec: PayoutSpec) -> dict[str, Any]:
     unsaid = (*(() if spec.checks else ("checks", "power")), *(() if spec.period else ("period",)))
     unsaid = (*unsaid, *(() if spec.quarantine else ("quarantine",)))
     later = {} if spec.files.scores else {"files": {"scores"}}
+    later |= {} if spec.columns.metadata else {"columns": {"metadata"}}
     return dict.fromkeys(unsaid, True) | later
 
 

@@ -43,7 +43,7 @@ from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components, star
 
-DESCENT = ("exact_hash", "lineage", "trusted source")
+DESCENT = ("exact_hash", "lineage", "trusted source", "same metadata")
 """The reasons of `evidence.lineage`, whose ties have a direction."""
 
 

@@ -16,7 +16,7 @@ def submitted_roles(table: Table, columns: Columns, *, dated: bool = True) -> di
     names = {"identity": columns.identity}
     if labels := table.label_column(columns.label):
         names["label"] = labels
-    for role in ("id", "time", "text", "image", "trusted_source"):
+    for role in ("id", "time", "text", "image", "trusted_source", "metadata"):
         given = getattr(columns, role)
         if given is not None:
             names[role] = given

@@ -21,7 +21,7 @@ HELP = {
     ),
     "reuse": (
         "Folder of a run of most of these units, such as the one before late units came in: pairs of units "
-        "that it compared are not compared again. The results are the same to the byte."
+        "that it compared are not compared again. The results are the same."
     ),
     "book": (
         "The market's book, in which every run is entered: a file, or postgresql://user@host/name. If left "
@@ -86,6 +86,10 @@ HELP = {
         "Column naming the unit each unit derives from. It counts where that unit came earlier; blank, "
         "unknown, its own id or a later one: the clock decides as without."
     ),
+    "columns.metadata": (
+        "Column that you fill in, such as a watermark id, a licence or a device: a unit that agrees in it with an "
+        "earlier unit descends from the first such one. Blank: it says nothing."
+    ),
     "columns.text": "Column with texts, embedded by --encoder.",
     "columns.image": "Column with image files, embedded by --encoder.",
     "files.images": "Folder of those image files.",
@@ -139,6 +143,7 @@ FLAGS = {
     "columns.embedding": "--embedding",
     "columns.time": "--time",
     "columns.trusted_source": "--trusted-source",
+    "columns.metadata": "--metadata",
     "columns.text": "--text",
     "columns.image": "--image",
     "files.images": "--images",

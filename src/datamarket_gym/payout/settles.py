@@ -53,8 +53,6 @@ class Settles(Document):
     draws: list[StandingDraw]
     looks: list[MadeLook]
     examined: Literal["anew", "once"]  # whether each draw of the earlier run was a look of its own
-    fakes: int = 0  # planted among the checks, of this and of earlier drafts
-    fakes_found: int = 0
     before: str  # sha256 of checks/before.parquet: what part of a payee's pay each unit was
     kept: int = 0  # minor units that were not divided again, in this and earlier drafts
 

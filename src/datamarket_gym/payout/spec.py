@@ -46,6 +46,7 @@ class Columns(Document):
     image: str | None = None
     time: str | None = None
     trusted_source: str | None = None
+    metadata: str | None = None
 
 
 class Files(Document):
@@ -202,8 +203,10 @@ class PayoutSpec(Document):
         """
         check = "off" if self.leak_check == "off" else "drop"
         layer = LAYERS.create(evidence)
-        if isinstance(layer, Lineage) and self.columns.trusted_source is not None:
-            layer = replace(layer, sources=True)
+        if isinstance(layer, Lineage):
+            sources = self.columns.trusted_source is not None
+            metadata = "" if self.columns.metadata is None else "metadata"
+            layer = replace(layer, sources=sources, metadata=metadata)
         return mechanism(
             "recommended",
             evidence=layer,

@@ -76,6 +76,7 @@ class Rows:
     source: Optional | None
     columns: tuple[str, ...] = ()  # that the features came from
     text: list[str] | None = None
+    metadata: Optional | None = None
     skipped: Skipped = field(default_factory=list)  # files of the folder that were not read
     images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
     bad: tuple[BadRow, ...] = ()  # rows that were set aside
@@ -126,7 +127,9 @@ def read_submitted(
     linked = [table.require("linkage", name) for name in link_columns(spec)]
     files_of = {"features": spec.files.features, "embedding": spec.files.embedding}
     matrices = matrix_roles(table, columns, [role for role, file in files_of.items() if file is None])
-    text = [names[r] for r in ("id", "identity", "text", "image", "trusted_source") if r in names]
+    text = [
+        names[r] for r in ("id", "identity", "text", "image", "trusted_source", "metadata") if r in names
+    ]
     other = [names[role] for role in ("label", "time") if role in names]
     faults = Faults() if spec.quarantine else None
     single, dense = table.read([*text, *linked], other, matrices, faults, narrow=True)
@@ -170,6 +173,7 @@ def read_submitted(
         single[names["trusted_source"]].optional() if "trusted_source" in names else None,
         tuple(matrices.get("features", ())),
         single[names["text"]].strings() if "text" in names else None,
+        metadata=single[names["metadata"]].optional() if "metadata" in names else None,
         images=images,
         bad=bad,
         encoder=encoder,
@@ -254,7 +258,12 @@ def _quarantined(
 ) -> tuple[NDArray[np.int64], tuple[BadRow, ...]]:
     """The rows that can be used, and what is wrong with the others."""
     note_columns(
-        faults, {role: single[name] for role, name in names.items() if role != "trusted_source"}
+        faults,
+        {
+            role: single[name]
+            for role, name in names.items()
+            if role not in ("trusted_source", "metadata")
+        },
     )
     if "label" in names and predicts_numbers(spec):
         for row, wrong in single[names["label"]].no_numbers().items():

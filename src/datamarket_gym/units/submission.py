@@ -60,6 +60,11 @@ class Submission(Shown, Tabular):
             set_("embedding", matrix("embedding", self.embedding))
         if self.time is not None:
             set_("time", _time(self.time))
+        columns = self.metadata.items()
+        set_(
+            "metadata",
+            {n: c if isinstance(c, np.ndarray) else np.array(c, dtype=object) for n, c in columns},
+        )
         self._check()
 
     @classmethod
@@ -170,6 +175,34 @@ class Submission(Shown, Tabular):
     def times(self) -> Values:
         """Submission times, zeros where none were given."""
         return np.zeros(len(self)) if self.time is None else self.time
+
+    def column(self, name: str) -> list[str | None]:
+        """Read a column of text, named or of the metadata.
+
+        Parameters
+        ----------
+        name : str
+            ``"licence"``, ``"source"``, ``"batch"`` or a column of the metadata.
+
+        Returns
+        -------
+        list of str or None
+            The text of each unit without surrounding spaces, None where the cell is empty.
+
+        Raises
+        ------
+        SubmissionError
+            If there is no such column.
+        """
+        named = {n: getattr(self, n) for n in ("licence", "source", "batch")}
+        columns = {n: column for n, column in named.items() if column is not None} | dict(self.metadata)
+        if name not in columns:
+            raise SubmissionError(
+                f"the submission has no column {name!r}, only {', '.join(sorted(columns)) or 'features and labels'}; "
+                "add it, or name one of these"
+            )
+        cells = (None if is_missing(value) else str(value).strip() for value in columns[name].tolist())
+        return [cell or None for cell in cells]
 
     def screen(self) -> Screen:
         """Each identity with its units and the number of labels among them, where there are any."""

@@ -35,7 +35,7 @@ from datamarket_gym.web.uploads import TooLarge
 from datamarket_gym.web.workers import NO_ROOM
 
 PAGES = (
-    "market", "threshold", "benchmark", "payday", "payday/new", "payday/run", "payday/compare", "payday/checks",
+    "market", "threshold", "benchmark", "payday", "payday/new", "payday/run", "payday/checks",
     "payday/book",
 )  # fmt: skip
 _STATUS: dict[type[DataMarketError], int] = {

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.games.game import Game
-from datamarket_gym.judge.guarantees import Precedence, cluster_precedence, group_values, priority_values
-from datamarket_gym.semivalues import Banzhaf, Shapley, semivalues_from_table
+from datamarket_gym.judge.guarantees import (
+    Precedence,
+    cluster_precedence,
+    composition,
+    group_values,
+    priority_values,
+)
+from datamarket_gym.semivalues import Shapley, semivalues_from_table
 
 
 class TableGame(Game):
@@ -48,11 +54,9 @@ def test_regrouping_changes_no_bit_of_a_total(scores, data):
         assert sum(v for k, v in after.items() if k.partition("/")[0] == name) == total
 
 
-def test_groups_are_for_shapley_and_for_partitions():
+def test_groups_are_partitions():
     scores = np.array([0.1, 0.2, 0.3])
     assert group_values(scores, {"a": [0, 2], "b": [1]}) == pytest.approx({"a": 0.4, "b": 0.2})
-    with pytest.raises(ParameterError, match="defined for Shapley"):
-        group_values(scores, {"a": [0, 1, 2]}, Banzhaf())
     for groups, says in (
         ({"a": [0, 1]}, "in no group"),
         ({"a": [0, 1], "b": [1, 2]}, "in two groups"),
@@ -120,16 +124,14 @@ def test_a_copy_after_its_original_earns_nothing():
     assert found.values.tolist() == [1.0, 0.0]
 
 
-def test_chains_come_near_the_exact_values():
-    rng = np.random.default_rng(2)
-    game, precedence = random_game(rng, 6), random_dag(rng, 6, 0.3)
-    weights = rng.uniform(0.5, 2.0, size=6)
-    exact = priority_values(game, precedence, weights)
-    found = priority_values(game, precedence, weights, max_ideals=1, samples=100)
-    assert found.method == "pasv chains"
-    assert found.samples is None  # no i.i.d. samples: no certificate claims they are
-    assert (np.abs(found.values - exact.values) <= 5 * found.standard_errors).all()
-    assert found.standard_errors.max() < 0.1
+def test_too_many_sets_are_refused(monkeypatch):
+    game = random_game(np.random.default_rng(2), 3)
+    monkeypatch.setattr(composition, "MAX_IDEALS", 7)
+    with pytest.raises(ParameterError, match="more than 7 sets"):
+        priority_values(game, Precedence(((),) * 3))
+    assert priority_values(game, Precedence(((), (), (0, 1)))).values.sum() == pytest.approx(
+        game.table[-1]
+    )
 
 
 def test_broken_lineage_is_refused(submission):

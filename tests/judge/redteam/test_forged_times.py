@@ -1,4 +1,4 @@
-"""What forged times gain and cost in an audit: believed, against a log, and against sealed batches."""
+"""What forged times gain and cost in an audit: believed, and against a log."""
 
 from dataclasses import replace
 
@@ -44,13 +44,6 @@ def test_both_clocks_are_measured_whichever_the_market_has(market):
     assert [f.worst.assumes for f in log.findings] == ["", "that submitters can forge their times"]
     assert log.worst.worst.clock == "logged"
     assert {t.gain for t in column.trials} == {t.gain for t in log.trials}
-
-
-def test_what_is_sealed_cannot_be_copied(market):
-    sealed = [trial for trial in run(market, True).trials if trial.clock == "sealed"]
-    assert len(sealed) == 4
-    assert all("of what is sealed it sees nothing" in trial.why for trial in sealed)
-    assert "What is sealed cannot be copied before it is revealed." in markdown(run(market, False))
 
 
 def test_an_audit_of_a_logged_market_is_another_audit(market, tmp_path):

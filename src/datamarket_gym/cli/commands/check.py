@@ -56,12 +56,6 @@ def plan(
     false_alarms: Annotated[
         float, typer.Option(help="How often a check takes a genuine unit for a false one.")
     ] = 0.0,
-    plant: Annotated[
-        int,
-        typer.Option(
-            help="Fakes to put among the checks, which measure the power by how many are found.", min=0
-        ),
-    ] = 0,
     announce: Annotated[
         str, typer.Option(help='What the beacon will be, such as "the hash of Bitcoin block 900000".')
     ] = "",
@@ -71,7 +65,7 @@ def plan(
     from datamarket_gym.cli.checks import plan_and_show
     from datamarket_gym.payout.checks.plan import Wishes
 
-    wishes = Wishes(checks, gain, power, price, least, false_alarms, plant, announce)
+    wishes = Wishes(checks, gain, power, price, least, false_alarms, announce)
     plan_and_show(run, wishes, by)
 
 

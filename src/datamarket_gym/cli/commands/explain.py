@@ -34,8 +34,8 @@ def command(
     against: Annotated[
         Path | None,
         typer.Option(
-            help="The folder of another run, such as last month's: say what differs between the two, who is paid "
-            "otherwise, and why as far as the records tell; with a payee, of that one alone.",
+            help="The folder of another run, such as last month's: print what each identity was paid then and now, "
+            "and which settings and inputs differ; with a payee, of that one alone.",
         ),
     ] = None,
     submissions: Annotated[

@@ -41,13 +41,6 @@ ReceiptFile = Annotated[
 ]
 TextColumn = Annotated[_Text, typer.Option(help="Column with texts, if units are texts.")]
 ImageColumn = Annotated[_Text, typer.Option(help="Column with image files, if units are images.")]
-SecretFile = Annotated[
-    Path,
-    typer.Option(
-        "--secret",
-        help="File of the secret of a sealed batch; it stays at the submitter's until the reveal.",
-    ),
-]
 Anchors = Annotated[
     Path | None, typer.Option("--anchor", help="File of anchors (see: datamarket book anchor).")
 ]
@@ -87,108 +80,15 @@ def add(
     add_batch(book, handed, identity, receipt, by)
 
 
-@group.command("seal")
-def seal(
-    batch: BatchFile,
-    out: Annotated[
-        Path, typer.Option(help="File that is handed over: hashes, and nothing of the units.")
-    ],
-    secret: SecretFile,
-    identity: Name = None,
-    id_: options.Id = None,
-    identity_column: IdentityColumn = "identity",
-    label: options.Label = None,
-    features: options.FeatureColumns = None,
-    text: TextColumn = None,
-    image: ImageColumn = None,
-    images: options.Images = None,
-    features_file: options.FeaturesFile = None,
-) -> None:
-    """At the submitter's: make hashes of a batch under a new secret, to be entered before the content is shown."""
-    from datamarket_gym.cli.intake import seal_batch
-
-    handed = _handed(batch, id_, identity_column, label, features, text, image, images, features_file)
-    seal_batch(handed, identity, out, secret)
-
-
-@group.command("commit")
-def commit(
-    book: Where,
-    sealed: Annotated[Path, typer.Argument(help="File of a sealed batch.")],
-    identity: Annotated[str, typer.Option(help="Who hands it in; it must be whom it was sealed for.")],
-    receipt: ReceiptFile = None,
-    by: options.By = None,
-) -> None:
-    """Enter a sealed batch: once it is revealed, it counts from now."""
-    from datamarket_gym.cli.intake import commit_batch
-
-    commit_batch(book, sealed, identity, receipt, by)
-
-
-@group.command("reveal")
-def reveal(
-    book: Where,
-    batch: BatchFile,
-    secret: SecretFile,
-    receipt: ReceiptFile = None,
-    id_: options.Id = None,
-    identity_column: IdentityColumn = "identity",
-    label: options.Label = None,
-    features: options.FeatureColumns = None,
-    text: TextColumn = None,
-    image: ImageColumn = None,
-    images: options.Images = None,
-    features_file: options.FeaturesFile = None,
-    by: options.By = None,
-) -> None:
-    """Enter the content of a sealed batch: all of it, as it was sealed."""
-    from datamarket_gym.cli.intake import reveal_batch
-
-    handed = _handed(batch, id_, identity_column, label, features, text, image, images, features_file)
-    reveal_batch(book, handed, secret, receipt, by)
-
-
-@group.command("prove")
-def prove(
-    book: Where,
-    batch: BatchFile,
-    unit: Annotated[
-        str, typer.Option(help="Id of the unit in the batch; without ids: row 0, row 1, ...")
-    ],
-    out: Annotated[Path, typer.Option(help="File of the proof.")],
-    identity: Name = None,
-    anchor: Anchors = None,
-    id_: options.Id = None,
-    identity_column: IdentityColumn = "identity",
-    label: options.Label = None,
-    features: options.FeatureColumns = None,
-    text: TextColumn = None,
-    image: ImageColumn = None,
-    images: options.Images = None,
-    features_file: options.FeaturesFile = None,
-) -> None:
-    """Show that a unit is in the log, and since when, without showing any other unit.
-
-    With --anchor the proof leads to the nearest anchor, and can be checked without the book.
-    """
-    from datamarket_gym.cli.intake import prove_unit
-
-    handed = _handed(batch, id_, identity_column, label, features, text, image, images, features_file)
-    prove_unit(book, handed, identity, unit, anchor, out)
-
-
 @group.command("check")
 def check(
-    receipt: Annotated[Path, typer.Argument(help="File of a receipt or of a proof.")],
+    receipt: Annotated[Path, typer.Argument(help="File of a receipt.")],
     book: Annotated[_Text, typer.Option(help="The log that must hold it: file or address.")] = None,
     anchor: Anchors = None,
     unit_in: Annotated[
-        _Text, typer.Option(help="A batch at hand: is it the one of the receipt, does it hold the unit?")
+        _Text, typer.Option(help="A batch at hand: is it the one of the receipt?")
     ] = None,
     unit: Annotated[_Text, typer.Option(help="A unit of that batch, by its id.")] = None,
-    secret: Annotated[
-        Path | None, typer.Option(help="The secret, where the receipt is of a sealed batch.")
-    ] = None,
     id_: options.Id = None,
     identity_column: IdentityColumn = "identity",
     label: options.Label = None,
@@ -198,7 +98,7 @@ def check(
     images: options.Images = None,
     features_file: options.FeaturesFile = None,
 ) -> None:
-    """Say what a receipt or a proof shows; exit code 1 where something does not hold.
+    """Say what a receipt shows; exit code 1 where something does not hold.
 
     Anybody can write one that agrees with itself: --book or --anchor shows that the log holds it.
     """
@@ -209,7 +109,7 @@ def check(
         handed = _handed(
             unit_in, id_, identity_column, label, features, text, image, images, features_file
         )
-    if not check_shown(receipt, book, anchor, handed, unit, secret):
+    if not check_shown(receipt, book, anchor, handed, unit):
         raise typer.Exit(1)
 
 

@@ -91,6 +91,7 @@ def command(
         _Text,
         typer.Option(help=HELP["columns.trusted_source"]),
     ] = None,
+    metadata: Annotated[_Text, typer.Option(help=HELP["columns.metadata"])] = None,
     text: options.TextColumn = None,
     image: options.ImageColumn = None,
     images: options.Images = None,
@@ -156,7 +157,7 @@ def command(
         "amount": amount, "currency": currency, "period": period, "learner": utility, "checks": checks, "power": power,
         "negative": negative, "theta": theta, "audit": audit, "leak_check": leak_check, "opens": opens,
         "closes": closes, "strict": strict, "quarantine": quarantine, "beacon": beacon,
-        "columns.trusted_source": trusted_source,
+        "columns.trusted_source": trusted_source, "columns.metadata": metadata,
         "linkage.keys": link, "linkage.fuzzy": link_fuzzy, "linkage.confirm": confirm, "linkage.edges": edges,
         "linkage.between": edges_between, "files.scores": scores,
     }  # fmt: skip

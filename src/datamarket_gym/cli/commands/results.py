@@ -15,14 +15,14 @@ def command(
     ] = None,
     out: Annotated[Path, typer.Option(help="The front page to write.")] = Path("docs/results.md"),
 ) -> None:
-    """Write the pages of results: a front page, a page for each question, and every table beside the paper's numbers.
+    """Write the pages of results: a front page, and for each experiment all tables beside the paper's numbers.
 
-    Compact results are kept in the folder of the page's name (docs/results), one file per experiment, and the full
-    tables of each lie beside them; questions go to the folder questions.
+    Compact results are kept in the folder of the page's name (docs/results), one file per experiment, and the page of
+    each lies beside them.
     """
     from datamarket_gym.core.errors import ParameterError
     from datamarket_gym.core.files import write_text
-    from datamarket_gym.lab.pages.whole import pages
+    from datamarket_gym.lab.pages import result_pages
     from datamarket_gym.lab.results import collect
 
     if out.suffix != ".md":
@@ -31,6 +31,6 @@ def command(
     if runs is not None:
         for name in collect(runs, folder):
             typer.echo(f"{folder / name}.json")
-    for place, text in pages(folder).items():
+    for place, text in result_pages(folder).items():
         write_text(out.parent / place, text)
         typer.echo(str(out.parent / place))

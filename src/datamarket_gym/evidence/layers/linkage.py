@@ -29,7 +29,6 @@ from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, components, star
-from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.tables import Table
 
 Column = Sequence[str | None]
@@ -59,12 +58,12 @@ class Linkage(EvidenceLayer):
         owner = submission.identity_codes
         person = np.zeros_like(owner)
         if self.confirm:
-            said = _column(submission, self.confirm)
+            said = submission.column(self.confirm)
             names = submission.identities.tolist()
             person = components(np.arange(len(names)), confirmations(names, owner, said)[0])[owner]
         found = [Edges.none()]
         for key in self.keys.split(";"):
-            values = {name: _column(submission, name) for name in key_columns(key)}
+            values = {name: submission.column(name) for name in key_columns(key)}
             codes = agreeing(key, values, submission.times)[0]
             known = np.flatnonzero(codes >= 0)
             tied = star(codes[known] * len(owner) + person[known], f"linkage {key.strip()}")
@@ -136,14 +135,6 @@ def _window(key: str, part: str) -> float:
 def _folded(value: str | None) -> str | None:
     text = "" if value is None else str(value).strip().casefold()
     return text or None
-
-
-def _column(submission: Submission, name: str) -> Column:
-    if name in ("licence", "source", "batch") and getattr(submission, name) is not None:
-        return list(getattr(submission, name).tolist())
-    if name in submission.metadata:
-        return list(submission.metadata[name].tolist())
-    raise SubmissionError(f"linkage needs a column {name!r}, which the submission does not have; add it")
 
 
 Pair = tuple[str, str, float]

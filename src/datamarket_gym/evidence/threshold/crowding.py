@@ -5,7 +5,7 @@ stranger comes. The validation rows are honest units that nobody submitted: the 
 cosine with any submitted unit is a floor for thresholds in *this* submission.
 
 One in twenty, because ties between the honest largely cancel: a few per cent of units may be tied while less than
-one per cent of pay moves. ``benchmarks/honest_price.py --sizes`` prints both as markets grow, with this floor and
+one per cent of pay moves. docs/guarantees.md shows both as markets grow, with this floor and
 without. Of at least 100 rows, three that somebody knows and submits move the floor by three places among the rows
 and no further.
 """

@@ -9,14 +9,14 @@ whatever lineage ties is a mistake:
 The pay is fixed, whatever the market pays by: the Shapley value of 5 nearest neighbours on the same vectors,
 in closed form, counted over chance, negative totals floored at 0. Rows of one class, or without labels, or with numbers
 for labels, say nothing about accuracy: there it is the Shapley value of coverage without labels, cosines above c, the
-0.9 quantile of those between pretend validation rows (``benchmarks/theta_without_labels.py`` prints how little that
+0.9 quantile of those between pretend validation rows (docs/real-domains.md says how little that
 changes). Fixed are the numbers of pretend providers and units, too: were they the market's, splitting into names would
 move theta. A unit's nearest earlier one does not depend on theta: ancestors are found once a deal and cut at each theta
 of the grid.
 
 The threshold is the lowest of the grid such that there *and at every higher one* the price, plus three
 standard errors over the deals, is at most 1 %. Three, because the highest similarities among few hundred
-rows say little about the highest in a market; ``benchmarks/honest_price.py`` prints what markets then pay.
+rows say little about the highest in a market; docs/guarantees.md says what markets then pay.
 """
 
 from __future__ import annotations

@@ -20,16 +20,16 @@ from datamarket_gym.judge.guarantees.composition import (
     priority_values,
 )
 from datamarket_gym.judge.guarantees.deterred import Deterrence, Earned, deterrence
-from datamarket_gym.judge.guarantees.deterrence import Checks, checks_needed, deterrence_gap
+from datamarket_gym.judge.guarantees.deterrence import (
+    Checks,
+    checks_needed,
+    deterrence_gap,
+    expected_false_alarm_cost,
+    false_alarm_probability,
+)
 from datamarket_gym.judge.guarantees.fairness import Fairness, fairness_bound, game_distance
 from datamarket_gym.judge.guarantees.leakage import Comparison, Leakage, NoMatchingError, decompose
 from datamarket_gym.judge.guarantees.paid import Paid
-from datamarket_gym.judge.guarantees.power import (
-    Planted,
-    expected_false_alarm_cost,
-    false_alarm_probability,
-    power_bound,
-)
 from datamarket_gym.judge.guarantees.spill import Spill
 from datamarket_gym.judge.guarantees.splits import (
     SplitGain,
@@ -61,7 +61,6 @@ __all__ = [
     "Neutrality",
     "NoMatchingError",
     "Paid",
-    "Planted",
     "Precedence",
     "Spill",
     "SplitGain",
@@ -86,7 +85,6 @@ __all__ = [
     "net_gain_bound",
     "neutrality",
     "normalized_bound",
-    "power_bound",
     "priority_values",
     "probabilistic_miss",
     "profitable_splits",

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
+from datamarket_gym.core.errors import DataMarketError, require_in
 from datamarket_gym.core.screen import Shown, counted
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
-from datamarket_gym.judge.guarantees.power import Planted
 from datamarket_gym.judge.guarantees.spill import Spill
 from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.pipeline.payments import Payments
@@ -48,8 +47,7 @@ class Deterrence(Document):
 
     claim: Literal["deterred", "none"]
     per_payee: int  # m
-    power: float  # q
-    planted: Planted | None  # how q was measured; None where it is assumed
+    power: float  # q, as the operator states it
     examined: Examined
     payees: int  # who are paid
     carried: int  # who earn too little to be checked, and are not paid this time
@@ -85,10 +83,6 @@ class Deterrence(Document):
             raise ValueError(str(error)) from error
         if abs(gap - self.gap) > _ROUNDING:
             raise ValueError(f"claims a gap of {self.gap:g}, where its terms give {gap:g}")
-        if self.planted is not None and self.power > self.planted.power + _ROUNDING:
-            raise ValueError(
-                f"claims a power of {self.power:g}, where the planted fakes support {self.planted.power:g}"
-            )
         if not 0.0 <= self.payment <= self.paid * (1.0 + _ROUNDING):
             raise ValueError(
                 f"of payments of {self.paid:g} in all the largest cannot be {self.payment:g}"
@@ -150,7 +144,6 @@ def deterrence(
     *,
     payees: Mapping[str, str] | None = None,
     spill: Spill | None = None,
-    planted: Planted | None = None,
     examined: Examined = "once",
     least: float = 0.0,
     scale: float = 1.0,
@@ -160,8 +153,8 @@ def deterrence(
     """What checks of every payee leave to be gained in a run.
 
     ``payees`` says which identities are paid, checked and forfeit as one. ``spill`` is unknown unless given
-    (`Spill.by` says what is proved), and then nothing is claimed. ``planted`` are the fakes by which the power was
-    measured. A unit that is drawn twice is ``examined`` once, or anew. Who earns less than ``least`` is carried.
+    (`Spill.by` says what is proved), and then nothing is claimed. A unit that is drawn twice is ``examined`` once, or
+    anew. Who earns less than ``least`` is carried.
     ``scale`` is what one unit of the amounts is worth in ``money``.
     """
     require_in("least", least, 0.0, math.inf)
@@ -176,7 +169,6 @@ def deterrence(
         largest_unit=min(float((found.largest[paid] / found.positive[paid]).max(initial=0.0)), 1.0),
         carried=int((found.owed & ~paid).sum()),
         spill=spill or Spill(),
-        planted=planted,
         examined=examined,
         money=money,
         gain=gain,
@@ -191,25 +183,17 @@ def certified_checks(
     largest_unit: float,
     spill: Spill,
     carried: int = 0,
-    planted: Planted | None = None,
     examined: Examined = "once",
     money: str = UTILITY,
     gain: float = GAIN,
 ) -> Deterrence:
     """The most that these terms support."""
     require_in("gain", gain, 0.0, math.inf)
-    if planted is not None and checks.power > planted.power + _ROUNDING:
-        raise ParameterError(
-            "power",
-            checks.power,
-            f"{planted.found} of {planted.planted} planted fakes found support {planted.power:.3g}; use Planted.checks",
-        )
     payment, gap = max(payments, default=0.0), _gap(checks, kappa, largest_unit, examined)
     return Deterrence(
         claim=_claim(payment, gap, spill, gain),
         per_payee=checks.per_payee,
         power=checks.power,
-        planted=planted,
         examined=examined,
         payees=len(payments),
         carried=carried,
@@ -237,7 +221,8 @@ def _claim(payment: float, gap: float, spill: Spill, gain: float) -> Literal["de
 
 def paragraph(found: Deterrence) -> str:
     """What is checked, how that is known, what is left to be gained, and what is not said."""
-    return " ".join((_what(found), _power(found), _left(found), _limits(found)))
+    power = f"That a check of a false unit finds it out with probability {found.power:.3g} is assumed."
+    return " ".join((_what(found), power, _left(found), _limits(found)))
 
 
 def _what(d: Deterrence) -> str:
@@ -254,15 +239,6 @@ def _what(d: Deterrence) -> str:
     return (
         f"{whose} {counted(d.per_payee, 'unit')} are drawn in proportion to what they earn, and checked; a unit that "
         f"is drawn twice is examined {d.examined}. Who fails forfeits the payment.{carried}"
-    )
-
-
-def _power(d: Deterrence) -> str:
-    if d.planted is None:
-        return f"That a check of a false unit finds it out with probability {d.power:.3g} is assumed."
-    return (
-        f"A check of a false unit finds it out with probability {d.power:.3g} at least, at a confidence of "
-        f"{d.planted.confidence:g}: {d.planted.found} of {d.planted.planted} planted fakes were found."
     )
 
 

@@ -18,6 +18,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from datamarket_gym.core.errors import ParameterError, require_count, require_in
 from datamarket_gym.core.screen import Described
@@ -106,3 +107,18 @@ def checks_needed(
             f"payment, 5 {left(5):.2g}, and any number more than {left(math.inf):.2g}; allow such a gain",
         )  # fmt: skip
     return bisect_left(range(enough + 1), -gain, key=lambda m: -left(m))
+
+
+def false_alarm_probability(checks: Checks, rate: float) -> float:
+    """1 - (1 - f)^m: the probability that an honest payee fails, f the rate at which a check of a genuine unit does."""
+    require_in("rate", rate, 0.0, 1.0)
+    return float(1.0 - (1.0 - rate) ** checks.per_payee)
+
+
+def expected_false_alarm_cost(checks: Checks, rate: float, payments: ArrayLike) -> float:
+    """What honest payees lose in expectation: the probability to fail times what they are paid, summed over payees.
+
+    ``payments`` has one payment a payee; who is owed nothing has nothing to lose.
+    """
+    paid = np.maximum(np.asarray(payments, dtype=np.float64), 0.0)
+    return false_alarm_probability(checks, rate) * float(paid.sum())

@@ -34,7 +34,7 @@ from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.guarantees.paid import PaidProfile, paid_by
 from datamarket_gym.judge.metrics import clearly_paid, harm_of
 from datamarket_gym.judge.redteam.chain_warning import chained_words
-from datamarket_gym.judge.redteam.clock import SEALED, assumed, clocks_of, under
+from datamarket_gym.judge.redteam.clock import assumed, clocks_of, under
 from datamarket_gym.judge.redteam.expectation import checked_attack, require_checkable
 from datamarket_gym.judge.redteam.findings import (
     STOP_AT,
@@ -83,9 +83,8 @@ class Context:
     def attacked(self, provider: str, attack: str, clock: str) -> SubmittedProfile:
         """The profile after an attack, under a clock."""
         chosen = ATTACKS.create(attack)
-        state, knowledge = under(clock, self.state, self.knowledge)
         with looking_in(self.data):
-            profile = apply_knowing(chosen, provider, state, knowledge)
+            profile = apply_knowing(chosen, provider, under(clock, self.state), self.knowledge)
             profile = moved_embeddings(profile, self.state)
         return replace(profile, attack=attack)
 
@@ -207,7 +206,7 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
         (attack, clock) for attack in context.attacks for clock in clocks_of(attack, context.state)
     ]
     tries = [(provider, *each) for provider in context.providers for each in played]
-    kinds = {(family(a), assumed(a, c, context.state.logged)) for a, c in played if c != SEALED}
+    kinds = {(family(a), assumed(a, c, context.state.logged)) for a, c in played}
     trials = run.steps(
         _trial, context, {f"trial-{i:06d}": each for i, each in enumerate(tries)}, _TRIAL,
         after=len(kinds),
@@ -239,8 +238,9 @@ def _trial(context: Context, provider: str, attack: str, clock: str) -> Trial:
             attacked = paid_by(context.mechanism, profile, context.utility)
             due = _due(context, profile, attacked)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
-        why = f"of what is sealed it sees nothing: {error}" if clock == SEALED else str(error)
-        return Trial(provider=provider, attack=attack, honest_payment=honest, clock=clock, why=why)
+        return Trial(
+            provider=provider, attack=attack, honest_payment=honest, clock=clock, why=str(error)
+        )
     before, paid = context.honest.payments, attacked.total(provider)
     clear = clearly_paid(honest, before.grand_value, len(context.state.providers))
     harm = harm_of(before, attacked.payments, profile, provider)

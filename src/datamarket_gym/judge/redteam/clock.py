@@ -1,9 +1,8 @@
-"""What forged times gain, and cost: believed, against an intake log, and against sealed batches.
+"""What forged times gain, and cost: believed, and against an intake log.
 
-An attack that writes times at which its units did not come (`Attack.forges_times`) is played in each of three markets,
+An attack that writes times at which its units did not come (`Attack.forges_times`) is played in both markets,
 whichever the audited one is. *Believed*: times are a column, and whoever writes it decides who was first. *Logged*:
-times are those of the operator's log, so that copies come after what they copy. *Sealed*: hashes came first and the
-content is not yet revealed, so that the attacker sees nothing of the others'.
+times are those of the operator's log, so that copies come after what they copy.
 """
 
 from __future__ import annotations
@@ -15,28 +14,25 @@ from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import MarketState
 
-BELIEVED, LOGGED, SEALED = "believed", "logged", "sealed"
-_ASSUMED = {LOGGED: "that times come from an intake log", SEALED: "that batches are sealed"}
+BELIEVED, LOGGED = "believed", "logged"
 
 
 def clocks_of(attack: str, state: MarketState) -> tuple[str, ...]:
     """The clocks under which an attack is tried; the market's own ("") where it writes no times, or there are none."""
     forges = ATTACKS.create(attack).forges_times and state.honest.submission.time is not None
-    return (BELIEVED, LOGGED, SEALED) if forges else ("",)
+    return (BELIEVED, LOGGED) if forges else ("",)
 
 
-def under(clock: str, state: MarketState, knowledge: float) -> tuple[MarketState, float]:
-    """The market under a clock, and the share of the others' units that an attacker sees of it."""
-    if not clock:
-        return state, knowledge
-    return replace(state, logged=clock != BELIEVED), 0.0 if clock == SEALED else knowledge
+def under(clock: str, state: MarketState) -> MarketState:
+    """Put the market under a clock."""
+    return replace(state, logged=clock != BELIEVED) if clock else state
 
 
 def assumed(attack: str, clock: str, logged: bool) -> str:
     """What has to hold for an attack under a clock beside what holds in the audited market."""
     if clock in ("", BELIEVED):
         return ATTACKS.create(attack).assumes
-    return "" if logged and clock == LOGGED else _ASSUMED[clock]
+    return "" if logged else "that times come from an intake log"
 
 
 @dataclass(frozen=True)
@@ -68,21 +64,17 @@ class Forgery:
         return f"a cheat's pay {gain}, a victim's loss {'undefined' if lost is None else f'{lost:.0%}'}"
 
     def words(self, called: str) -> str:
-        """What holds for the audited market, what would with the other clock, and what sealed batches add."""
+        """What holds for the audited market, and what would with the other clock."""
         believed, logged = self.outcome(BELIEVED), self.outcome(LOGGED)
         if self.logged:
-            said = (
+            return (
                 f"Times are from an intake log, where copies come after what they copy, whatever is written. "
                 f"By {called}: {logged}. Were times a column that cheats can write: {believed}."
             )
-        else:
-            said = (
-                f"Times are from a column. By {called}, for whoever can write it: {believed}. With an intake log, "
-                f"where copies come after what they copy, whatever is written: {logged}."
-            )
-        if self.worst(SEALED) is None:
-            return f"{said} What is sealed cannot be copied before it is revealed."
-        return f"{said} Against sealed batches: {self.outcome(SEALED)}."
+        return (
+            f"Times are from a column. By {called}, for whoever can write it: {believed}. With an intake log, "
+            f"where copies come after what they copy, whatever is written: {logged}."
+        )
 
     def _played(self, clock: str) -> list[Trial]:
         return [trial for trial in self.trials[clock] if trial.why is None]
@@ -93,6 +85,6 @@ def forgeries(report: AuditReport) -> list[Forgery]:
     found: dict[str, dict[str, list[Trial]]] = {}
     for trial in report.trials:
         if trial.clock:
-            clocks = found.setdefault(family(trial.attack), {BELIEVED: [], LOGGED: [], SEALED: []})
+            clocks = found.setdefault(family(trial.attack), {BELIEVED: [], LOGGED: []})
             clocks[trial.clock].append(trial)
     return [Forgery(name, report.logged, trials) for name, trials in found.items()]

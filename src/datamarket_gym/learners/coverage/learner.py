@@ -262,8 +262,8 @@ class CoverageScorer(Scorer):
         return self._counted(by_group / np.bincount(group)[:, None], law, empty_value)
 
     def _sums(self, decides: Values, group: Codes) -> Iterator[tuple[Part, slice, Sums]]:
-        """The sums of blocks of validation rows, in order; on a GPU, which has other last digits, a block is a part."""
-        if compute().device == "cpu" or not compute().own_sums:
+        """The sums of blocks of validation rows, in order; on a GPU a block is a part."""
+        if compute().device == "cpu":
             yield from self.answers(self.summing(decides, group))
             return
         from datamarket_gym.learners.coverage.device import DeviceSums

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from datamarket_gym.core.screen import Shown
-from datamarket_gym.payout.book.arrived import KINDS, Arrived
+from datamarket_gym.payout.book.arrived import KIND, Arrived
 from datamarket_gym.payout.book.disputes import Disputes
 from datamarket_gym.payout.book.entry import BookEntry, BookError
 from datamarket_gym.payout.book.rules import Rules
@@ -43,7 +43,7 @@ EFFECTS: dict[str, tuple[int, int, int, int]] = {
 DECIDED = ("correction", "fee", "funded", "written_off")
 """Money that moves because people say so: as many decide on it as approve a run."""
 _ABOUT_RUNS = (
-    "planned", "drawn", "planted", "answers", "checked", "superseded", "despite", "approval", "approved", "paid",
+    "planned", "drawn", "answers", "checked", "superseded", "despite", "approval", "approved", "paid",
     "forfeited",
 )  # fmt: skip
 
@@ -396,5 +396,5 @@ _OTHERS: dict[str, Callable[[Accounts, BookEntry], None]] = {
     "asked": Accounts._asks,
     "batch": Accounts._batched,
     **dict.fromkeys(("dispute", "resolved", "revoked"), Accounts._disputed),
-    **dict.fromkeys(KINDS, Accounts._arrives),
+    KIND: Accounts._arrives,
 }

@@ -65,7 +65,6 @@ class RunRecord(Shown):
     state: str = "draft"
     plan: str | None = None
     beacon: str | None = None
-    seal: str | None = None
     superseded: tuple[str, str] | None = None  # the run that took its place, and its folder
     approvals: list[tuple[str, str]] = field(default_factory=list)  # by, at
     reference: str | None = None  # what the payment is known by
@@ -160,13 +159,6 @@ def _drawn(run: RunRecord, entry: BookEntry) -> RunRecord:
     return replace(run, beacon=str(entry.content["beacon"]))
 
 
-def _planted(run: RunRecord, entry: BookEntry) -> RunRecord:
-    require_draft(run, "drawn")
-    if run.seal is not None:
-        raise BookError("the list of planted fakes is sealed once")
-    return replace(run, seal=str(entry.content["seal"]))
-
-
 def _answered(run: RunRecord, entry: BookEntry) -> RunRecord:
     require_draft(run, "answered")
     return run
@@ -214,7 +206,6 @@ def _paid(run: RunRecord, entry: BookEntry) -> RunRecord:
 _STEPS = {
     "planned": _planned,
     "drawn": _drawn,
-    "planted": _planted,
     "answers": _answered,
     "checked": _checked,
     "superseded": _superseded,

@@ -91,8 +91,8 @@ def enter(book: Book, folder: Path, draft: Draft, by: str | None = None) -> str:
             known = page.accounts.runs[draft.run]
         elif known.manifest != draft.manifest:
             raise DataMarketError(
-                f"the book {book.where!r} holds the run in {str(folder)!r} with another manifest: files differ that "
-                "should be equal to the byte; run verify on both folders"
+                f"the book {book.where!r} holds the run in {str(folder)!r} with another manifest: it was "
+                "worked out elsewhere, or changed; run verify --recompute on both, and go on with the entered one"
             )
     write_receipt(folder, book, page.accounts)
     return known.state

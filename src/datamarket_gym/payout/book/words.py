@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from datamarket_gym.core.screen import counted
 from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.arrived import KINDS
+from datamarket_gym.payout.book.arrived import KIND
 from datamarket_gym.payout.book.disputes import Dispute
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.rules import Rules
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 
-_SAID = ("detail", "title", "why", "reference", "beacon", "seal", "manifest", "outcomes")
+_SAID = ("detail", "title", "why", "reference", "beacon", "manifest", "outcomes")
 
 
 def moment_of(entry: BookEntry) -> str:
@@ -32,9 +32,8 @@ def detail_of(entry: BookEntry) -> str:
         return f"dispute {said['number']}: {said['about']}"
     if entry.kind in ("resolved", "revoked"):
         return f"dispute {said['number']} {said.get('outcome', entry.kind)}: {said['why']}"
-    if entry.kind in KINDS:
-        opens = f"; opens entry {said['of']}" if "of" in said else ""
-        return f"{counted(said['units'], 'unit')}, root {said['root'][:16]}{opens}"
+    if entry.kind == KIND:
+        return f"{counted(said['units'], 'unit')}, sha256 {said['sha256'][:16]}"
     if entry.kind == "asked":
         return f"for {said['for']}: {said['why']}"
     if entry.kind == "superseded":

@@ -1,4 +1,4 @@
-"""certificate.json: what the checks of a run leave to be gained, by the power that planted fakes support, if any."""
+"""certificate.json: what the checks of a run leave to be gained, by the power that the operator states."""
 
 from __future__ import annotations
 
@@ -8,26 +8,17 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import json_text
 from datamarket_gym.judge.guarantees.deterred import Deterrence, Examined, certified_checks
 from datamarket_gym.judge.guarantees.deterrence import Checks
-from datamarket_gym.judge.guarantees.power import Planted
 from datamarket_gym.judge.guarantees.spill import Spill
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.payees import paid_payees
 from datamarket_gym.payout.checks.plan import CheckPlan
-from datamarket_gym.payout.checks.plant import measured_power
 from datamarket_gym.payout.checks.record import answers_of, examined
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.pipeline.mechanism import Mechanism
 
 FILE = "certificate.json"
-
-
-def planted_so_far(run: Path) -> tuple[int, int]:
-    """Fakes that were found, and planted: among this run's checks, and among those of the drafts it settles."""
-    settles = settled_by(read_manifest(run))
-    found, planted = (0, 0) if entries.read_draw(run) is None else measured_power(run)
-    return found + (settles.fakes_found if settles else 0), planted + (settles.fakes if settles else 0)
 
 
 def settled_certificate(run: Path) -> str:
@@ -60,21 +51,13 @@ def certificate_of(run: Path, checks: Checks) -> Deterrence:
         settled_by(manifest),
     )
     payees = paid_payees(run, manifest)
-    found, planted = planted_so_far(run)
-    if planted and not found:
-        raise DataMarketError(
-            f"none of {planted} planted fakes was found, so that passing such checks says nothing: pay again into "
-            "another folder, and have the units of a new draw looked at more closely"
-        )
-    measured = Planted(found=found, planted=planted) if planted else None
     return certified_checks(
-        checks if measured is None else Checks(checks.per_payee, measured.power),
+        checks,
         payments=[p.paid / 10**money.digits for p in payees],
         kappa=max(p.kappa for p in payees),
         largest_unit=max(p.largest_unit for p in payees),
         spill=Spill.by(Mechanism.model_validate(manifest["mechanism"]), spec.utility),
         carried=len(settles.carried) if settles else 0,
-        planted=measured,
         examined=_examined(run),
         money=money.code,
     )

@@ -21,7 +21,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -29,12 +29,10 @@ import numpy as np
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.errors import DataMarketError, ParameterError, RunError
 from datamarket_gym.core.files import sha256, write_text
-from datamarket_gym.payout.book.run_record import DrawRecord
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.payees import CheckedPayee, paid_payees
 from datamarket_gym.payout.checks.plan import FILE as PLAN
 from datamarket_gym.payout.checks.plan import CheckPlan
-from datamarket_gym.payout.checks.sealed import require_sealed, seal
 from datamarket_gym.payout.checks.standing import StandingChecks, read_standing
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by
@@ -62,7 +60,6 @@ class Draw:
     row: int  # place among the units that played
     amount: float
     share: float
-    planted: bool = False  # a fake of the operator's own; checks.csv does not tell
 
 
 @dataclass
@@ -97,17 +94,12 @@ def draw_checks(
     ``places`` says where the run's inputs are now, of which the page shows what was drawn.
     """
     from datamarket_gym.payout.checks.page import write_checks_page
-    from datamarket_gym.payout.checks.plant import planted
 
     _require_beacon(run, beacon)
     with entries.working_in(run):
         known = entries.enter_beacon(
             run, beacon, by
         )  # from here on it is drawn, whatever becomes of this process
-        plant = CheckPlan.model_validate_json(known.plan).plant
-        if plant and (real := _drawn(run, known)).draws:
-            planted(run, real, plant, beacon, places)
-            entries.enter_seal(run, str(seal(run)), by)
         drawn = drawn_again(run)
         write_text(run / PLAN, known.plan)
         write_text(run / FILE, checks_text(drawn))
@@ -131,19 +123,10 @@ def read_checks(run: Path) -> DrawnChecks:
 
 
 def drawn_again(run: Path) -> DrawnChecks:
-    """The draw, worked out from the files of the run, the plan and the beacon in its book; and what was planted."""
-    from datamarket_gym.payout.checks.plant import mixed, planted_before
-
+    """Work out the draw from the files of the run, and the plan and the beacon in its book."""
     known = entries.read_draw(run)
     if known is None:
         raise DataMarketError(f"no checks are drawn yet; run: datamarket check draw {run} --beacon TEXT")
-    require_sealed(run, entries.read_seal(run))
-    drawn = _drawn(run, known)
-    return replace(drawn, draws=mixed(drawn.draws, planted_before(run)))
-
-
-def _drawn(run: Path, known: DrawRecord) -> DrawnChecks:
-    """The draw without what was planted."""
     manifest = read_manifest(run)
     plan = CheckPlan.model_validate_json(known.plan)
     payees = paid_payees(run, manifest)
@@ -226,7 +209,7 @@ def _chance(key: bytes, payee: str, number: int, what: str) -> float:
 
 
 def checks_text(drawn: DrawnChecks) -> str:
-    """checks.csv: what is to be looked at, and what is asked of the payee; planted fakes look like the rest."""
+    """checks.csv: what is to be looked at, and what is asked of the payee."""
     looks = drawn.looks
     rows = [
         (

@@ -60,18 +60,6 @@ def enter_beacon(folder: Path, beacon: str, by: str | None = None) -> DrawRecord
         return DrawRecord(record.plan, beacon)
 
 
-def enter_seal(folder: Path, seal: str, by: str | None = None) -> None:
-    """Enter the hash of the list of planted fakes, once; another is refused."""
-    with page_of(folder) as (page, record):
-        if record.seal not in (None, seal):
-            raise DataMarketError(
-                "the list of planted fakes is not the one that was sealed when the checks were drawn; restore it"
-            )
-        if record.seal is None:
-            require_draft(record, "drawn")
-            page.add("planted", run=record.run, content={"seal": seal}, by=by)
-
-
 def require_open(folder: Path) -> None:
     """Refuse answers to the checks of a run that was settled."""
     require_draft(run_of(folder), "answered")
@@ -131,11 +119,6 @@ def read_plan(folder: Path) -> str | None:
 def read_draw(folder: Path) -> DrawRecord | None:
     """The plan and the beacon of a run's checks; None where none were drawn."""
     return run_of(folder).draw
-
-
-def read_seal(folder: Path) -> str | None:
-    """The hash of the list of planted fakes, as it was entered."""
-    return run_of(folder).seal
 
 
 def read_superseded(folder: Path) -> tuple[str, Path] | None:

@@ -2,12 +2,11 @@
 one for each look at the unit, which different people make.
 
 One file that opens without a network. Names and texts are escaped, pictures are drawn anew, and no script but the
-page's own can run. It does not tell which units were planted: those who check are given this page and nothing else.
+page's own can run.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,9 @@ from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.order import seniority_ranks
-from datamarket_gym.payout.checks.contents import UnitContent, shown, side_for, unit_contents
+from datamarket_gym.payout.checks.contents import shown, side_for, unit_contents
 from datamarket_gym.payout.checks.draw import ASKED, Draw, DrawnChecks
 from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_others
-from datamarket_gym.payout.checks.sealed import PlantedFake, read_plants
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
@@ -58,18 +56,16 @@ def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = Non
             "hold; put them back, or say where they are now with --submissions"
         )
     _, results = finished_results(run, places)
-    page = checks_page(results, places, drawn, fakes_of(run))
+    page = checks_page(results, places, drawn)
     scripts = [template_text("checks.js")]
     style = style_sheet("checks.css")
     key = embedded({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
     write_text(run / NAME, filled("checks.html.j2", page, style, scripts, key))
 
 
-def checks_page(
-    results: Results, places: Places, drawn: DrawnChecks, fakes: dict[str, PlantedFake]
-) -> ChecksPage:
-    """Everything the page shows; ``fakes`` are the planted units by name."""
-    beside = Beside(results, places, drawn.draws, fakes)
+def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> ChecksPage:
+    """Gather everything the page shows."""
+    beside = Beside(results, places, drawn.draws)
     by_payee: dict[str, list[Draw]] = {}
     for draw in sorted(drawn.draws, key=lambda draw: draw.number):
         by_payee.setdefault(draw.payee, []).append(draw)
@@ -109,19 +105,18 @@ class Beside:
         results: Results,
         places: Places,
         draws: Sequence[Draw],
-        fakes: dict[str, PlantedFake],
         side: int | None = None,
     ) -> None:
-        self.results, self.fakes = results, fakes
+        self.results = results
         self.owner = results.inputs.owner
         place = {name: i for i, name in enumerate(results.inputs.ids)}
         names = list(dict.fromkeys(draw.unit for draw in draws))
-        unknown = [name for name in names if name not in place and name not in fakes]
+        unknown = [name for name in names if name not in place]
         if unknown:
             raise DataMarketError(
                 f"the drawn unit {visible(unknown[0])!r} is not a unit of the run; draw again"
             )
-        self.row = {name: place[name] for name in names if name not in fakes}
+        self.row = {name: place[name] for name in names}
         self.near, self.cosine = self._nearest(names)
         rows = {*self.row.values(), *(int(u) for near in self.near.values() for u in near if u >= 0)}
         self.contents = unit_contents(results, places, rows)
@@ -133,28 +128,14 @@ class Beside:
         vectors = compared(submission, results.utility)[0].vectors
         rank = seniority_ranks(submission, results.payments.clustering.lot)
         payee = results.payees.group[self.owner]
-        rows = [self.row.get(name, -1) for name in names]
-        drawn = Ranked(
-            np.array(
-                [
-                    vectors[row] if row >= 0 else self.fakes[name].vector
-                    for name, row in zip(names, rows, strict=True)
-                ]
-            ).reshape(len(names), vectors.shape[1]),
-            np.array([rank[row] if row >= 0 else len(rank) for row in rows], dtype=np.int64),
-            np.array([payee[row] if row >= 0 else -1 for row in rows], dtype=np.int64),
-        )
+        rows = np.array([self.row[name] for name in names], dtype=np.int64)
+        drawn = Ranked(vectors[rows], rank[rows], payee[rows])
         near, cosine = nearest_others(Ranked(vectors, rank, payee), drawn, NEAREST)
         return dict(zip(names, near, strict=True)), dict(zip(names, cosine, strict=True))
 
     def unit(self, name: str) -> Row:
         """A drawn unit."""
-        if name in self.row:
-            return shown(self.contents[self.row[name]], _LONGEST, self.side)
-        fake = self.fakes[name]
-        image = None if fake.image is None else base64.b64decode(fake.image)
-        content = UnitContent(fake.label, np.array(fake.features), fake.text, image)
-        return shown(content, _LONGEST, self.side)
+        return shown(self.contents[self.row[name]], _LONGEST, self.side)
 
     def others(self, name: str) -> list[Row]:
         """What is nearest to a drawn unit."""
@@ -204,9 +185,3 @@ def earns(money: Currency, amount: float) -> str:
     """What a unit earns."""
     minor = round(amount * 10**money.digits)
     return f"{money.code} {money.text(minor)}" if minor else f"less than {money.code} {money.text(1)}"
-
-
-def fakes_of(run: Path) -> dict[str, PlantedFake]:
-    """The planted fakes of a run, by the name of the unit."""
-    plants = read_plants(run)
-    return {} if plants is None else {fake.unit: fake for fake in plants.fakes}

@@ -16,11 +16,12 @@ import numpy as np
 from pydantic import Field
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, require_count, require_in
+from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
 from datamarket_gym.core.files import json_text, write_text
 from datamarket_gym.core.specs import Document
-from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
-from datamarket_gym.judge.guarantees.power import (
+from datamarket_gym.judge.guarantees.deterrence import (
+    Checks,
+    deterrence_gap,
     expected_false_alarm_cost,
     false_alarm_probability,
 )
@@ -40,7 +41,6 @@ class CheckPlan(Document):
     checks: int = Field(ge=1, le=MOST_CHECKS)
     power: float = Field(gt=0, le=1)
     announced: str = ""  # what the beacon will be
-    plant: int = Field(default=0, ge=0)  # fakes of the operator's own among the checks
     least: int = Field(default=0, ge=0)
     carried: list[str] = Field(default_factory=list)  # payees who are paid less than that
     price: int = Field(default=0, ge=0)  # of one check
@@ -69,7 +69,6 @@ class Wishes:
     price: str | None = None
     least: str | None = None
     false_alarms: float = 0.0
-    plant: int = 0
     announce: str = ""
 
 
@@ -90,13 +89,13 @@ class PlanSummary:
 
     @property
     def in_all(self) -> int:
-        """Checks, planted fakes included; fewer in a run that settles another, of which looks stand."""
-        return self.plan.checks * self.payees + self.plan.plant
+        """Checks at most; fewer in a run that settles another, of which looks stand."""
+        return self.plan.checks * self.payees
 
     @property
     def again(self) -> float:
         """Looks at units that somebody else looks at too, as many as are expected."""
-        return max(0.0, self.plan.checks * self.payees - self.units)
+        return max(0.0, self.in_all - self.units)
 
     @property
     def cost(self) -> int:
@@ -166,7 +165,6 @@ def _plan(manifest: dict[str, Any], payees: list[CheckedPayee], wishes: Wishes) 
     power = spec_of(manifest).power if wishes.power is None else wishes.power
     require_in("power", power, 0.0, 1.0, open_low=True)
     require_in("false alarms", wishes.false_alarms, 0.0, 1.0)
-    require_count("plant", wishes.plant, at_least=0)
     if not wishes.announce.isprintable():
         raise ParameterError("announce", ascii(wishes.announce), "announce plain text that can be read")
     least = 0 if wishes.least is None else money.minor(wishes.least)
@@ -180,7 +178,6 @@ def _plan(manifest: dict[str, Any], payees: list[CheckedPayee], wishes: Wishes) 
         checks=_checks(_promised(manifest), checked, wishes, power),
         power=power,
         announced=wishes.announce.strip(),
-        plant=wishes.plant,
         least=least,
         carried=carried,
         price=0 if wishes.price is None else money.minor(wishes.price),

@@ -142,16 +142,10 @@ def outcome_of(draw: Draw, answers: Mapping[int, CheckAnswer]) -> str:
     return answers[draw.number].outcome if draw.number in answers else "unanswered"
 
 
-def ever_answered(run: Path, outcome: str) -> frozenset[int]:
-    """The draws that were answered so at any time, corrected or not."""
-    history = _history(run, read_checks(run))
-    return frozenset(answer.number for answer in history if answer.outcome == outcome)
-
-
 def examined(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> Literal["anew", "once"]:
     """Whether each draw of a payee was a look of its own."""
-    real = (answers.get(draw.number) for draw in drawn.draws if not draw.planted)
-    return "once" if any(a is not None and a.outcome == NOT_MADE for a in real) else "anew"
+    known = (answers.get(draw.number) for draw in drawn.draws)
+    return "once" if any(a is not None and a.outcome == NOT_MADE for a in known) else "anew"
 
 
 def _require_different_people(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> None:

@@ -26,7 +26,7 @@ from datamarket_gym.payout.book.place import book_of
 from datamarket_gym.payout.checks import entries
 from datamarket_gym.payout.checks.carried import write_carried
 from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
-from datamarket_gym.payout.checks.certificate import planted_so_far, settled_certificate
+from datamarket_gym.payout.checks.certificate import settled_certificate
 from datamarket_gym.payout.checks.draw import DrawnChecks, read_checks
 from datamarket_gym.payout.checks.payees import paid_payees, payee_names
 from datamarket_gym.payout.checks.plan import CheckPlan, read_plan
@@ -110,7 +110,7 @@ def settle(
 def found_units(
     drawn: DrawnChecks, answers: Mapping[int, CheckAnswer], unanswered_false: bool
 ) -> list[FoundUnit]:
-    """The units that were found to be false; an error where answers are missing. Planted fakes are nobody's."""
+    """The units that were found to be false; an error where answers are missing."""
     open_ = [d for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
     if open_ and not unanswered_false:
         shown = listed((str(d.number) for d in open_), _NAMED)
@@ -121,7 +121,7 @@ def found_units(
     found: dict[str, FoundUnit] = {}
     for draw in drawn.draws:
         outcome = outcome_of(draw, answers)
-        if outcome in ("false", "unanswered") and not draw.planted:
+        if outcome in ("false", "unanswered"):
             note = answers[draw.number].note if draw.number in answers else ""
             said = note if outcome == "false" else f"not answered. {note}".strip()
             found.setdefault(
@@ -149,11 +149,10 @@ def _settles(
             "was wrong, record it with --correct, else pay for other units"
         )
     before = before_bytes(passed)
-    draws = [d for d in (*drawn.kept, *drawn.draws) if not d.planted and d.payee not in gone]
+    draws = [d for d in (*drawn.kept, *drawn.draws) if d.payee not in gone]
     answers = answers_of(run)
     lost = {name for name, group in payee.items() if group in gone}
     held = {name for name, group in payee.items() if group in waiting}
-    fakes_found, planted = planted_so_far(run)
     settles = Settles(
         run=manifest["run"],
         manifest=sha256(run / MANIFEST),
@@ -175,8 +174,6 @@ def _settles(
             ),
         ],
         examined=examined(drawn, answers),
-        fakes=planted,
-        fakes_found=fakes_found,
         before=digest_of(before),
         kept=kept + (earlier.kept if earlier else 0),
     )

@@ -35,8 +35,6 @@ def plan_rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
         ("the same, without second looks", f"{found.once:.2%} of what is paid"),
         ("of one payee, at most", f"{found.most:.2%} of its payment"),
     ]
-    if plan.plant:
-        rows.insert(3, ("of them planted fakes, at least", f"{plan.plant:,}"))
     if plan.price:
         share = found.cost / found.paid if found.paid else 0.0
         rows.append(("cost, at most", f"{text(found.cost)}, {share:.1%} of what is paid"))

@@ -1,4 +1,4 @@
-"""The intake: what arrived, from whom and when, by the operator's clock; receipts, and proofs without the book."""
+"""The intake: what arrived, from whom and when, by the operator's clock; and receipts."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,26 +7,14 @@ if TYPE_CHECKING:
     from datamarket_gym.payout.intake.content import unit_digests as unit_digests
     from datamarket_gym.payout.intake.log import Arrivals as Arrivals
     from datamarket_gym.payout.intake.log import arrivals as arrivals
-    from datamarket_gym.payout.intake.log import committed as committed
     from datamarket_gym.payout.intake.log import received as received
-    from datamarket_gym.payout.intake.log import revealed as revealed
-    from datamarket_gym.payout.intake.proofs import Proof as Proof
-    from datamarket_gym.payout.intake.proofs import prove as prove
     from datamarket_gym.payout.intake.receipts import IntakeReceipt as IntakeReceipt
-    from datamarket_gym.payout.intake.sealing import new_secret as new_secret
-    from datamarket_gym.payout.intake.sealing import sealed_root as sealed_root
 
 _EXPORTS = {
     "Arrivals": "log",
     "IntakeReceipt": "receipts",
-    "Proof": "proofs",
     "arrivals": "log",
-    "committed": "log",
-    "new_secret": "sealing",
-    "prove": "proofs",
     "received": "log",
-    "revealed": "log",
-    "sealed_root": "sealing",
     "unit_digests": "content",
 }
 

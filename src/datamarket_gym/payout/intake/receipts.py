@@ -10,18 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import json_text, write_text
-from datamarket_gym.core.screen import Shown
+from datamarket_gym.core.errors import DataMarketError, RunError
+from datamarket_gym.core.files import json_text, read_json, write_text
+from datamarket_gym.core.screen import Shown, counted
+from datamarket_gym.payout.book.anchor import read_anchors
 from datamarket_gym.payout.book.arrived import require_written
 from datamarket_gym.payout.book.entry import BookEntry, BookError, link, parsed
 from datamarket_gym.payout.book.store import Book
+from datamarket_gym.payout.intake.batch import UnitBatch
+from datamarket_gym.payout.intake.log import batch_hash, held_digests
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.verdicts import Check
 
 FORMAT = 1
 
 
 class ReceiptError(DataMarketError):
-    """A receipt, a proof or a sealed batch is none, contradicts itself, or was changed."""
+    """A receipt is none, contradicts itself, or was changed."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +80,12 @@ class IntakeReceipt(Shown):
         return found
 
     def write(self, path: Path) -> None:
-        """Write it; what else is there stays."""
+        """Write it; whatever else lies there stays, for it may be a log, a batch or another receipt."""
+        text = json_text(self.plain(), sort=False)
         try:
-            write_beside(path, self.plain())
+            if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
+                raise ReceiptError(f"{str(path)!r} holds something else, which stays: name another file")
+            write_text(path, text)
         except (OSError, DataMarketError) as error:
             raise ReceiptError(
                 f"the batch is entry {self.entry.number} of the log; its receipt cannot be written ({error}): run the "
@@ -85,18 +93,69 @@ class IntakeReceipt(Shown):
             ) from error
 
 
-def write_beside(path: Path, said: dict[str, Any]) -> None:
-    """Write a receipt or a proof; whatever else lies there stays, for it may be a log, a batch or another receipt."""
-    text = json_text(said, sort=False)
-    if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
-        raise ReceiptError(f"{str(path)!r} holds something else, which stays: name another file")
-    write_text(path, text)
+def read_receipt(path: Path) -> IntakeReceipt:
+    """Read a receipt from its file."""
+    try:
+        return IntakeReceipt.from_plain(read_json(path))
+    except (RunError, ReceiptError) as error:
+        raise ReceiptError(f"{str(path)!r}: {error}") from error
+
+
+def check_itself(receipt: IntakeReceipt) -> Check:
+    """Say what a receipt says; reading it has shown that it agrees with itself."""
+    entry = receipt.entry
+    batch = f"a batch of {counted(entry.content['units'], 'unit')} of {visible(entry.payee)!r}"
+    return Check(
+        "receipt", True, f"{batch} arrived {entry.at} by the operator's clock, entry {entry.number}"
+    )
+
+
+def check_in_book(receipt: IntakeReceipt, book: Book) -> list[Check]:
+    """Check that the book holds the entry, and its digests."""
+    accounts, entry, here = book.accounts(), receipt.entry, f"the book {book.where!r}"
+    if accounts.id != receipt.book:
+        return [Check("book", False, f"{here} is another one than the receipt names: ask for that one")]
+    if not (entry.number <= accounts.number and accounts.entries[entry.number - 1].hash == entry.hash):
+        lost = f"{here} does not hold entry {entry.number} as the receipt has it: it was written anew, or cut short"
+        return [Check("book", False, lost)]
+    found = [Check("book", True, f"{here} holds the entry, to the letter")]
+    try:
+        list(held_digests(book, [entry]))
+    except BookError as error:
+        return [*found, Check("digests", False, str(error))]
+    return [*found, Check("digests", True, "those of all its units lie there as they arrived")]
+
+
+def check_anchored(receipt: IntakeReceipt, anchors: Path) -> Check:
+    """Check that an anchor that somebody else keeps is of the entry."""
+    what, entry = f"anchors {anchors.name}", receipt.entry
+    hashes = [head.hash for head in read_anchors(anchors) if head.number == entry.number]
+    if not hashes:
+        return Check(
+            what, False, f"none is of entry {entry.number}; hold the receipt against the log (--book), and the log "
+            "against the anchors: datamarket verify BOOK --anchor FILE"
+        )  # fmt: skip
+    good = all(each == entry.hash for each in hashes)
+    return Check(what, good, f"entry {entry.number} is {'' if good else 'not '}as it was anchored")
+
+
+def check_batch(receipt: IntakeReceipt, batch: UnitBatch, unit: str | None) -> Check:
+    """Check that a batch at hand is the one of a receipt, and say where a unit of it stands."""
+    what, place = "units of the batch", None if unit is None else batch.place(unit)
+    if batch_hash(batch.digests) != receipt.entry.content["sha256"]:
+        return Check(
+            what, False, f"those of {batch.where} are not those of the entry, or not in the same order; were they "
+            "handed in with other columns?"
+        )  # fmt: skip
+    said = f"those of {batch.where} are those of the entry, all {len(batch.digests):,} of them"
+    if place is not None:
+        said += f"; {visible(batch.ids[place])!r} is number {place + 1}"
+    return Check(what, True, said)
 
 
 def _readable(book: str, entry: BookEntry) -> dict[str, Any]:
-    """What a receipt says in plain sight."""
-    said = entry.content
-    shown: dict[str, Any] = {n: said[n] for n in ("units", "what", "root", "of") if n in said}
+    """Gather what a receipt says in plain sight."""
     return {
-        "book": book, "entry": entry.number, "kind": entry.kind, "at": entry.at, "identity": entry.payee, **shown,
+        "book": book, "entry": entry.number, "kind": entry.kind, "at": entry.at, "identity": entry.payee,
+        **{n: entry.content[n] for n in ("units", "what", "sha256") if n in entry.content},
     }  # fmt: skip

@@ -26,7 +26,7 @@ from datamarket_gym.payout.book.receipts import holds, is_address
 from datamarket_gym.payout.book.seal import Head
 from datamarket_gym.payout.book.store import Book, begun, open_book
 from datamarket_gym.payout.intake.content import unit_digests
-from datamarket_gym.payout.intake.log import Arrivals, arrivals, held_digests
+from datamarket_gym.payout.intake.log import Arrivals, arrivals, held_digests, seconds_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.verdicts import Check
 
@@ -56,7 +56,7 @@ class LogHead:
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """When units were received, and in which entry: of a revealed batch in the one that sealed it.
+    """When units were received, and in which entry.
 
     ``before`` says of each who handed the same in earlier and does not have it in the run; blank where nobody did.
     """
@@ -114,7 +114,7 @@ class IntakeLog:
                 "out: entries were lost or changed; bring the right copy back"
             )
         found = arrivals(book)
-        counting = tuple(batch for batch in found.batches if batch.entry.number <= upto.number)
+        counting = tuple(batch for batch in found.batches if batch.number <= upto.number)
         return cls(upto, replace(found, batches=counting))
 
     @property
@@ -141,9 +141,9 @@ class IntakeLog:
         with _naming(self.book):
             found = self.arrivals.of(identity, digests)
         missing = [row for row, batch in enumerate(found) if batch is None]
-        seconds = {id(batch): batch.seconds for batch in self.arrivals.batches}
-        time = [np.nan if batch is None else seconds[id(batch)] for batch in found]
-        entry = [0 if batch is None else batch.counts.number for batch in found]
+        seconds = {batch.number: seconds_of(batch) for batch in self.arrivals.batches}
+        time = [np.nan if batch is None else seconds[batch.number] for batch in found]
+        entry = [0 if batch is None else batch.number for batch in found]
         before = self._before(identity, digests, entry)
         taken = Received(self.upto, np.array(time), np.array(entry, dtype=np.int64), before)
         return taken, dict(self._reasons(what, missing, identity, digests)) if missing else {}
@@ -152,15 +152,13 @@ class IntakeLog:
         """For each unit the first who handed the same in before that entry, and does not have it among these units."""
         wanted, ours = set(digests), set(zip(identity, digests, strict=True))
         last = max(entry)
-        batches = [batch for batch in self.arrivals.batches if batch.counts.number < last]
+        batches = [batch for batch in self.arrivals.batches if batch.number < last]
         first: dict[bytes, tuple[int, str]] = {}
         with _naming(self.book):
-            held = held_digests(self.book, self.arrivals.arrived, [batch.entry for batch in batches])
-            for batch, here in zip(batches, held, strict=True):
-                number, who = batch.counts.number, batch.entry.payee
+            for batch, here in zip(batches, held_digests(self.book, batches), strict=True):
                 for each in wanted.intersection(here):
-                    if (who, each) not in ours:
-                        first.setdefault(each, (number, who))
+                    if (batch.payee, each) not in ours:
+                        first.setdefault(each, (batch.number, batch.payee))
         nobody = (last, "")
         found = [first.get(digest, nobody) for digest in digests]
         return [
@@ -173,15 +171,12 @@ class IntakeLog:
     ) -> Iterator[tuple[int, str]]:
         """Why each of these is not there, as far as the log tells."""
         wanted, others = {digests[row] for row in missing}, dict[bytes, str]()
-        kinds, sealed = dict[str, set[str]](), self._sealed()
-        batches = self.arrivals.batches
+        kinds, batches = dict[str, set[str]](), self.arrivals.batches
         with _naming(self.book):
-            held = held_digests(self.book, self.arrivals.arrived, [batch.entry for batch in batches])
-            for batch, here in zip(batches, held, strict=True):
-                who = batch.entry.payee
-                kinds.setdefault(who, set()).add(batch.entry.content["what"])
+            for batch, here in zip(batches, held_digests(self.book, batches), strict=True):
+                kinds.setdefault(batch.payee, set()).add(batch.content["what"])
                 for each in wanted.intersection(here):
-                    others.setdefault(each, f"entry {batch.counts.number} has it from {who!r}")
+                    others.setdefault(each, f"entry {batch.number} has it from {batch.payee!r}")
         for row in missing:
             who = identity[row]
             reason = "not in the intake log under this identity"
@@ -189,15 +184,7 @@ class IntakeLog:
                 reason += f": {others[digests[row]]}"
             elif who in kinds and what not in kinds[who]:
                 reason += f": it holds {' and '.join(sorted(kinds[who]))} of {who!r}, and this run reads {what}"
-            elif who in sealed:
-                reason += f": the batch of entry {sealed[who]} is sealed, and not revealed"
             yield row, reason
-
-    def _sealed(self) -> dict[str, int]:
-        """By identity the last batch that was sealed, and not revealed as far as the log counts."""
-        opened = {batch.counts.number for batch in self.arrivals.batches}
-        known = self.arrivals.arrived.sealed.items()
-        return {e.payee: n for n, e in known if n <= self.upto.number and n not in opened}
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 REASONS = {
     "exact_hash": (
         "identical",
-        "The two units hold the same content, byte for byte after rounding.",
+        "The two units hold the same content, number for number after rounding.",
     ),
     "lineage": (
         "near copy",
@@ -19,6 +19,10 @@ REASONS = {
     "trusted source": (
         "named source",
         "The unit itself names the unit that it was made from, in a column that the operator trusts.",
+    ),
+    "same metadata": (
+        "same metadata",
+        "The two units agree in a column that the operator fills in, such as a watermark id.",
     ),
     "both confirm": (
         "both confirm",

@@ -23,6 +23,7 @@ _REASONS = {
     "minhash": "nearly the same text",
     "perceptual": "nearly the same picture",
     "trusted source": "one names the other as its source",
+    "same metadata": "both carry the same mark of whoever pays",
     "override": "the same, as a person decided after looking",
 }
 

@@ -1,13 +1,12 @@
-"""What is told of an experiment beside its pictures: what it is, what must hold of it, and all its rows."""
+"""What is told of an experiment beside its pictures: what it is, the paper beside it, and all its rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from datamarket_gym.core.progress import Progress
-from datamarket_gym.lab.accounts import accounts, tally
 from datamarket_gym.lab.figures.words import key_words, words
-from datamarket_gym.lab.promises import Kept, counted, kept, named
+from datamarket_gym.lab.reproduction import compare_with_paper, count_verdicts
 from datamarket_gym.lab.summary import LABELS
 from datamarket_gym.lab.tables import axes_of, metric_words, ratio_beside, ratios_of
 from datamarket_gym.web.benchmark.charts import charts_of
@@ -17,20 +16,20 @@ _FIRST = ("gain", "expected_net_gain", "net_gain", "measured")
 _NUMBERS = ("value", "se", "seeds", "ratio", "paper", "difference", "tolerance")
 _SAID = {
     "value": "mean", "se": "standard error", "seeds": "seeds", "ratio": "ratio of means", "paper": "paper",
-    "difference": "difference", "tolerance": "bar", "within": "within the bar", "left_out": "seeds left out",
-    "best_attack": "best attack",
+    "difference": "difference", "tolerance": "tolerance", "within": "within the tolerance",
+    "left_out": "seeds left out", "best_attack": "best attack",
 }  # fmt: skip
 
 
 def experiment(asked: WantedResults, progress: Progress) -> dict[str, Any]:
-    """An experiment by name: what it asks, its metrics and pictures, its promises, and how near it is to the paper."""
+    """An experiment by name: what it asks, its metrics and pictures, and how near it is to the paper."""
     progress.stage("reading the results")
     found = asked.read()
     spec = found.spec
     present = list(dict.fromkeys(row["metric"] for row in found.rows))
     metrics = [*(m for m in _FIRST if m in present), *(m for m in present if m not in _FIRST)]
-    against = accounts(spec.name, found.rows)
-    within, outside, not_claimed = tally(against)
+    against = compare_with_paper(spec.name, found.rows)
+    within, outside, not_claimed = count_verdicts(against)
     return {
         "name": asked.name,
         "experiment": spec.name,
@@ -41,12 +40,11 @@ def experiment(asked: WantedResults, progress: Progress) -> dict[str, Any]:
         "made": _made(found.timings, found.versions),
         "metrics": [{"value": metric, "label": metric_words(metric)} for metric in metrics],
         "charts": [{"value": one.name, "label": one.title} for one in charts_of(asked)],
-        "promises": [_promise(kept(promise, found.rows)) for promise in spec.promises],
         "paper": {
             "within": within, "outside": outside, "not_claimed": not_claimed,
             "accounts": [
                 {"cell": one.cell, "metric": metric_words(one.metric), "paper": one.paper, "ours": one.ours,
-                 "difference": one.difference, "bar": one.bar, "verdict": one.verdict, "why": one.why}
+                 "difference": one.difference, "tolerance": one.tolerance, "verdict": one.verdict, "why": one.why}
                 for one in against
             ],
         },
@@ -61,16 +59,6 @@ def _made(timings: dict[str, Any], versions: dict[str, str]) -> str:
     if timings.get("machine"):
         parts.append(str(timings["machine"]))
     return "; ".join(filter(None, parts))
-
-
-def _promise(found: Kept) -> dict[str, Any]:
-    return {
-        "says": found.promise.says,
-        "holds": found.holds,
-        "counted": counted(found),
-        "spared": found.promise.spared,
-        "broken": [{"row": named(row), "number": number(value)} for value, row in found.broken],
-    }
 
 
 def all_rows(asked: WantedResults, metric: str, progress: Progress) -> dict[str, Any]:

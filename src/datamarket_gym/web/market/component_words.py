@@ -126,6 +126,10 @@ CALLED: dict[str, dict[str, tuple[str, str]]] = {
             "Ties images whose fingerprints (dHash and pHash) nearly agree, mirrored or not.",
         ),
         "linkage": ("shared keys", "Ties units that share a key, such as a licence or an account."),
+        "metadata": (
+            "the same metadata",
+            "Ties units that agree in a column, such as a licence or a device.",
+        ),
         "none": ("none", "Ties nothing: everybody plays for themselves."),
         "pool": ("everything in one", "Ties everything into one cluster."),
         "oracle_latent": (

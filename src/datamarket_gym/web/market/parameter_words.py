@@ -15,6 +15,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "victim": _VICTIM,
     "tries": ("tries", "Noisy copies of each unit, of which the one that wins is submitted."),
     "scoring": ("scorer", "A scorer of scikit-learn; blank: accuracy, or R squared of numbers."),
+    "column": ("column", "Of the submission, such as licence, batch or one of its metadata."),
+    "metadata": ("column of metadata", "A unit that agrees in it with an earlier unit descends from that one."),
     "ratio": ("added units", "As a multiple of its own."),
     "identities": ("names", "Names for the added units."),
     "p": ("share of the labels", "How many are changed."),

@@ -26,7 +26,6 @@ class AskedPlan(Document):
     price: str = ""
     least: str = ""
     false_alarms: float = 0.0
-    plant: int = 0
     announce: str = ""
 
     @property
@@ -34,7 +33,7 @@ class AskedPlan(Document):
         """The same as the library takes it."""
         return Wishes(
             self.checks, self.gain, self.power, self.price.strip() or None, self.least.strip() or None,
-            self.false_alarms, self.plant, self.announce,
+            self.false_alarms, self.announce,
         )  # fmt: skip
 
 

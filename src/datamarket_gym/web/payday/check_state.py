@@ -124,14 +124,14 @@ def _plan(run: Path, record: RunRecord, money: Currency) -> dict[str, Any] | Non
         return None
     plan = CheckPlan.model_validate_json(record.plan)
     return {
-        "checks": plan.checks, "power": plan.power, "announced": plan.announced, "plant": plan.plant,
+        "checks": plan.checks, "power": plan.power, "announced": plan.announced,
         "price": money.text(plan.price) if plan.price else "", "least": money.text(plan.least) if plan.least else "",
         "false_alarms": plan.false_alarms, "publish": to_publish(run, plan),
     }  # fmt: skip
 
 
 def _checks(drawn: DrawnChecks, money: Currency) -> list[dict[str, Any]]:
-    """The looks to make; planted fakes look like the rest."""
+    """List the looks to make."""
     looks = drawn.looks
     return [
         {

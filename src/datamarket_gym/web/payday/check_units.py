@@ -11,7 +11,7 @@ from datamarket_gym.core.files import sha256
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.payout.checks.draw import ASKED, DrawnChecks, read_checks
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
-from datamarket_gym.payout.checks.page import Beside, fakes_of, letter
+from datamarket_gym.payout.checks.page import Beside, letter
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.names import visible
@@ -43,4 +43,4 @@ def _beside(run: Path, manifest: str, checks: str) -> tuple[Beside, DrawnChecks]
     """All drawn units of a run beside their neighbours; the hashes say of which draw."""
     places, drawn = places_of(run), read_checks(run)
     _, results = finished_results(run, places)
-    return Beside(results, places, drawn.draws, fakes_of(run), _SIDE), drawn
+    return Beside(results, places, drawn.draws, _SIDE), drawn

@@ -78,6 +78,7 @@ def form() -> list[dict[str, Any]]:
             _field("columns.time", "Times"),
             _field("columns.text", "Texts"),
             _field("columns.trusted_source", "Trusted source"),
+            _field("columns.metadata", "Metadata that matches"),
             _field("encoder", "Encoder of texts", "suggested", choices=_encoders(), place=DEFAULTS["text"]),
         ]),
     ]  # fmt: skip

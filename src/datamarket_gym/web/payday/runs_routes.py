@@ -1,4 +1,4 @@
-"""Runs: the list of them, one of them with its tables and files, why a payee is paid, two of them compared."""
+"""Runs: the list of them, one of them with its tables and files, why a payee is paid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Response
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.specs import Document
 from datamarket_gym.web.payday.run_clusters import clusters_leaf
-from datamarket_gym.web.payday.run_compare import changes_leaf, compare_page
 from datamarket_gym.web.payday.run_files import run_file
 from datamarket_gym.web.payday.run_inputs import MovedInputs
 from datamarket_gym.web.payday.run_page import Around, run_page
@@ -44,14 +43,6 @@ class RunLeaf(Leafing):
     """Part of a table of a run."""
 
     run: str
-
-
-class PairLeaf(Leafing):
-    """Part of the table of two runs."""
-
-    a: str
-    b: str
-    who: str = "all"
 
 
 def router(site: Site) -> APIRouter:
@@ -98,16 +89,6 @@ def _reading(routes: APIRouter, site: Site) -> None:
     @routes.get("/statement")
     async def page(run: str, payee: str, pseudonyms: bool = False) -> Response:
         return await desk.ask(statement, places.run(run), payee, pseudonyms, keep=False)
-
-    @routes.get("/compare")
-    async def compare(a: str, b: str) -> Response:
-        return await desk.ask(compare_page, places.run(a), places.run(b), keep=False)
-
-    @routes.get("/changes")
-    async def changes(asked: Annotated[PairLeaf, Query()]) -> Response:
-        return await desk.ask(
-            changes_leaf, places.run(asked.a), places.run(asked.b), asked.who, _leaf(asked), keep=False
-        )
 
 
 def _asking(routes: APIRouter, site: Site) -> None:

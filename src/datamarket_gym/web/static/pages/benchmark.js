@@ -6,7 +6,7 @@ import { keys } from "../lib/keys.js";
 import { urlState } from "../lib/url.js";
 import { heatView } from "./benchmark/heat.js";
 import { pictureView } from "./benchmark/pictures.js";
-import { paperView, promiseView } from "./benchmark/told.js";
+import { paperView } from "./benchmark/told.js";
 import { rowView } from "./benchmark/rows.js";
 
 export const title = "Benchmark";
@@ -33,7 +33,6 @@ const facts = (told) =>
     [
       ["seeds", told.seeds[0] === told.seeds[1] ? String(told.seeds[0]) : `${told.seeds[0]} to ${told.seeds[1]}`],
       ["rows", shown(told.rows, 0)],
-      told.promises.length ? ["what must hold", `${told.promises.filter((each) => each.holds).length} of ${told.promises.length} kept`] : null,
       told.paper.accounts.length ? ["of the paper", `${told.paper.within} within, ${told.paper.outside} outside`] : null,
     ].filter(Boolean).map(([head, text]) => el("div", {}, el("dt", {}, head), el("dd", {}, text))));
 
@@ -41,7 +40,6 @@ const facts = (told) =>
 const views = (told) => ({
   "Heat map": heatView,
   ...(told.charts.length ? { Pictures: pictureView } : {}),
-  ...(told.promises.length ? { Promises: promiseView } : {}),
   ...(told.paper.accounts.length ? { Paper: paperView } : {}),
   Rows: rowView,
 });

@@ -1,8 +1,6 @@
 // The list of paydays: books, runs and where they stand.
 import { ask, problem } from "../lib/ask.js";
-import { button, field, select } from "../lib/controls.js";
 import { el, fill, name, seen } from "../lib/dom.js";
-import { go } from "../lib/shell.js";
 import { table } from "../lib/table.js";
 import { link, urlState } from "../lib/url.js";
 import { moment, stateTag } from "./payday/stands.js";
@@ -38,19 +36,6 @@ const runTable = (runs, state) =>
     onstate: (chosen) => state.set(chosen),
   });
 
-const comparing = (runs) => {
-  const named = runs.map((run) => ({ value: run.run, label: run.period ? `${seen(run.period)} (${seen(run.run)})` : seen(run.run) }));
-  const [first, second] = [...runs].sort((a, b) => (a.entered < b.entered ? -1 : 1)).slice(-2).map((run) => run.run);
-  const before = select({ name: "before", options: named, value: first });
-  const after = select({ name: "after", options: named, value: second });
-  return el("section", {},
-    el("h2", {}, "Compare two of them"),
-    el("div", { class: "tools two-runs" },
-      field({ label: "before", control: before }),
-      field({ label: "now", control: after }),
-      button({ name: "compare", label: "Compare", onclick: () => go(link("/payday/compare", { a: before.value, b: after.value })) })));
-};
-
 const EMPTY = [
   "No payday is on show yet. Begin one from a table of units with “New payday”; or name the folder of your runs when you start the explorer: ",
 ];
@@ -78,7 +63,6 @@ export async function show(main) {
   if (broken.length)
     main.append(el("section", {}, el("h2", {}, "Runs that cannot be read"),
       broken.map((run) => el("p", { class: "note bad" }, el("strong", {}, name(run.run)), ": ", seen(run.broken)))));
-  if (whole.length > 1) main.append(comparing(whole));
   if (found.books.length)
     main.append(el("section", {}, el("h2", {}, "Books"),
       el("p", { class: "soft" }, "What a market owes and has paid: entries that are only ever added."),

@@ -1,7 +1,7 @@
 // Answers that were given and are not recorded yet: kept in this browser, so that a reload loses none of them.
 //
-// They are recorded together, a moment after the last key: a slip that is undone at once leaves no trace (planted fakes
-// that anybody ever called genuine count as missed), and the book gets an entry for some answers, not for every key.
+// They are recorded together, a moment after the last key: a slip that is undone at once leaves no trace, and the book
+// gets an entry for some answers, not for every key.
 
 const PAUSE = 2500; // milliseconds after the last answer
 const MANY = 10;

@@ -17,7 +17,6 @@ const asked = (form) => {
     price: value("price"),
     least: value("least"),
     false_alarms: (figure("false_alarms") || 0) / 100,
-    plant: figure("plant") || 0,
     announce: value("announce"),
   };
 };
@@ -48,7 +47,6 @@ export const showPlan = (place, page) => {
     price: textbox({ name: "price", value: plan?.price || "", placeholder: "2.50" }),
     least: textbox({ name: "least", value: plan?.least || "", placeholder: "5.00" }),
     false_alarms: number({ name: "false_alarms", min: 0, max: 100, value: plan ? 100 * plan.false_alarms : 0 }),
-    plant: number({ name: "plant", min: 0, step: 1, value: plan?.plant || 0 }),
     announce: textbox({ name: "announce", value: plan?.announced || "", placeholder: "the hash of Bitcoin block 900000" }),
   };
   const foreseen = el("div", { class: "foreseen", "aria-live": "polite" });
@@ -101,7 +99,6 @@ export const showPlan = (place, page) => {
         field({ label: "Price of a check", control: form.price, help: `What one look costs, in ${found.currency}; may stay empty.` }),
         field({ label: "Least payment", control: form.least, help: "Who is paid less is neither checked nor paid, and can hand the units in again." }),
         field({ label: "False alarms (%)", control: form.false_alarms, help: "How often a look takes a genuine unit for a false one." }),
-        field({ label: "Planted fakes", control: form.plant, help: "Fakes of yours among the checks measure the power by how many are found." }),
         field({ label: "Announced beacon", control: form.announce, help: "What the beacon will be: a value that nobody can know or choose, published later." })),
       el("div", {}, el("h3", {}, "What this plan comes to"), progress, foreseen, enter)),
     plan ? el("div", { class: "card" }, el("h3", {}, "Draw"),

@@ -9,6 +9,7 @@ const ROLES = [
   { role: "time", key: "columns.time", label: "Time of receipt", tag: "time" },
   { role: "text", key: "columns.text", label: "Text, to be embedded", tag: "text", held: true },
   { role: "trusted_source", key: "columns.trusted_source", label: "Trusted source", tag: "source" },
+  { role: "metadata", key: "columns.metadata", label: "Metadata: units that agree in it are matched", tag: "metadata" },
   { role: "link", key: "linkage.keys", label: "Link: equal values are claims of who is who", tag: "link", list: true },
   { role: "confirm", key: "linkage.confirm", label: "Confirms other identities", tag: "confirms" },
 ];

@@ -1,1 +1,0 @@
-"""Pages of results: a front page, a page for each question, and the full tables of each experiment."""

@@ -1,0 +1,108 @@
+"""The comparison of two runs: payments before and after, and the settings and inputs that differ.
+
+Read from the folders of the runs, whose files are held against their manifests; the inputs are not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.statements.tables import RunTables
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting or an input that differs; None where a run does not have it."""
+
+    name: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class PaymentChange:
+    """What an identity is paid in both runs, in minor units; None in a run that it is not part of."""
+
+    identity: str
+    before: int | None
+    after: int | None
+    change: int | None  # None where the currencies differ
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """Two runs side by side; ``payments`` has the largest changes first."""
+
+    currencies: tuple[str, str]
+    settings: list[Difference]
+    inputs: list[Difference]
+    payments: list[PaymentChange]
+
+
+def compare_runs(before: Path, after: Path) -> RunComparison:
+    """Compare two finished runs.
+
+    Parameters
+    ----------
+    before, after : Path
+        Their folders.
+
+    Returns
+    -------
+    RunComparison
+        Settings and inputs that differ, and every identity's payments.
+
+    Raises
+    ------
+    RunError
+        If a file of a run is missing or was changed.
+    """
+    tables = RunTables.read(before), RunTables.read(after)
+    first, second = (each.manifest for each in tables)
+    settings, inputs = (
+        [
+            Difference(name, old.get(name), new.get(name))
+            for name in sorted(old.keys() | new.keys())
+            if old.get(name) != new.get(name)
+        ]
+        for old, new in ((_settings(first), _settings(second)), (_inputs(first), _inputs(second)))
+    )
+    old, new = (_paid(each) for each in tables)
+    same = first["currency"] == second["currency"]
+    payments = [
+        PaymentChange(
+            name, old.get(name), new.get(name), new.get(name, 0) - old.get(name, 0) if same else None
+        )
+        for name in old | new
+    ]
+    payments.sort(key=lambda each: (-abs(each.change or 0), each.identity))
+    return RunComparison((first["currency"], second["currency"]), settings, inputs, payments)
+
+
+def _paid(tables: RunTables) -> dict[str, int]:
+    money = Currency(tables.manifest["currency"])
+    return {row["identity"]: money.signed(row["payment"]) for row in tables.payments}
+
+
+def _settings(manifest: dict[str, Any]) -> dict[str, Any]:
+    parts = {name: manifest.get(name) for name in ("spec", "mechanism", "utility", "versions")}
+    more = {"evidence": manifest["evidence"]["used"], "overrides": manifest["overrides"]}
+    return (
+        dict(_flattened(parts)) | more | {"prior": [each["run"] for each in manifest.get("prior", ())]}
+    )
+
+
+def _inputs(manifest: dict[str, Any]) -> dict[str, Any]:
+    return {role: file["sha256"] for role, file in manifest["inputs"].items()}
+
+
+def _flattened(said: Mapping[str, Any], stem: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in said.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{stem}{key}.")
+        else:
+            yield stem + key, value
