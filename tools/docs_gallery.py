@@ -27,9 +27,9 @@ def command(name: str) -> str:
         return "python tools/readme.py"
     if name.startswith("scale-"):
         return "python benchmarks/scaling.py --draw docs/benchmarks/scale.json docs/figures"
-    from datamarket_gym.lab.figures import drawers
+    from datamarket_gym.lab.figures import presets
 
-    if name not in drawers():
+    if name not in presets():
         raise LookupError(
             f"no command draws docs/figures/{name}; say in tools/docs_gallery.py what does"
         )

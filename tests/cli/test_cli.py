@@ -59,7 +59,7 @@ def test_demo_says_what_happened():
     done = datamarket("demo", "--seeds", "1")
     assert done.returncode == 0, done.stderr
     assert "provider_0" in done.stdout
-    assert "splits into 3 names" in done.stdout
+    assert "split over several identities" in done.stdout
     said = " ".join(done.stdout.split())
     assert "multiplies the cheat's payment" in said
     # What pays until somebody looks is named with its gain, and so is what is left with checks.
@@ -78,16 +78,20 @@ def test_demo_says_what_happened():
 
 def test_under_coverage_splits_copies_and_units_held_back_gain_nothing():
     gains = shown_gains(datamarket("demo", "--seeds", "2").stdout)
-    for name in ("splits into 3 names", "copies under 2 more names", "near copies, 2 more names"):
+    for name in (
+        "split over several identities",
+        "exact copies under new identities",
+        "near copies under new identities",
+    ):
         assert gains[name][0] > 1.05
         assert gains[name][1:] == (1.0, 1.0)
-    assert gains["holds its worst units back"][1:] < (1.0, 1.0)
+    assert gains["best units only"][1:] < (1.0, 1.0)
 
 
 def shown_gains(screen):
     """The table of gains, by attack: Shapley over names, recommended, and with checks."""
     rows = re.findall(r"│ (\w[^│]*?) +│ +(\d\.\d+) \[[^│]*│ +(\d\.\d+) \[[^│]*│ +(\d\.\d+) \[", screen)
-    return {name: tuple(map(float, values)) for name, *values in rows if name != "honest"}
+    return {name: tuple(map(float, values)) for name, *values in rows if name != "no attack"}
 
 
 def test_mistakes_are_one_line_and_exit_2(tmp_path):

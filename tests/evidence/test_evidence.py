@@ -133,7 +133,7 @@ def test_an_open_threshold_is_written_and_not_guessed(submission):
         EvidenceGraph.build(submission, layer)
     for text, remedy in (
         ("cosine@auto", "choose a value in"),
-        ("lineage@automatic", "choose auto, none or a"),
+        ("lineage@automatic", "or auto, or none"),
     ):
         with pytest.raises(ParameterError, match=remedy):
             create("evidence", text)

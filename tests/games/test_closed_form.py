@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.core.errors import ParameterError, TooManyPlayersError
-from datamarket_gym.core.registry import components, summary
+from datamarket_gym.core.registry import describe
 from datamarket_gym.games.closed_form import (
     AdditiveGame,
     RandomMonotoneGame,
@@ -92,7 +92,6 @@ def test_bad_games_are_refused():
 
 
 def test_all_games_are_registered_with_a_line_of_explanation():
-    games = components("game")
     for name in (
         "unanimity",
         "weighted_majority",
@@ -100,4 +99,4 @@ def test_all_games_are_registered_with_a_line_of_explanation():
         "additive",
         "random_monotone",
     ):
-        assert summary(games[name])
+        assert describe("game", name).summary

@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
-from datamarket_gym.lab.figures import draw, drawers, losses
-from datamarket_gym.lab.figures.dots import dots
-from datamarket_gym.lab.figures.drawing import panels, plotting
-from datamarket_gym.lab.figures.words import attack_words, mechanism_words, words
+from datamarket_gym.lab.figures import draw, presets
+from datamarket_gym.lab.figures.plotters import DotPanel, draw_dots, plotting
+from datamarket_gym.lab.names import attack_words, mechanism_words, words
 from repository import published
 
 pytest.importorskip("matplotlib")
@@ -76,7 +75,7 @@ def test_no_attack_is_left_out_unless_the_figure_says_so(name, drawn):
 
 @pytest.mark.parametrize("name", ["s2", "s8", "s10", "best-response", "agnews", "stl10", "content-imdb"])
 def test_no_mechanism_is_left_out(name, drawn):
-    text = drawn(name).replace("owners known", "true owners known").replace("true true", "true")
+    text = drawn(name)
     for mechanism in dict.fromkeys(row["mechanism"] for row in ROWS[name]):
         assert mechanism_words(mechanism) in text
 
@@ -85,7 +84,7 @@ def test_the_best_response_shows_tuned_and_fresh_gains_the_costs_and_the_attack(
     text = drawn("best-response")
     for said in (
         "attack tuned on this market", "same attack in a fresh market", "cheating is free",
-        "a false name costs 0.1", "combined", "own names",
+        "a false name costs 0.1", "combined attack", "split",
     ):  # fmt: skip
         assert said in text
 
@@ -108,8 +107,8 @@ def test_a_value_far_off_is_written_at_the_edge():
         for m, v in zip(("shapley", "mine"), values, strict=True)
     ]
     with plotting() as plt:
-        figure, (axis,) = panels(plt, 1)
-        dots(axis, rows, "attack", "mechanism")
+        figure, axis = plt.subplots()
+        draw_dots(axis, DotPanel("", "attack", "mechanism", rows))
         low, high = axis.get_xlim()
         assert -2 < low < 0.9
         assert 1.4 < high < 5
@@ -123,78 +122,42 @@ def test_dots_of_a_row_are_not_covered_by_what_is_written_at_its_edge():
         for m, v in (("shapley", 1.0), ("mine", 3.5), ("theirs", 9.0), ("ours", 1.1), ("yours", 1.2))
     ]
     with plotting() as plt:
-        figure, (axis,) = panels(plt, 1)
-        dots(axis, rows, "attack", "mechanism")
+        figure, axis = plt.subplots()
+        draw_dots(axis, DotPanel("", "attack", "mechanism", rows))
         (text,) = axis.texts
         left = text.get_window_extent(figure.canvas.get_renderer()).x0
         assert axis.transData.transform((3.5, 0))[0] < left
         plt.close(figure)
 
 
-def lost(points, mechanism="components", task="synthetic"):
-    """Rows of S10 in which attacks gain and harm as given."""
-    common = {"mechanism": mechanism, "task": task, "empty": "chance", "paper": None, "seeds": 30}
-    return [
-        {**common, "attack": attack, "metric": metric, "value": value, "se": 0.02}
-        for attack, *values in points
-        for metric, value in zip(("gain", "victim_loss"), values, strict=True)
-    ]
-
-
-CROWDED = [(f"trick {i}", 1.2 + 0.04 * (i % 5), 0.1 + 0.03 * (i // 5)) for i in range(20)]
-
-
-def test_gains_against_losses_name_every_attack_and_no_label_covers_another():
-    both = [(m, t) for m in losses.MECHANISMS for t in ("synthetic", "synthetic, times equal")]
-    points = [*CROWDED, ("nothing doing", 1.0, 0.0), ("ruin", 1.0, 1.0), ("spite", -2.0, 0.5)]
-    with plotting() as plt:
-        figure = losses.gain_against_loss([row for m, t in both for row in lost(points, m, t)])
-        assert [axis.get_title() for axis in figure.axes] == [
-            f"{mechanism_words(m)}: {words('task', t)}"
-            for t in ("synthetic", "synthetic, times equal")
-            for m in losses.MECHANISMS
-        ]
-        figure.draw_without_rendering()
-        for axis in figure.axes:
-            (below,) = [text for text in axis.texts if text.get_text().startswith("at most")]
-            assert "nothing doing" in below.get_text()
-            assert "ruin" not in below.get_text()  # no gain, and a victim without pay
-            labels = [text for text in axis.texts if text is not below]
-            said = {" ".join(text.get_text().split()) for text in labels}
-            assert said == {"ruin", "spite, gain -2.00", *(point[0] for point in CROWDED)}
-            boxes = [super(type(text), text).get_window_extent() for text in labels]  # without the line
-            for i, one in enumerate(boxes):
-                assert not any(one.overlaps(other) for other in boxes[i + 1 :])
-        plt.close(figure)
-
-
-def test_the_largest_gain_is_in_view_with_its_error():
-    with plotting() as plt:
-        rows = [row for m in losses.MECHANISMS for row in lost([*CROWDED, ("coup", 14.0, 1.0)], m)]
-        figure = losses.gain_against_loss(rows)
-        assert all(axis.get_xlim()[1] > 14.02 for axis in figure.axes)
-        plt.close(figure)
-
-
 def test_results_that_do_not_say_what_others_lose_are_refused(tmp_path):
-    rows = [row for row in lost(CROWDED) if row["metric"] == "gain"]
-    with pytest.raises(DataMarketError, match="run the experiment again"):
+    rows = [row for row in ROWS["s10"] if row["metric"] != "victim_loss"]
+    with pytest.raises(DataMarketError, match=r"no victim_loss.*run the whole experiment"):
         draw("s10-losses", rows, tmp_path)
 
 
-def test_names_are_words_and_unknown_ones_stay():
-    assert attack_words("near_duplicate_2x_sybils") == "near duplicates, 2 false names"
-    assert attack_words("near_duplicate_2x_sybils@0.5") == "near duplicates, 2 false names, noise 0.5"
-    assert attack_words("sybil_split_k(k=4, how=block)") == "split into 4 names, in blocks"
-    assert attack_words("image_crop_2") == "cropped, strength 2"
-    assert attack_words("composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)") == (
-        "combined, 1 own name, best 100% of own units, takes 100%, of up to 3 others' units, with noise 0.7"
+def test_gains_stand_beside_losses_for_every_attack(tmp_path):
+    svg, _ = draw("s10-losses", ROWS["s10"], tmp_path)
+    text = written_on(svg)
+    for row in ROWS["s10"]:
+        if row["metric"] == "victim_loss":
+            assert attack_words(row["attack"]) in text
+    assert text.count("victim's loss, of its honest share") == 2  # one for each market
+
+
+def test_names_are_titles_and_unknown_ones_stay():
+    assert attack_words("near_duplicate_2x_sybils") == "near copies under new identities"
+    assert attack_words("near_duplicate_2x_sybils@0.5") == "near copies under new identities, sigma 0.5"
+    assert attack_words("sybil_split_3") == "split over several identities, k 3"
+    assert attack_words("image_crop_2") == "image crop 2"
+    assert attack_words("my-attack@3") == "my-attack@3"
+    assert (
+        mechanism_words("quotient_shapley/cosine@0.99") == "quotient Shapley, cosine similarity (0.99)"
     )
-    assert attack_words("my_attack@3") == "my_attack@3"
-    assert mechanism_words("quotient_shapley/cosine@0.99") == "quotient Shapley, cosine ≥ 0.99"
-    assert mechanism_words("my_rule/cosine") == "my_rule/cosine"
-    assert mechanism_words("my_rule") == "my_rule"
-    assert words("representative", "capped@30") == "at most 30 units a cluster"
+    assert mechanism_words("peer@pydvl-beta_shapley") == "Beta Shapley by pyDVL"
+    assert mechanism_words("my-rule/cosine") == "my-rule, cosine similarity"
+    assert words("representative", "capped@30") == "at most so many units a cluster (30)"
+    assert words("task", "synthetic, times equal") == "synthetic market (times equal)"
     assert words("my_axis", 3) == "my_axis = 3"
 
 
@@ -205,12 +168,11 @@ def test_the_same_rows_give_the_same_file(tmp_path):
 
 
 def test_every_experiment_with_results_has_a_figure_of_its_own_on_the_page():
-    assert set(KEPT) <= {figure.of for figure in drawers().values()} <= set(builtin_specs())
-    for name, figure in drawers().items():
+    assert set(KEPT) <= {figure.of for figure in presets().values()} <= set(builtin_specs())
+    for name, figure in presets().items():
         page = (DOCS / "results" / f"{figure.of}.md").read_text(encoding="utf-8")
         assert f"figures/{name}.svg" in page
-        for suffix in (".svg", ".png"):
-            assert (DOCS / "figures" / f"{name}{suffix}").exists()
+        assert (DOCS / "figures" / f"{name}.svg").exists()
 
 
 OWN = """
@@ -241,8 +203,9 @@ def test_one_draws_ones_own_experiments(tmp_path):
     text = written_on(tmp_path / "runs" / "own" / "own.svg")
     for said in (
         "own: An experiment of my own", "n = 3 seeds", "markets of 3 providers with 8 units each",
-        "split into 2 names", "copies of another's units", "my_name_for_it",
-        "quotient Shapley, cosine, threshold 0.9", "quotient Shapley, cosine, threshold 0.99",
+        "split over several identities, k 2", "copies of another's units", "my name for it",
+        "quotient Shapley, cosine similarity, threshold 0.9",
+        "quotient Shapley, cosine similarity, threshold 0.99",
     ):  # fmt: skip
         assert said in text
     # A whole folder of runs, into a folder of one's choice; a changed built-in experiment is one's own too.
@@ -258,7 +221,7 @@ def test_one_draws_ones_own_experiments(tmp_path):
         "s4.svg",
         "s4.png",
     }
-    assert "my_name_for_it" in written_on(tmp_path / "figures" / "s4.svg")
+    assert "my name for it" in written_on(tmp_path / "figures" / "s4.svg")
 
 
 def test_many_mechanisms_get_a_row_each(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs
 from datamarket_gym.lab.figures import draw, figures_of
-from datamarket_gym.lab.figures.periods import SERIES
-from datamarket_gym.lab.figures.words import attack_words
+from datamarket_gym.lab.figures.presets import SERIES
+from datamarket_gym.lab.names import attack_words
 
 pytest.importorskip("matplotlib")
 THEFTS = [theft["called"] for theft in builtin_specs()["s12"].options["thefts"]]
@@ -63,14 +63,14 @@ def test_there_is_a_panel_for_every_domain_utility_and_layout(texts):
     assert gains.count("STL-10") == 4
     assert gains.count("STL-10 (partition=iid)") == 2
     assert victims.count("synthetic market") == 2  # newcomers have no victims who sell
-    for said in ("newcomers coverage", "continuing 5-NN over chance", "dotted: 1.05"):
+    for said in ("newcomers, coverage", "continuing, 5-NN over chance", "dotted: 1.05"):
         assert said in gains
     assert "dotted: 2%" in victims
 
 
 def test_thefts_that_are_not_drawn_are_named(texts):
     for attack in THEFTS:
-        assert attack_words(attack) != attack
+        assert "_" not in attack_words(attack)
         if attack != "copies":
             assert attack_words(attack) in texts["s12"]
 
@@ -78,7 +78,7 @@ def test_thefts_that_are_not_drawn_are_named(texts):
 def test_results_without_copies_are_refused(tmp_path):
     without = [row for row in rows() if row["attack"] != "copies"]
     for name in figures_of("s12"):
-        with pytest.raises(DataMarketError, match=r"no (gain|victim_loss) of copies by their noise"):
+        with pytest.raises(DataMarketError, match=r"no (gain|victim_loss), attack copies"):
             draw(name, without, tmp_path)
 
 

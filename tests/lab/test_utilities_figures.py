@@ -10,9 +10,9 @@ import pytest
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.lab import builtin_specs
 from datamarket_gym.lab.figures import draw, figures_of
-from datamarket_gym.lab.figures.utilities import DRAWN, UTILITIES, pairs
-from datamarket_gym.lab.figures.words import attack_words
+from datamarket_gym.lab.figures.presets import DRAWN, UTILITIES, pairs
 from datamarket_gym.lab.kinds.valuation import HOW
+from datamarket_gym.lab.names import attack_words
 
 pytest.importorskip("matplotlib")
 ATTACKS = ["sybil_split_2", "junk_padding@3.0", "label_noise", "near_copies_1_spread"]

@@ -9,7 +9,7 @@ import pytest
 from payout_files import spec, table
 
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
-from datamarket_gym.payout.image_files import IMAGES, UNREAD, image_tree, unnamed
+from datamarket_gym.payout.images import IMAGES, UNREAD, image_tree, unnamed
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.warnings import read_warnings

@@ -14,7 +14,7 @@ from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.needs import write_needs
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.report.cheats import red_team_section
-from datamarket_gym.payout.report.glossary import plain_attack
+from datamarket_gym.payout.report.glossary import attack_title
 from datamarket_gym.payout.report.page import write_report
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import FinishedRun, Payday, compute_results
@@ -66,11 +66,11 @@ def test_forged_times_are_tried_with_and_without_a_log_in_each_run_with_a_clock(
     assert told.harmful("logged").victim_loss <= 0.02
     (said,) = red_team_section(found, results)["clock"]
     assert said.startswith(
-        "Times are from a column. By forged dates (backdate), for whoever can write it"
+        "Times are from a column. By backdated copies (backdate), for whoever can write it"
     )
     assert f"a cheat's pay times {believed.gain:.2f}, a victim's loss" in said
     assert f"whatever is written: a cheat's pay times {logged.gain:.2f}, a victim's loss 0%" in said
-    assert "forged dates" in (folder / "report.html").read_text()
+    assert "backdated copies" in (folder / "report.html").read_text()
     plain = found.model_copy(update={"logged": True})
     (other,) = red_team_section(plain, results)["clock"]
     assert other.startswith("Times are from an intake log")
@@ -94,7 +94,7 @@ def test_a_victim_of_evidence_is_named_above_the_table(folder, results, tmp_path
     ruined = found.model_copy(update={"findings": [first.model_copy(update={"loss": loss})]})
     said = red_team_section(ruined, results)
     assert (
-        f"By {plain_attack(first.family)} ({first.family}), seller 2 lost 87% of its honest share "
+        f"By {attack_title(first.family)} ({first.family}), seller 2 lost 87% of its honest share "
         "(4% if nothing were tied)" in said["words"]
     )
     (tmp_path / "audit.json").write_text(ruined.model_dump_json())

@@ -1,6 +1,5 @@
 """The glossary of a report: everything that is registered is explained, in plain words."""
 
-import dataclasses
 import inspect
 import re
 import typing
@@ -10,41 +9,33 @@ from datamarket_gym.core.registry import components
 from datamarket_gym.evidence import leak
 from datamarket_gym.judge.guarantees import certificate, certify
 from datamarket_gym.payout.overrides import DESCENT
-from datamarket_gym.payout.report import words
-from datamarket_gym.payout.report.attack_words import ATTACKS, PARAMETERS
 from datamarket_gym.payout.report.glossary import (
+    CLAIMS,
+    CONDITIONS,
+    LEAKS,
+    REASONS,
     PageGlossary,
     all_terms,
     attack_parameters,
-    plain_attack,
+    attack_title,
 )
 
 
 def test_everything_that_is_registered_is_explained():
     known = all_terms()
-    for kind in ("semivalue", "learner", "similarity"):
-        for name in components(kind):
-            assert f"component-{name}" in known or f"{kind}-{name}" in known, (kind, name)
-    for name in components("evidence"):
-        keys = {f"tie-{name}", f"evidence-{name}", f"component-{name}"}
-        assert name == "none" or keys & set(known), name
-    assert set(ATTACKS) >= {name for name, c in components("attack").items() if _ours(c)}
-    fields = {f.name for c in components("attack").values() if _ours(c) for f in dataclasses.fields(c)}
-    assert fields <= set(PARAMETERS)
-    assert set(typing.get_args(certificate.Claim)) == set(words.CLAIMS)
+    for kind in ("semivalue", "learner", "similarity", "mechanism", "evidence"):
+        assert {f"component-{name}" for name in components(kind)} <= set(known)
+    assert {f"attack-{name}" for name in components("attack")} <= set(known)
+    assert set(typing.get_args(certificate.Claim)) == set(CLAIMS)
     source = "".join(
         Path(inspect.getfile(m)).read_text(encoding="utf-8") for m in (certificate, certify)
     )
-    assert set(re.findall(r'Condition\(\s*name="(\w+)"', source)) == set(words.CONDITIONS)
-    assert set(DESCENT) <= set(words.REASONS)
+    assert set(re.findall(r'Condition\(\s*name="(\w+)"', source)) == set(CONDITIONS)
+    assert set(DESCENT) <= {*REASONS, *components("evidence")}
     source = Path(leak.__file__).read_text(encoding="utf-8")
     by = re.findall(r'best\.offer\(.*"(\w+)"\)', source)
     by += re.search(r'for name in \("(\w+)", "(\w+)"\)', source).groups()
-    assert set(by) == set(words.LEAKS)
-
-
-def _ours(component):
-    return component.__module__.startswith("datamarket_gym.")
+    assert set(by) == set(LEAKS)
 
 
 def test_explanations_are_plain_and_short():
@@ -62,9 +53,9 @@ def test_a_text_is_escaped_and_each_term_linked_once():
     marked = glossary.mark("<b>theta</b> & theta, lineage@0.75 of mytheta")
     assert marked == (
         '&lt;b&gt;<a class="term" href="#g-theta">theta</a>&lt;/b&gt; &amp; theta, '
-        '<a class="term" href="#g-tie-lineage">lineage@0.75</a> of mytheta'
+        '<a class="term" href="#g-component-lineage">lineage@0.75</a> of mytheta'
     )
-    assert [term.title for _, term in glossary.entries] == ["near copy", "theta"]
+    assert [term.title for _, term in glossary.entries] == ["descent from an earlier unit", "theta"]
 
 
 def test_reasons_of_the_operator_stand_as_they_are():
@@ -75,8 +66,8 @@ def test_reasons_of_the_operator_stand_as_they_are():
 
 
 def test_attacks_are_told_with_their_parameters():
-    assert plain_attack("near_duplicate_2x_sybils@0.02") == "noisy own copies, more names"
-    assert plain_attack("somebody_elses(x=1)") == "somebody_elses"
+    assert attack_title("near_duplicate_2x_sybils@0.02") == "near copies under new identities"
+    assert attack_title("somebody_elses(x=1)") == "somebody_elses"
     assert [name for name, _ in attack_parameters("near_duplicate_2x_sybils@0.02")] == ["sigma"]
     written = "squat(victim=all, points=20, knows=leak)"
     assert [name for name, _ in attack_parameters(written)] == ["victim", "points", "knows"]

@@ -184,12 +184,12 @@ def test_a_column_that_was_named_must_be_there(tmp_path):
 
 
 def test_where_labels_are_needed_the_error_comes_before_anything_is_embedded(tmp_path, monkeypatch):
-    from datamarket_gym.payout import submitted
+    from datamarket_gym.payout import inputs
 
     def never(*_):
         raise AssertionError("texts were embedded")
 
-    monkeypatch.setattr(submitted, "embed", never)
+    monkeypatch.setattr(inputs, "embed", never)
     for name, columns in {"units": "identity,text,label", "held": "text"}.items():
         (tmp_path / f"{name}.csv").write_text(f"{columns}\n{columns}\n")
     how = spec(learner="knn", columns={"text": "text"})

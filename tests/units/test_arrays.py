@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.units.arrays import ArrayFile, file_and_member
+from datamarket_gym.units.readers.arrays import ArrayFile
+from datamarket_gym.units.readers.files import file_and_member
 
 ROWS = np.array([[1.5, -2.0], [3.0, 0.25], [0.0, 7.0]])
 

@@ -10,7 +10,7 @@ import pytest
 
 from datamarket_gym.core.errors import MissingExtraError, SubmissionError
 from datamarket_gym.units import read_submission
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 from excel_files import sheet, with_values, write_book
 
 UNITS = {
@@ -112,14 +112,17 @@ def test_a_last_row_of_formulas_without_values_is_not_dropped(tmp_path):
     ("changes", "said"),
     [
         ({"features_1": [1, "#N/A", 2]}, "cell E3 is #N/A; mend it"),
-        ({"features_1": [1, "1,5", 2]}, "cell E3 is '1,5', which is no number"),
-        ({"features_1": [1, True, 2]}, "cell E3 is 'True', which is no number"),
+        (
+            {"features_1": [1, "1,5", 2]},
+            "'features_1', row 1 is '1,5', which is no number; write decimals with a point",
+        ),
+        ({"features_1": [1, True, 2]}, "'features_1', row 1 is 'TRUE', which is no number"),
         ({"id": [1, 1234567890123456, 2]}, "cell A3 is a number of more than 15 digits, of which Excel"),
         ({"features_1": [1, None, 2]}, "'features_1' is empty in row 1"),
         ({"": [None, "?", None]}, "cell H3 is filled but its column has no name; name the column"),
     ],
 )
-def test_what_is_wrong_is_named_by_its_cell(tmp_path, changes, said):
+def test_what_is_wrong_is_named_by_its_cell_or_row(tmp_path, changes, said):
     with pytest.raises(SubmissionError, match=said):
         read_submission(written(tmp_path, **changes))
 

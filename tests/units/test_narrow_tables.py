@@ -15,9 +15,9 @@ from datamarket_gym.core import narrow as narrow_module
 from datamarket_gym.core.compute import Compute, computing
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.narrow import Narrow
-from datamarket_gym.units.arrays import ArrayFile
-from datamarket_gym.units.loose import Faults
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.columns import Faults
+from datamarket_gym.units.readers.arrays import ArrayFile
+from datamarket_gym.units.readers.tables import Table
 
 N, WIDTH = 20_000, 7
 

@@ -13,9 +13,8 @@ import pytest
 from datamarket_gym.core.errors import MissingExtraError, SubmissionError
 from datamarket_gym.core.files import sha256
 from datamarket_gym.units import read_submission
-from datamarket_gym.units.answers import ROWS, write_answer
-from datamarket_gym.units.sql import Query, as_files
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.databases import ROWS, Query, as_files, write_answer
+from datamarket_gym.units.readers.tables import Table
 
 MADE = """
 CREATE TABLE units (id text, seller text, label integer, features {list}, received timestamp, price {decimal});

@@ -55,10 +55,10 @@ def test_missing_and_misspelt_columns_are_named():
 
 def test_feature_columns_are_lists_of_as_many_numbers_or_single_numbers():
     with pytest.raises(
-        SubmissionError, match=r"'features' has 1 numbers in the rows before and 2 in row 1"
+        SubmissionError, match=r"'features', row 1 has 2 numbers where the first row has 1"
     ):
         from_table(pa.table(changed(features=[[1.0], [2.0, 3.0], [4.0, 5.0, 6.0]])))
-    with pytest.raises(SubmissionError, match="'features' holds string; give a list of numbers"):
+    with pytest.raises(SubmissionError, match="'features', row 0 is 'p', which is no number"):
         from_table(pa.table(changed(features=["p", "q", "r"])))
     assert from_table(pa.table(changed(features=[1.0, 2.0, 3.0]))).features.tolist() == [[1], [2], [3]]
 

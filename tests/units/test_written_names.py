@@ -12,7 +12,7 @@ from pyarrow import feather
 from datamarket_gym import read_submission
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.units.columns import MARKS
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 
 NAN = float("nan")
 

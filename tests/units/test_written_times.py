@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.units.times import looks_like, not_among
 
 

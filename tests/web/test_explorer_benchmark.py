@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from kept_results import DOCS, kept_results
 
-from datamarket_gym.lab.figures.words import attack_words, mechanism_words
+from datamarket_gym.lab.names import attack_words, mechanism_words
 
 READY = "main[data-ready=benchmark]"
 
@@ -83,7 +83,7 @@ def test_controls_of_the_heat_map_change_it_and_the_address(at):
     page.wait_for_selector(".heat-table thead th:has-text('mechanism \\\\ attack')")
     assert page.locator(".heat-table tbody tr").count() == 12
     page.select_option("[name=across]", "representative")
-    page.wait_for_selector(".heat-table thead th:has-text('all units kept')")
+    page.wait_for_selector(".heat-table thead th:has-text('all units')")
     page.select_option("[name=label-attack]", "*across")
     page.wait_for_selector(".heat-table thead th:nth-child(15)")
     before = page.inner_text(".heat-table")
@@ -127,7 +127,7 @@ def test_the_heat_map_is_saved_as_svg_and_csv(at):
     name, text = saved(page, "[name=svg-s4-gain]")
     assert name == "s4-gain.svg"
     assert text.startswith("<svg")
-    assert "split into 3 names" in text
+    assert "split over several identities" in text
     name, text = saved(page, "[name=csv-s4-gain]")
     rows = list(csv.DictReader(io.StringIO(text)))
     values = [row["value"] for row in kept_results()["s4"].rows if row["metric"] == "gain"]
@@ -175,11 +175,11 @@ def test_pictures_of_every_kind_are_drawn(at):
         assert page.locator(".pictures section").count() >= 1
         assert page.locator(".pictures .main-svg, .pictures .heat-table").count() >= 1
     page = at("?name=s4&view=Pictures")
-    page.wait_for_selector("[name=svg-s4-frontier-1]")
-    name, text = saved(page, "[name=svg-s4-frontier-1]")
+    page.wait_for_selector("[name=svg-s4-s4-1]")
+    name, text = saved(page, "[name=svg-s4-s4-1]")
     assert name.endswith(".svg")
     assert "cosine evidence" in text
-    _, text = saved(page, "[name=csv-s4-frontier-1]")
+    _, text = saved(page, "[name=csv-s4-s4-1]")
     found = [float(row["value"]) for row in csv.DictReader(io.StringIO(text))]
     rows = [
         r
@@ -195,7 +195,7 @@ def test_a_picture_and_a_market_are_chosen(at):
     page = at("?name=s13-values&view=Pictures")
     page.select_option("[name=group]", "IMDB")
     page.wait_for_function("location.search.includes('group=IMDB')")
-    page.select_option("[name=picture]", "agreement")
+    page.select_option("[name=picture]", "s13-agreement")
     page.wait_for_selector(".pictures .heat-table")
     assert "Spearman" in page.inner_text(".pictures")
 

@@ -6,30 +6,30 @@ pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
 import re
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from component_samples import PRESETS
 from datamarket_gym import mechanism, register
 from datamarket_gym.core import registry
-from datamarket_gym.core.errors import DataMarketError, require_choice, require_in
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import components, create
 from datamarket_gym.web.market.asked import PARTS, MarketAsked
-from datamarket_gym.web.market.component_words import CALLED, called
 from datamarket_gym.web.market.options import KINDS, options
-from datamarket_gym.web.market.parameter_words import OF_ONE, PARAMETERS
-from datamarket_gym.web.market.parameters import checked, parameters_of
+from datamarket_gym.web.market.parameters import controls_of, validate_spec
 from datamarket_gym.world.attacks import Attack, Block
 from datamarket_gym.world.data.files import looking_in
 
 EVERY = [
-    (kind, name, parameter.name)
+    (kind, name, control.parameter.name)
     for kind in KINDS.values()
     for name in components(kind)
-    for parameter in parameters_of(kind, name)
+    for control in controls_of(kind, name)
 ]
 
 
 def the(kind, name, parameter):
-    return next(each for each in parameters_of(kind, name) if each.name == parameter)
+    return next(each for each in controls_of(kind, name) if each.parameter.name == parameter)
 
 
 def test_everything_registered_is_offered():
@@ -66,27 +66,29 @@ def test_presets_fill_the_parts(name):
 @pytest.mark.parametrize(("kind", "name", "parameter"), EVERY)
 def test_defaults_ends_and_choices_are_accepted_and_nothing_beyond(kind, name, parameter):
     found = the(kind, name, parameter)
+    bounds, words = found.parameter.range, found.parameter.choices
     assert (
-        found.default in (*found.choices, *found.words)
+        found.default in (*found.choices, *words)
         or found.kind in ("bool", "text")
-        or (found.low <= found.default <= found.high)
+        or (bounds.low <= found.default <= bounds.high)
     )
     if kind == "learner" and name == "sklearn":
         return  # loads all of scikit-learn
-    others = {"informative": {"classes": 2}, "features": {"classes": 2, "informative": 1}}.get(
-        parameter, {}
-    )
+    others = {
+        "informative": {"classes": 2, "features": 100},
+        "features": {"classes": 2, "informative": 1},
+    }.get(parameter, {})
     others = {key: value for key, value in others.items() if kind == "task" and name == "synthetic"}
     if parameter == "classes":
         others = {"informative": 10}
-    for value in (*found.choices, *found.words):
-        create(kind, checked(kind, {"name": name, parameter: value}))
-    if found.low is not None:
-        for value in (found.low, found.high):
-            create(kind, checked(kind, {"name": name, **others, parameter: value}))
-        for value in (found.low - 1, found.high + 1, "nonsense", True):
+    for value in (*found.choices, *words):
+        create(kind, validate_spec(kind, {"name": name, parameter: value}))
+    if bounds is not None:
+        for value in (bounds.low, bounds.high):
+            create(kind, validate_spec(kind, {"name": name, **others, parameter: value}))
+        for value in (bounds.low - 1, bounds.high + 1, "nonsense", True):
             with pytest.raises(DataMarketError, match=f"{parameter} of {kind} {name}"):
-                checked(kind, {"name": name, parameter: value})
+                validate_spec(kind, {"name": name, parameter: value})
 
 
 @pytest.mark.parametrize(
@@ -143,12 +145,8 @@ def half_told():
     class HalfTold(Attack):
         """Submits a share ``told`` of its units, ``how`` it likes."""
 
-        told: float = 0.5
-        how: str = "first"
-
-        def __post_init__(self) -> None:
-            require_in("told", self.told, 0.25, 1.0)
-            require_choice("how", self.how, ("first", "last"))
+        told: Annotated[float, Range(0.25, 1)] = 0.5
+        how: Literal["first", "last"] = "first"
 
         def blocks(self, own):
             count = max(1, round(self.told * len(own.rows)))
@@ -156,7 +154,6 @@ def half_told():
 
     yield HalfTold
     registry._components["attack"].pop("half_told")
-    parameters_of.cache_clear()
 
 
 def test_a_component_of_ones_own_describes_itself(half_told):
@@ -180,15 +177,5 @@ def test_all_that_ships_is_called_by_words_and_not_by_names_in_python():
     found = options()
     for group in KINDS:
         for choice in found[group]:
-            said = [
-                choice["label"],
-                choice["title"],
-                *(p[key] for p in choice["parameters"] for key in ("label", "help")),
-            ]
-            assert not [words for words in said if re.search(r"_|``|=|\bv\(", words)], choice["name"]
-            assert called(KINDS[group], choice["name"]), choice["name"]
-            for parameter in choice["parameters"]:
-                assert parameter["name"] in PARAMETERS or (choice["name"], parameter["name"]) in OF_ONE
-    assert {name for kind in CALLED for name in CALLED[kind]} <= {
-        name for kind in (*KINDS.values(), "mechanism") for name in registry.components(kind)
-    }
+            words = [choice["label"], choice["title"], *(p["label"] for p in choice["parameters"])]
+            assert not [each for each in words if re.search(r"_|``|=|\bv\(", each)], choice["name"]

@@ -102,7 +102,7 @@ def test_the_page_has_the_report_s_picture_and_says_what_comes_next(asking, mont
 def test_why_is_the_library_s_explanation(asking, months):
     found = asking("why", run="market/june", payee="thief")
     assert found["record"] == json.loads(json.dumps(asdict(explain(months / "june", "thief", 20))))
-    assert found["reasons"]["exact_hash"][0] == "identical"
+    assert found["reasons"]["exact_hash"][0] == "identical content"
     assert "did you mean thief" in asking("why", run="market/june", payee="theif", status=422)["error"]
 
 

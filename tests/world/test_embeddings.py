@@ -31,7 +31,7 @@ def test_files_that_hold_no_embeddings(tmp_path):
     for name, says in (
         ("x.npz", "holds one, two; say which one as x.npz#NAME, or save it as .*'embeddings'"),
         ("y.npz", "cannot be read"), ("absent.npz", "there is no file"),
-        ("two.parquet", "'embedding' has 2 numbers in the rows before and 1 in row 1"),
+        ("two.parquet", "'embedding', row 1 has 1 numbers where the first row has 2"),
         ("none.parquet", "no column 'embedding'"), ("nan.npy", "row 0, entry 1 is nan"),
     ):  # fmt: skip
         with pytest.raises(SubmissionError, match=says):

@@ -27,15 +27,14 @@ from datamarket_gym.judge.redteam.clock import forgeries
 from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
+from datamarket_gym.payout.inputs import SubmittedRows, read_tables
 from datamarket_gym.payout.intake.times import IntakeLog
-from datamarket_gym.payout.read_tables import read_tables
 from datamarket_gym.payout.scored import read_scored, scores_file
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.submitted import Rows
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
-from datamarket_gym.units.sql import as_files
+from datamarket_gym.units.readers.databases import as_files
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.units.submission import Submission
-from datamarket_gym.units.tables import Table
 from datamarket_gym.world.market import MarketState
 
 _NAME = 24
@@ -125,7 +124,7 @@ def _market(
     return state, oracle, read.ignored
 
 
-def _submission(path: Path, spec: PayoutSpec, rows: Rows) -> Submission:
+def _submission(path: Path, spec: PayoutSpec, rows: SubmittedRows) -> Submission:
     """The submitted units with all other columns, some of which attacks and mechanisms of one's own look at."""
     columns = spec.columns
     metadata: dict[str, Any] = {}

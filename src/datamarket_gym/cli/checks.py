@@ -23,7 +23,7 @@ from datamarket_gym.payout.checks.words import drawn_words, failed_words, plan_r
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
-from datamarket_gym.units.sql import as_files
+from datamarket_gym.units.readers.databases import as_files
 
 _SHOWN = 20
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.core.registry import written
+from datamarket_gym.core.registry import describe, written
 from datamarket_gym.core.threads import one_thread
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.guarantees.deterrence import Checks
@@ -21,19 +21,20 @@ from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic
 
-SHOWN = {
-    "honest": "honest",
-    "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)": "noisy theft from all others",
-    "synthetic_laundering": "generated units",
-    "junk_padding": "random units",
-    "copycat(sigma=0.5)": "noisy theft from one other",
-    "copycat": "theft from one other",
-    "sybil_split_k@3": "splits into 3 names",
-    "exact_dup_2x_sybils": "copies under 2 more names",
-    "near_duplicate_2x_sybils": "near copies, 2 more names",
-    "strategic_curation": "holds its worst units back",
-}
-"""The attacks of the demo in words; behind honesty, those first that pay until somebody looks at units."""
+SHOWN = (
+    "honest",
+    "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)",
+    "synthetic_laundering",
+    "junk_padding",
+    "copycat(sigma=0.5)",
+    "copycat",
+    "sybil_split_k@3",
+    "exact_dup_2x_sybils",
+    "near_duplicate_2x_sybils",
+    "strategic_curation",
+)
+"""The attacks of the demo; behind honesty, those first that pay until somebody looks at units."""
+_NOISY = {SHOWN[1]: "noisy copies of all others' units", SHOWN[4]: "noisy copies of another's units"}
 
 CHEAT = "provider_0"
 SMALL = Synthetic(n_providers=4, per_provider=40)
@@ -67,7 +68,9 @@ Gains = dict[tuple[str, str], list[tuple[float, float, bool]]]
 def show_demo(attack: str, seeds: int) -> None:
     """Run the small market and print payments, gains and what happened."""
     chosen = written(ATTACKS.create(attack))
-    words = {written(ATTACKS.create(name)): title for name, title in SHOWN.items()}
+    words = {
+        written(ATTACKS.create(name)): _NOISY.get(name, describe("attack", name).title) for name in SHOWN
+    }
     words.setdefault(chosen, chosen)
     gains: Gains = {}
     payments: dict[tuple[str, bool], dict[str, float]] = {}
@@ -177,7 +180,11 @@ def _sentence(gains: Gains) -> str:
 
 def _best(gains: Gains, title: str) -> tuple[str, float]:
     """The attack that pays best under a scheme, and its mean gain; honesty is none."""
-    means = {a: _mean(found) for (a, t), found in gains.items() if t == title and a != SHOWN["honest"]}
+    means = {
+        a: _mean(found)
+        for (a, t), found in gains.items()
+        if t == title and a != describe("attack", "honest").title
+    }
     return max(means.items(), key=lambda item: np.nan_to_num(item[1]))
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.units.sql import as_files
+from datamarket_gym.units.readers.databases import as_files
 from datamarket_gym.world.data import (
     DOMAINS,
     Corpus,

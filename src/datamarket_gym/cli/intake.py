@@ -31,7 +31,7 @@ from datamarket_gym.payout.intake.receipts import (
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.spec import Columns, Files
 from datamarket_gym.payout.verdicts import Check
-from datamarket_gym.units.sql import as_files, is_query
+from datamarket_gym.units.readers.databases import as_files, is_query
 
 _FEW = 5
 

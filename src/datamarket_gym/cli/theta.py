@@ -15,7 +15,7 @@ from datamarket_gym.evidence.threshold.admissibility import Admissibility
 from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.theta import ThetaCheck, domain_task, in_words, recommended, table_rows
 from datamarket_gym.units.labels import are_numbers, is_labelled
-from datamarket_gym.units.sql import as_files
+from datamarket_gym.units.readers.databases import as_files
 from datamarket_gym.world.data import DOMAINS, Embeddings
 
 

@@ -32,7 +32,7 @@ from datamarket_gym.core.errors import (
     UnknownNameError,
 )
 from datamarket_gym.core.forms import FIRST, Spec, parsed, text_of
-from datamarket_gym.core.screen import Described
+from datamarket_gym.core.parameters import Parameter, first_sentence, parameters_of
 from datamarket_gym.core.sources import files_of, is_ours, typed
 
 T = TypeVar("T")
@@ -123,16 +123,6 @@ class Kind(Generic[T]):
 def _taken_by(cls: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """The parameters of a constructor; experiments ask for the same ones at each payment."""
     return inspect.signature(cls).parameters
-
-
-class Component(Described):
-    """A component, which as a text is what `create` reads: ``str(create("evidence", "cosine@0.99"))``."""
-
-    def __str__(self) -> str:
-        try:
-            return written(self)
-        except DataMarketError:  # registered nowhere
-            return repr(self)
 
 
 _NAME = re.compile(r"[\w.-]+")
@@ -305,10 +295,59 @@ def lookup(kind: str, name: str) -> Any:
     return known[name]
 
 
-def summary(component: Any) -> str:
-    """A component's title, or else the first line of its docstring."""
-    text: str = getattr(component, "title", None) or component.__doc__ or ""
-    return text.strip().split("\n")[0]
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What a component says of itself.
+
+    Parameters
+    ----------
+    title
+        A short noun phrase: the class's own, or else the registered name in words.
+    summary
+        A sentence: the class's own, or else the first of its docstring.
+    parameters
+        Those of its constructor, with their ranges, defaults and help.
+    """
+
+    title: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+
+
+def describe(kind: str, spec: Spec) -> Description:
+    """Describe a registered component.
+
+    Parameters
+    ----------
+    kind
+        The kind of plug point, such as ``attack``.
+    spec
+        A name, or a written form that begins with one.
+
+    Returns
+    -------
+    Description
+        Its title, its summary and its parameters.
+
+    Raises
+    ------
+    UnknownNameError
+        If nothing is registered under the name.
+    """
+    text = str(spec.get("name", "")) if isinstance(spec, Mapping) else spec
+    name = re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0]
+    component = lookup(kind, name)
+    if hasattr(component, "__qualname__"):  # a class or a function; what it inherits describes another
+        own, text = vars(component), component.__doc__ or ""
+        parameters = parameters_of(component)
+    else:
+        own, text = {key: getattr(component, key, "") for key in ("title", "summary")}, ""
+        parameters = ()
+    return Description(
+        own.get("title") or name.replace("_", " "),
+        own.get("summary") or first_sentence(text),
+        parameters,
+    )
 
 
 def create(kind: str, spec: Any) -> Any:

@@ -26,8 +26,9 @@ from datamarket_gym.core.errors import (
     require_in,
     require_instance,
 )
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.plots import plot_clusters
-from datamarket_gym.core.registry import Component, Kind, name_of
+from datamarket_gym.core.registry import Kind, name_of
 from datamarket_gym.core.screen import Screen, Shown, counted
 from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.evidence.order import seniority_ranks

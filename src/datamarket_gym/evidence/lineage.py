@@ -17,15 +17,16 @@ merges them, and everything in both goes to whoever is earliest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.content import row_keys
-from datamarket_gym.core.errors import ParameterError, require_in
+from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.core.narrow import Rows, in_order
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.distinct import DECIMALS, content_keys, first_alike
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
@@ -43,7 +44,7 @@ _ASKED = 4096  # rows read at a time
 @register("evidence", "lineage")
 @dataclass(frozen=True)
 class Lineage(EvidenceLayer):
-    """Ties each unit to one earlier unit: of identical features, or the nearest if its cosine is at least ``theta``.
+    """Match each unit with one earlier unit: an identical one, or else the most similar if it is similar enough.
 
     ``auto`` leaves the threshold to the check on the operator's validation rows; it is settled before units are
     tied. ``none`` ties identical features alone. With ``sources`` a unit whose column ``source`` names an earlier
@@ -52,17 +53,17 @@ class Lineage(EvidenceLayer):
     a source is named. A vector of zeros is similar to nothing.
     """
 
-    theta: float | str
-    sources: bool = False
-    metadata: str = ""
-    by_similarity: ClassVar[bool] = True
+    title = "descent from an earlier unit"
 
-    def __post_init__(self) -> None:
-        if self.theta in (AUTO, NONE):
-            return
-        if isinstance(self.theta, str):
-            raise ParameterError("theta", self.theta, "choose auto, none or a number in (-1, 1]")
-        require_in("theta", self.theta, -1.0, 1.0, open_low=True)
+    theta: Annotated[
+        float | str,
+        Range(-1, 1, open_low=True),
+        OneOf(AUTO, NONE),
+        "theta; the similarity from which on a unit descends from an earlier one, auto: as the validation rows allow",
+    ]
+    sources: Annotated[bool, "trust the column of sources"] = False
+    metadata: Annotated[str, "a column whose equal values match units"] = ""
+    by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
         """One edge for each unit that descends from another, from the parent to the child."""

@@ -43,6 +43,8 @@ def _member_value(n_players: int, carrier_size: int, semivalue: Semivalue) -> fl
 class UnanimityGame(ClosedFormGame):
     """Worth 1 when all players of the carrier are present (by default: all players)."""
 
+    title = "unanimity game"
+
     def __init__(
         self, n_players: int, carrier: Sequence[int] | None = None, *, keys: Keys | None = None
     ) -> None:
@@ -66,6 +68,8 @@ class UnanimityGame(ClosedFormGame):
 @register("game", "weighted_majority")
 class WeightedMajorityGame(ClosedFormGame):
     """Worth 1 when the votes present reach the quota."""
+
+    title = "weighted majority"
 
     def __init__(self, weights: Sequence[int], quota: int, *, keys: Keys | None = None) -> None:
         for weight in weights:
@@ -99,6 +103,8 @@ class WeightedMajorityGame(ClosedFormGame):
 @register("game", "sum_of_unanimity")
 class SumOfUnanimity(ClosedFormGame):
     """A weighted sum of unanimity games; every game is one of these."""
+
+    title = "sum of unanimity games"
 
     def __init__(
         self, carriers: CoalitionMatrix, coefficients: Values, *, keys: Keys | None = None
@@ -139,6 +145,8 @@ class SumOfUnanimity(ClosedFormGame):
 class AdditiveGame(ClosedFormGame):
     """Everyone brings a fixed worth, whoever else is there."""
 
+    title = "additive game"
+
     def __init__(self, worths: Sequence[float], *, keys: Keys | None = None) -> None:
         super().__init__(len(worths), keys=keys)
         self.worths = np.array(worths, dtype=float)
@@ -156,6 +164,8 @@ class AdditiveGame(ClosedFormGame):
 @register("game", "random_monotone")
 class RandomMonotoneGame(ClosedFormGame):
     """Random, and never falling when a player joins: the best random worth among all subsets."""
+
+    title = "random monotone game"
 
     MAX_PLAYERS = 14
 

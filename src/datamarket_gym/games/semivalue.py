@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import ParameterError, require_count, require_in
+from datamarket_gym.core.parameters import Component, OneOf, Range
 from datamarket_gym.core.plots import plot_intervals
-from datamarket_gym.core.registry import Component, Kind
+from datamarket_gym.core.registry import Kind
 from datamarket_gym.core.screen import Shown, counted
 from datamarket_gym.games.game import Game
 
@@ -85,14 +85,13 @@ class Truncated:
     within: float  # no score is off by more
 
 
-def require_nearest(nearest: int | str, within: float, of: str) -> None:
-    """Refuse what says neither how many of something are looked at nor how far off scores may be."""
-    require_in("within", within, 0.0, 1.0)
-    if isinstance(nearest, str):
-        if nearest != "auto":
-            raise ParameterError("nearest", nearest, f"give a number of {of}, or auto")
-    else:
-        require_count("nearest", nearest)
+Nearest = Annotated[
+    int | str,
+    Range(1),
+    OneOf("auto"),
+    "nearest units; how many count for each validation row, auto: as few as the error allows",
+]
+Within = Annotated[float, Range(0, 1), "error of a score at most"]
 
 
 class Estimator(Component, ABC):

@@ -7,10 +7,10 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.words import OTHERS, key_words, words
+from datamarket_gym.lab.names import COMPONENTS, VALUES, key_words, metric_words, words
 from datamarket_gym.lab.reproduction import NOT_CLAIMED, OUTSIDE, TOO_FEW, PaperComparison
 from datamarket_gym.lab.summary import LABELS
-from datamarket_gym.lab.tables import Grid, axes_of, caption, metric_words
+from datamarket_gym.lab.tables import Grid, axes_of, caption
 
 _COLUMN = 3  # lines that a column is worth, when a table could be laid out in two ways
 _PLAYED = ("granularity", "representative")  # mechanisms stand side by side whatever these are
@@ -178,7 +178,7 @@ def _words(key: str, value: object) -> str:
     """A label's value in words, below the name of the label."""
     if value is None:
         return ""
-    return words(key, value) if key in LABELS or key in OTHERS else str(value)
+    return words(key, value) if key in LABELS or key in COMPONENTS or key in VALUES else str(value)
 
 
 def _head(key: str, value: object) -> str:

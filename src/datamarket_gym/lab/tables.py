@@ -18,6 +18,7 @@ from typing import Any
 from datamarket_gym.core.files import write_text
 from datamarket_gym.judge.metrics import CLEAR
 from datamarket_gym.lab.cells import Row
+from datamarket_gym.lab.names import metric_words
 from datamarket_gym.lab.spec import ExperimentSpec, Layout
 from datamarket_gym.lab.summary import LABELS, NUMBERS, RATIO, Labels, labels_of, matches
 
@@ -27,39 +28,6 @@ LEGEND = (
     f"stated tolerance. A gain is the mean over the seeds whose honest payment exceeds {CLEAR:g} of an "
     "equal share of v(all).\n"
 )
-WORDS = {
-    "gain_additive": "additive gain",
-    "victim_loss": "victim's loss (largest)",
-    "gain_worst_seed": "gain, in the seed in which it is largest",
-    "victim_loss_worst_seed": "victim's loss (largest), in the seed in which it is largest",
-    "victim_loss_sum": "victims' loss (summed)",
-    "theft": "theft (share of the pot)",
-    "oracle_l1": "oracle L1",
-    "rank_stability": "rank stability (Kendall's tau)",
-    "utility": "utility v(all)",
-    "share_gain": "gain of a fixed pot",
-    "value_added": "value added (over the thief's honest pay)",
-    "worth_of_a_copy": "pay of a copy over that of an honest unit",
-    "victims_loss": "victims' loss (together)",
-    "expected_victim_loss": "victim's expected loss (largest)",
-    "bystanders_loss": "bystanders' loss (together)",
-    "known_share": "part of what is sold again that is recognised",
-    "asked": "coalitions evaluated",
-    "seconds": "seconds by the clock",
-    "honest_known": "part of honest units taken for old ones",
-    "gain_from_cheating": "gain against being the only honest one",
-    "cheating_adds": "what cheating adds, in equal shares of v(all)",
-    "pot_taken": "share of the pot of those who may cheat",
-    "pot_moved": "how much more than when honest",
-    "honest_pay": "part of their pay that the honest keep",
-    "honest_least": "part of its pay that the honest one keeps who loses most",
-    "worth_kept": "worth of the genuine units there are",
-    "value_kept": "v(all) as counted",
-    "regret": "still gained by the menu",
-    "regret_searched": "still gained by a search",
-    "unplayable": "moves that could not be played",
-}
-"""What metrics are called where their names do not say it."""
 DEFAULT = (
     Layout(),
     Layout(metric=["gain_additive", "oracle_l1", "rank_stability", "utility"]),
@@ -226,11 +194,6 @@ def _named_apart(block: Sequence[Row], merge: Sequence[str], ratios: Ratios) -> 
             ratios[row["metric"] + RATIO, labels_of(named)] = ratio
         found.append(named)
     return found
-
-
-def metric_words(metric: str) -> str:
-    """A metric in words."""
-    return WORDS.get(metric, metric.replace("_", " "))
 
 
 def caption(fixed: Row) -> str:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 from numpy.typing import NDArray
 
 from datamarket_gym.core.errors import LearnerError, SubmissionError
-from datamarket_gym.core.screen import Described, Shown
+from datamarket_gym.core.parameters import Component
+from datamarket_gym.core.screen import Shown
 
 Target = Literal["class", "number", "none"]
 """What labels are to a learner: classes (two of them, and every validation label submitted), numbers, or optional."""
@@ -110,7 +111,7 @@ class Scorer(Shown, ABC):
         return None
 
 
-class Learner(Described, ABC):
+class Learner(Component, ABC):
     """Plug point ``learner``: a frozen dataclass with the learner's parameters."""
 
     has_closed_form: ClassVar[bool] = False  # whether `Scorer.closed_form` can be other than None

@@ -8,12 +8,13 @@ and a tie goes to the lowest class.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import require_in
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import Learner, TrainingRows, ValidationRows, check_rows
 from datamarket_gym.learners.ridge_engine import RidgeEngine
@@ -24,12 +25,13 @@ _TIE = 1e-9
 @register("learner", "ridge")
 @dataclass(frozen=True)
 class Ridge(Learner):
-    """Least-squares classifier with an L2 penalty, standardised on each coalition's own rows."""
+    """Classify by least squares with an L2 penalty, standardised on each coalition's own rows."""
 
-    alpha: float = 1.0
+    title = "ridge classifier"
 
-    def __post_init__(self) -> None:
-        require_in("alpha", self.alpha, 0.0, 1e12, open_low=True)
+    alpha: Annotated[
+        float, Range(0, 1e12, open_low=True), "penalty; the larger, the simpler the model"
+    ] = 1.0
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> RidgeScorer:
         """Check, scale and sum the rows once."""

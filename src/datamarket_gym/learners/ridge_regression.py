@@ -8,13 +8,13 @@ predicts the mean instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import require_in
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import Learner, Target, TrainingRows, ValidationRows, check_rows
 from datamarket_gym.learners.explained import Explained, gain
@@ -25,14 +25,15 @@ from datamarket_gym.learners.similarity import ComparedAsTables
 @register("learner", "ridge_regression")
 @dataclass(frozen=True)
 class RidgeRegression(ComparedAsTables, Learner):
-    """Least squares on numbers with an L2 penalty, standardised on each coalition's own rows."""
+    """Predict numbers by least squares with an L2 penalty, standardised on each coalition's own rows."""
 
-    alpha: float = 1.0
+    title = "ridge regression"
+
+    alpha: Annotated[
+        float, Range(0, 1e12, open_low=True), "penalty; the larger, the simpler the model"
+    ] = 1.0
     paid_from: ClassVar[str] = "none"
     target: ClassVar[Target] = "number"
-
-    def __post_init__(self) -> None:
-        require_in("alpha", self.alpha, 0.0, 1e12, open_low=True)
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> RidgeRegressionScorer:
         """Check, scale and sum the rows once."""

@@ -28,10 +28,10 @@ from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.screen import Shown
 from datamarket_gym.learners.score_table import ScoreTable
-from datamarket_gym.units.arrays import ENDINGS, ArrayFile, file_and_member
 from datamarket_gym.units.columns import Column
-from datamarket_gym.units.formats import ending
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.arrays import ENDINGS, ArrayFile
+from datamarket_gym.units.readers.files import ending, file_and_member
+from datamarket_gym.units.readers.tables import Table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

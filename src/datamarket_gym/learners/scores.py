@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 class ImportedScores(ComparedAsTables, Learner):
     """Scores of units on validation rows that another tool has computed, added up."""
 
+    title = "imported scores"
+
     table: ScoreTable | None = field(default=None, repr=False)
     has_closed_form: ClassVar[bool] = True
     paid_from: ClassVar[str] = "none"

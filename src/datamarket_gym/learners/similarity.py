@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, directions
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import Kind, register
-from datamarket_gym.core.screen import Described
 
 UNEQUAL = 10.0
 """Columns whose largest spread is so many times the median one are a table's, not an encoder's."""
@@ -23,7 +23,7 @@ ALIKE = 0.9
 """Rows that have such a cosine on average differ in little but what their columns have in common."""
 
 
-class Similarity(Described, ABC):
+class Similarity(Component, ABC):
     """Plug point ``similarity``: a frozen dataclass that turns rows into directions."""
 
     @abstractmethod
@@ -50,6 +50,8 @@ SIMILARITIES: Kind[Similarity] = Kind("similarity", Similarity)
 class CosineSimilarity(Similarity):
     """The cosine of the features as they are: for embeddings."""
 
+    title = "cosine similarity"
+
     def directions(self, rows: Features, validation: Features) -> Features:
         """The rows, scaled to length one."""
         return directions(rows)
@@ -62,6 +64,8 @@ class StandardisedSimilarity(Similarity):
 
     A column in which the validation rows do not differ says nothing about them and is left out.
     """
+
+    title = "standardised similarity"
 
     def directions(self, rows: Features, validation: Features) -> Features:
         """The standardised rows, scaled to length one."""
@@ -90,6 +94,8 @@ class AutoSimilarity(Similarity):
     That is where the largest spread of a column is at least 10 times the median of those above zero (several units), or
     where two rows have a cosine of 0.9 and more on average: columns far from zero, beside which rows hardly differ.
     """
+
+    title = "automatic similarity"
 
     def directions(self, rows: Features, validation: Features) -> Features:
         """The directions of the similarity that suits the validation rows."""

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,11 @@ from datamarket_gym.core.errors import (
     ParameterError,
     UnknownNameError,
     describe,
-    require_count,
     warn_user,
 )
 from datamarket_gym.core.executors import executor, in_order
 from datamarket_gym.core.machine import available_cores
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
     Learner,
@@ -147,14 +147,16 @@ class SklearnEstimator(Learner):
     is called with the number of coalitions of the batch that are done so far.
     """
 
-    estimator: Any
-    scoring: Any = ""
-    jobs: int = 1
+    title = "scikit-learn classifier"
+
+    estimator: Annotated[Any, "model of scikit-learn; the name of a classifier or regressor"]
+    scoring: Annotated[Any, "scorer of scikit-learn; blank: accuracy, or R squared of numbers"] = ""
+    jobs: Annotated[int, Range(0)] = 1
     progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "classifier"
 
     def __post_init__(self) -> None:
-        require_count("jobs", self.jobs, at_least=0)
+        super().__post_init__()
         if isinstance(self.estimator, str):
             estimator_named(self.estimator, self.kind)
         if self.scoring is None:
@@ -182,6 +184,8 @@ class SklearnEstimator(Learner):
 @dataclass(frozen=True)
 class SklearnRegressor(SklearnEstimator):
     """A scikit-learn regressor or pipeline (an object, or its name), worth its R^2 or another score."""
+
+    title = "scikit-learn regressor"
 
     kind: ClassVar[str] = "regressor"
     target: ClassVar[Target] = "number"

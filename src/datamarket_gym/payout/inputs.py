@@ -7,7 +7,7 @@ when results are written. A name of any length or script therefore costs nothing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,33 +18,57 @@ from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import LARGEST, Codes, Features
 from datamarket_gym.core.content import unit_keys
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.core.files import sha256
+from datamarket_gym.core.narrow import beyond, taken
 from datamarket_gym.core.registry import name_of, source_elsewhere
 from datamarket_gym.core.screen import listed
 from datamarket_gym.evidence.leak import HeldRows, Leaks
 from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.oracle import ReferenceRows, UtilityOracle
 from datamarket_gym.learners.targets import require_labels
-from datamarket_gym.payout.file_hashes import FileHashes, file_hash, names_hash
-from datamarket_gym.payout.image_files import Skipped, unnamed
+from datamarket_gym.payout.book.arrived import What
+from datamarket_gym.payout.images import (
+    Skipped,
+    image_bytes,
+    image_tree,
+    images_hash,
+    names_hash,
+    note_images,
+    unnamed,
+)
+from datamarket_gym.payout.intake.content import what_of
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, Received
+from datamarket_gym.payout.intake.times import IntakeLog, Received, require_received
 from datamarket_gym.payout.intervals import validation_groups
-from datamarket_gym.payout.labels import LabelledTables
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.prior.known import KnownUnits
 from datamarket_gym.payout.prior.units import PriorUnits, UnitKind, kind_of_labels
-from datamarket_gym.payout.quarantine import BadRow
-from datamarket_gym.payout.read_tables import read_tables
+from datamarket_gym.payout.quarantine import BadRow, add_bad_rows, note_columns, split_rows
 from datamarket_gym.payout.scored import Scored, read_scored
-from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.submitted import Held, Optional, Rows, first_too_large
+from datamarket_gym.payout.spec import Columns, PayoutSpec
 from datamarket_gym.pipeline.prior import Known
-from datamarket_gym.units.labels import unlabelled, without_labels
+from datamarket_gym.units.columns import Column, Faults
+from datamarket_gym.units.io import require_two_tables
+from datamarket_gym.units.labels import is_labelled, unlabelled, without_labels
+from datamarket_gym.units.readers.arrays import ArrayFile
+from datamarket_gym.units.readers.excel import sheet_of
+from datamarket_gym.units.readers.files import ending, file_and_member
+from datamarket_gym.units.readers.tables import Table, rows_read
 from datamarket_gym.units.submission import Submission, Text
+from datamarket_gym.world.encoders import ContentError, stored
+from datamarket_gym.world.encoders.store import StoredEncoder
 
+FileHashes = dict[str, dict[str, str | int]]
+"""Name, length and hash of each file that a run reads, by its role."""
+Optional = list[str | None]
 _FEW = 3  # earlier runs that are named
+_NO_FEATURES = (
+    "the {} have no features; name a column (--features), a file (--features-file), a text column (--text), or an "
+    "image column and its folder (--image, --images)"
+)
+DEFAULTS = {"text": "minilm", "image": "resnet18"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +213,45 @@ class Inputs:
         )
 
 
+@dataclass(kw_only=True)
+class Rows:
+    """The columns of the validation rows, or of the reference rows."""
+
+    features: Features
+    label: NDArray[Any]
+    embedding: Features | None = None
+    columns: tuple[str, ...] = ()  # that the features came from
+    text: list[str] | None = None
+    skipped: Skipped = field(default_factory=list)  # files of the folder that were not read
+    images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
+    blank: bool = False  # where a column of labels is there in which nothing stands
+
+
+@dataclass(kw_only=True)
+class SubmittedRows(Rows):
+    """The columns of the submissions."""
+
+    ids: list[str]
+    identity: list[str]
+    time: NDArray[Any] | None = None
+    links: dict[str, Optional] = field(default_factory=dict)
+    source: Optional | None = None
+    metadata: Optional | None = None
+    bad: tuple[BadRow, ...] = ()  # rows that were set aside
+    encoder: str = ""  # that made the features of texts or images, weights and all
+    received: Received | None = None  # where times are from the intake log
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The tables of a run with the labels that count, and a line for each table whose labels do not."""
+
+    rows: SubmittedRows
+    held: Rows
+    sample: Rows | None
+    ignored: tuple[str, ...]
+
+
 def read_inputs(
     submissions: Path,
     validation: Path,
@@ -221,14 +284,12 @@ def read_inputs(
         files[INTAKE] = {"name": "", "bytes": 0, "sha256": rows.received.sha256}
     if (source := source_elsewhere("learner", name_of(LEARNERS.create(spec.learner)))) is not None:
         files["utility"] = {"name": source[0], "bytes": 0, "sha256": source[1]}  # code of one's own
-    inputs = _assembled(tables, files, skipped)
-    if scores is None:
-        return inputs
-    return replace(inputs, scored=read_scored(scores, submissions, validation, spec, rows, held))
+    scored = None if scores is None else read_scored(scores, submissions, validation, spec, rows, held)
+    return replace(_assemble(tables, files, skipped), scored=scored)
 
 
 def _unnamed(images: Sequence[dict[str, list[str]]]) -> Skipped:
-    """The images that lie in the folders of image columns and are named by none of the tables."""
+    """List the images that lie in the folders of image columns and are named by none of the tables."""
     named: dict[Path, set[str]] = {}
     for folders in images:
         for folder, names in folders.items():
@@ -240,15 +301,444 @@ def _unnamed(images: Sequence[dict[str, list[str]]]) -> Skipped:
     ]
 
 
+def read_tables(
+    submissions: Path,
+    validation: Path,
+    reference: Path | None,
+    spec: PayoutSpec,
+    files: FileHashes,
+    log: IntakeLog | None = None,
+) -> Tables:
+    """Read the units, the validation rows and, if there are any, the reference rows, with the labels that count.
+
+    The hash of each file is added to ``files``. With a ``log`` times are from it alone.
+    """
+    require_two_tables(submissions, validation)
+    if reference is not None:
+        require_two_tables(submissions, reference, "reference")
+    require_label_columns({"submissions": submissions, "validation rows": validation}, spec)
+    # Tables are read as they come; but how a folder of images is read is up to the validation rows.
+    hashes: FileHashes = {}
+    held = read_held(validation, spec, hashes) if submissions.is_dir() else None
+    rows = read_submitted(submissions, spec, files, held, log)
+    held = held or read_held(validation, spec, hashes)
+    files |= hashes
+    sample = None if reference is None else read_held(reference, spec, files, "reference")
+    return _count_labels(rows, held, sample)
+
+
+def read_submitted(
+    path: Path,
+    spec: PayoutSpec,
+    files: FileHashes,
+    held: Rows | None = None,
+    log: IntakeLog | None = None,
+) -> SubmittedRows:
+    """Read the submitted units; the hash of each file read is added to ``files``.
+
+    Whether labels of a folder of images count is up to ``held``, the validation rows. With a ``log`` times are those
+    at which it has the units, and nothing that the table says of them.
+    """
+    if log is not None and spec.columns.time is not None:
+        raise ParameterError(
+            "time",
+            spec.columns.time,
+            "times are from the intake log alone, whatever a column says; leave --time out, or --intake",
+        )
+    if path.is_dir():
+        return _submitted_images(path, spec, files, held is None or is_labelled(held.label), log)
+    table, columns = Table.open(path), spec.columns
+    files["submissions"] = file_hash(path)
+    names = submitted_roles(table, columns, dated=log is None)
+    for role, name in names.items():
+        table.require(role, name)
+    linked = [table.require("linkage", name) for name in link_columns(spec)]
+    files_of = {"features": spec.files.features, "embedding": spec.files.embedding}
+    matrices = matrix_roles(table, columns, [role for role, file in files_of.items() if file is None])
+    text = [
+        names[r] for r in ("id", "identity", "text", "image", "trusted_source", "metadata") if r in names
+    ]
+    other = [names[role] for role in ("label", "time") if role in names]
+    faults = Faults() if spec.quarantine else None
+    single, dense = table.read([*text, *linked], other, matrices, faults, narrow=True)
+    count = len(single[columns.identity].data)
+    if blank := "label" in names and _has_no_labels(single[names["label"]], spec):
+        del names["label"]
+    for role, file in files_of.items():
+        if file is not None:
+            apart = f"{'submissions ' * (role == 'features')}{role}"
+            dense[role] = _apart(file, count, files, apart, finite=faults is None)
+    rows, bad = np.arange(count), tuple[BadRow, ...]()
+    if faults is not None:
+        rows, bad = _quarantined(faults, spec, names, single, dense, repr(str(path)))
+        single, dense = _of(single, dense, rows)
+    ids = single[names["id"]].named() if "id" in names else [f"row {i}" for i in rows.tolist()]
+    received = None
+    if log is not None:
+        what, content = _content(spec, single, dense)
+        owners, label = single[columns.identity].named(), _labels(single, names, len(ids))
+        received, unlogged = log.received(what, owners, label, content)
+        logged, bad = _set_unlogged_aside(unlogged, bad, rows, ids, owners, spec, log, path)
+        single, dense = _of(single, dense, logged)
+        ids, received = [ids[i] for i in logged], received.of(logged)
+    images: dict[str, list[str]] = {}
+    label = _labels(single, names, len(ids), numbers=_predicts_numbers(spec))
+    features, encoder = dense.get("features"), ""
+    if features is None:
+        folder = spec.files.images
+        features = _features(spec, single, ids, files, "submissions", folder, images)
+        encoder = content_encoder(spec, "text" if columns.text else "image").encoder.identity
+    return SubmittedRows(
+        ids=ids,
+        identity=single[columns.identity].named(),
+        label=label,
+        features=features,
+        embedding=dense.get("embedding"),
+        time=single[names["time"]].times() if "time" in names else _time(received),
+        links={name: single[name].optional() for name in linked},
+        source=single[names["trusted_source"]].optional() if "trusted_source" in names else None,
+        metadata=single[names["metadata"]].optional() if "metadata" in names else None,
+        columns=tuple(matrices.get("features", ())),
+        text=single[names["text"]].strings() if "text" in names else None,
+        images=images,
+        bad=bad,
+        encoder=encoder,
+        received=received,
+        blank=blank,
+    )
+
+
+def _time(received: Received | None) -> NDArray[Any] | None:
+    return None if received is None else received.time
+
+
+def _labels(
+    single: dict[str, Column], names: dict[str, str], count: int, *, numbers: bool = False
+) -> NDArray[Any]:
+    """Return the labels, as they are written or as the numbers that they stand for; empty ones where there are none."""
+    if "label" not in names:
+        return unlabelled(count)
+    column = single[names["label"]]
+    return column.numbers() if numbers else column.values()
+
+
+def _of(
+    single: dict[str, Column], dense: dict[str, Features], rows: NDArray[np.int64]
+) -> tuple[dict[str, Column], dict[str, Features]]:
+    """Take some rows of what was read."""
+    return (
+        {name: column.of(rows) for name, column in single.items()},
+        {role: taken(matrix, rows) for role, matrix in dense.items()},
+    )
+
+
+def _content(
+    spec: PayoutSpec, single: dict[str, Column], dense: dict[str, Features]
+) -> tuple[What, list[str] | list[bytes] | Features]:
+    """Return what the intake log has of units: their texts, the files of their images, or their features."""
+    what, columns = what_of(spec.columns), spec.columns
+    if what == "text":
+        return what, single[str(columns.text)].strings()
+    if what == "image" and spec.files.images is not None:
+        return what, image_bytes(Path(spec.files.images), single[str(columns.image)].named())
+    if what == "features" and "features" in dense:
+        return what, dense["features"]
+    raise SubmissionError(_NO_FEATURES.format("submissions"))
+
+
+def _submitted_images(
+    path: Path, spec: PayoutSpec, files: FileHashes, labels: bool, log: IntakeLog | None
+) -> SubmittedRows:
+    """Read the units of a folder laid out as identity/label/image, or identity/image."""
+    tree = image_tree(path, identities=True, labels=labels)
+    ids, owners, label = tree.names, tree.identity, tree.label
+    rows, bad = np.arange(len(ids)), tuple[BadRow, ...]()
+    encoder = content_encoder(spec, "image").encoder
+    if spec.quarantine:
+        faults = Faults()
+        note_images(faults, path, ids, encoder)
+        rows, bad = split_rows(faults, ids, owners, repr(str(path)))
+        (ids, owners), label = ([part[i] for i in rows] for part in (ids, owners)), label[rows]
+    received = None
+    if log is not None:
+        received, unlogged = log.received("image", owners, label, image_bytes(path, ids))
+        logged, bad = _set_unlogged_aside(unlogged, bad, rows, ids, owners, spec, log, path)
+        (ids, owners), label = ([part[i] for i in logged] for part in (ids, owners)), label[logged]
+        received = received.of(logged)
+    return SubmittedRows(
+        ids=ids,
+        identity=owners,
+        label=label,
+        features=_images(path, ids, ids, spec, files, "submissions", tree.skipped),
+        time=_time(received),
+        skipped=tree.skipped,
+        bad=bad,
+        received=received,
+        encoder=encoder.identity,
+    )
+
+
+def _set_unlogged_aside(
+    unlogged: dict[int, str],
+    bad: tuple[BadRow, ...],
+    rows: Codes,
+    ids: list[str],
+    owners: list[str],
+    spec: PayoutSpec,
+    log: IntakeLog,
+    path: Path,
+) -> tuple[Codes, tuple[BadRow, ...]]:
+    """Set aside the units that the intake log has not; they are an error without quarantine."""
+    if not spec.quarantine:
+        require_received(unlogged, ids, owners, log)
+    return add_bad_rows(bad, unlogged, rows, ids, owners, repr(str(path)))
+
+
+def _quarantined(
+    faults: Faults,
+    spec: PayoutSpec,
+    names: dict[str, str],
+    single: dict[str, Column],
+    dense: dict[str, Features],
+    what: str,
+) -> tuple[NDArray[np.int64], tuple[BadRow, ...]]:
+    """Return the rows that can be used, and the others with what is wrong."""
+    note_columns(
+        faults,
+        {
+            role: single[name]
+            for role, name in names.items()
+            if role not in ("trusted_source", "metadata")
+        },
+    )
+    if "label" in names and _predicts_numbers(spec):
+        for row, wrong in single[names["label"]].bad_numbers().items():
+            faults.note([row], f"{names['label']}: {wrong}")
+    for role, matrix in dense.items():
+        faults.note_numbers(role, matrix)
+    if "features" not in dense and spec.columns.image is not None and spec.files.images is not None:
+        named = single[spec.columns.image].optional()
+        note_images(faults, Path(spec.files.images), named, content_encoder(spec, "image").encoder)
+    identity = single[spec.columns.identity].optional()
+    ids = single[names["id"]].optional() if "id" in names else [f"row {i}" for i in range(len(identity))]
+    return split_rows(faults, ids, identity, what)
+
+
+def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "validation") -> Rows:
+    """Read the validation rows, or the reference rows; none of them is ever set aside."""
+    if path.is_dir():
+        tree = image_tree(path, identities=False)
+        seen = _images(path, tree.names, tree.names, spec, files, whose, tree.skipped)
+        return Rows(features=seen, label=tree.label, skipped=tree.skipped)
+    table, columns = Table.open(path), spec.columns
+    files[whose] = file_hash(path)
+    features_file = getattr(spec.files, f"{whose}_features")
+    labels = table.label_column(columns.label)
+    names = {} if labels is None else {"label": labels}
+    content = [c for c in (columns.text, columns.image) if c is not None]
+    for name in content:
+        table.require("content", name)
+    matrices = {} if features_file else matrix_roles(table, columns, ("features",))
+    if embedded := table.matrix_columns(spec.columns.embedding or "embedding"):
+        matrices["embedding"] = embedded
+    other = [*names.values(), *table.counting(content, names, matrices)]
+    single, dense = table.read(content, other, matrices)
+    count = rows_read(single, dense)
+    if blank := bool(names) and _has_no_labels(single[names["label"]], spec):
+        names = {}
+    label = _labels(single, names, count, numbers=_predicts_numbers(spec))
+    if features_file:
+        dense["features"] = np.asarray(_apart(features_file, count, files, f"{whose} features"))
+    images: dict[str, list[str]] = {}
+    features = dense.get("features")
+    if features is None:
+        folder = getattr(spec.files, f"{whose}_images") or spec.files.images
+        features = _features(spec, single, range(count), files, whose, folder, images)
+    for role, matrix in (("features", features), ("embedding", dense.get("embedding"))):
+        _require_size(matrix, f"{str(path)!r}: {role!r}", "drop the row")
+    return Rows(
+        features=features,
+        label=label,
+        embedding=dense.get("embedding"),
+        columns=tuple(matrices.get("features", ())),
+        text=None if columns.text is None else single[columns.text].strings(),
+        images=images,
+        blank=blank,
+    )
+
+
+def _require_size(
+    matrix: Features | None, where: str, remedy: str, ids: Sequence[str] | None = None
+) -> None:
+    """Refuse numbers so large that distances to them overflow, by the row of the first or its unit."""
+    if matrix is not None and (at := beyond(matrix, LARGEST)) is not None:
+        row, entry = at
+        value = f"{float(matrix[row, entry]):g}"
+        place = (
+            f", row {row}, entry {entry} is {value}"
+            if ids is None
+            else f" of unit {ids[row]!r} (row {row}) has {value} as entry {entry}"
+        )
+        raise SubmissionError(
+            f"{where}{place}; {remedy} or fill in a number of at most {LARGEST:g} in size"
+        )
+
+
+def _features(
+    spec: PayoutSpec,
+    single: dict[str, Column],
+    ids: Sequence[object],
+    files: FileHashes,
+    which: str,
+    folder: str | None,
+    images: dict[str, list[str]],
+) -> Features:
+    """Embed content; add to ``images`` which files of which folder were named."""
+    columns = spec.columns
+    what = "unit" if which == "submissions" else f"{which} row"
+    if columns.text is not None:
+        return embed(single[columns.text].strings(), content_encoder(spec, "text"), ids, what)
+    if columns.image is not None and folder is not None:
+        images[folder] = names = single[columns.image].named()
+        return _images(Path(folder), names, ids, spec, files, f"{which} images", what=what)
+    raise SubmissionError(_NO_FEATURES.format(which))
+
+
+def _images(
+    folder: Path,
+    names: list[str],
+    ids: Sequence[object],
+    spec: PayoutSpec,
+    files: FileHashes,
+    role: str,
+    skipped: Skipped | None = None,
+    what: str = "image",
+) -> Features:
+    """Embed images; the folder's hash covers their bytes and names, and the names of what was skipped."""
+    content = image_bytes(folder, names, "row" if what in ("unit", "image") else what)
+    files[role] = images_hash(folder, names, content, skipped or [])
+    return embed(content, content_encoder(spec, "image"), ids, what)
+
+
+def _apart(written: str, rows: int, files: FileHashes, role: str, *, finite: bool = True) -> Features:
+    path, member = file_and_member(written)
+    files[role] = file_hash(path)
+    return ArrayFile.open(path).matrix(member, rows, finite=finite, narrow=True)
+
+
+def submitted_roles(table: Table, columns: Columns, *, dated: bool = True) -> dict[str, str]:
+    """Return the columns of the submissions with one value per unit, by role; those that are named may not be there.
+
+    A column ``time`` holds times only where ``dated``, that is where times are not from elsewhere.
+    """
+    names = {"identity": columns.identity}
+    if labels := table.label_column(columns.label):
+        names["label"] = labels
+    for role in ("id", "time", "text", "image", "trusted_source", "metadata"):
+        given = getattr(columns, role)
+        if given is not None:
+            names[role] = given
+        elif role in ("id", *(("time",) if dated else ())) and role in table.names:
+            names[role] = role
+    return names
+
+
+def matrix_roles(table: Table, columns: Columns, roles: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns that features and embeddings are made of, by role; none of features that content makes."""
+    out = {}
+    for role in roles:
+        given = getattr(columns, role)
+        content = role == "features" and (columns.text or columns.image)
+        if given is not None:
+            out[role] = table.require_matrix(role, given)
+        elif not content and (found := table.matrix_columns(role)):
+            out[role] = found
+    return out
+
+
+def link_columns(spec: PayoutSpec) -> list[str]:
+    """List the columns that linkage needs, beside the roles a unit has anyway."""
+    parts = [part for key in spec.linkage.keys for part in key.split("+")]
+    plain = [part.strip() for part in parts if not part.strip().startswith("time:")]
+    confirm = [] if spec.linkage.confirm is None else [spec.linkage.confirm]
+    return list(dict.fromkeys([*plain, *spec.linkage.fuzzy, *confirm]))
+
+
+def _predicts_numbers(spec: PayoutSpec) -> bool:
+    """Tell if labels are numbers to what is paid for."""
+    return LEARNERS.create(spec.learner).target == "number"
+
+
+def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
+    """Refuse tables and folders without labels, where what is paid for needs them, by their headers alone.
+
+    That is before any text or image is embedded, which may take long.
+    """
+    learner = LEARNERS.create(spec.learner)
+    if learner.target == "none":
+        return
+    for whose, path in tables.items():
+        if path.is_dir():
+            tree = image_tree(path, identities=whose == "submissions")
+            missing = f"holds no folders of labels ({tree.labelled_shape})" if not tree.labelled else ""
+        else:
+            found = Table.open(path).label_column(spec.columns.label)
+            without = "is read without labels, as asked"
+            unread = without if spec.columns.label == "" else "has no column 'label'"
+            missing = unread if found is None else ""
+        if missing:
+            require_labels(f"the {whose} ({str(path)!r} {missing})", unlabelled(1), learner)
+
+
+def _count_labels(rows: SubmittedRows, held: Rows, sample: Rows | None = None) -> Tables:
+    """Return the tables as they are if units and validation rows have labels; else without any."""
+    sides: dict[str, Rows] = {"the submissions": rows, "the validation rows": held}
+    having = [name for name, table in sides.items() if is_labelled(table.label)]
+    if len(having) == len(sides):
+        return Tables(rows, held, sample, ())
+    ignored = [
+        f"column “label” of {name} is empty in every row" for name, table in sides.items() if table.blank
+    ]
+    for name in having:
+        (other,) = set(sides) - {name}
+        ignored.insert(0, f"{name} have labels, {other} have none")
+    return Tables(
+        without_labels(rows), without_labels(held), sample and without_labels(sample), tuple(ignored)
+    )
+
+
+def _has_no_labels(column: Column, spec: PayoutSpec) -> bool:
+    """Tell if nothing stands in a column of labels; refused where what is paid for needs them."""
+    if not column.is_blank(spec.columns.label):
+        return False
+    whose = f"the rows of {column.where} (column {column.name!r} is empty in every row)"
+    require_labels(whose, unlabelled(1), LEARNERS.create(spec.learner))
+    return True
+
+
+def file_hash(path: Path) -> dict[str, str | int]:
+    """Return name, length and sha256 of a file, and which of its sheets is meant."""
+    whole, sheet = file_and_member(str(path))
+    try:
+        content: dict[str, str | int] = {
+            "name": path.name,
+            "bytes": whole.stat().st_size,
+            "sha256": sha256(whole),
+        }
+    except OSError as error:
+        raise SubmissionError(f"{str(path)!r} cannot be read: {error}") from error
+    return content | ({"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {})
+
+
 def validation_order(inputs: Inputs, spec: PayoutSpec) -> Codes:
-    """The rows of the validation file in the order in which the utility has them."""
+    """Return the rows of the validation file in the order in which the utility has them."""
     features, label = inputs.validation_features, inputs.validation_label
     group = validation_groups(features, label, spec.seed)
     return np.lexsort((unit_keys(features, label), group))
 
 
 def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
-    """The utility on the validation rows, which are put in order of their groups and content; given what was bought."""
+    """Build the utility on the validation rows, in order of their groups and content; given what was bought."""
     features, label = inputs.validation_features, inputs.validation_label
     order = validation_order(inputs, spec)
     embedding = inputs.validation_embedding
@@ -263,7 +753,25 @@ def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
     return utility if inputs.prior is None else utility.given(inputs.prior.art)
 
 
-def _assembled(tables: LabelledTables, files: FileHashes, skipped: dict[str, Skipped]) -> Inputs:
+def embed(items: Sequence[Any], chosen: StoredEncoder, ids: Sequence[object], what: str) -> Features:
+    """Make one vector per item; an item that cannot be embedded is named by its unit, or by its row."""
+    try:
+        return chosen.encode(items)
+    except ContentError as error:
+        raise SubmissionError(f"{what} {ids[error.row]!r}: {error.why}") from error
+
+
+def content_encoder(spec: PayoutSpec, kind: str) -> StoredEncoder:
+    """Make the encoder of a run for texts or images; refuse one that reads the other."""
+    chosen = stored(spec.encoder or DEFAULTS[kind])
+    if chosen.kind != kind:
+        raise ParameterError(
+            "encoder", spec.encoder, f"it reads {chosen.kind}s, the submission holds {kind}s"
+        )
+    return chosen
+
+
+def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) -> Inputs:
     rows, held, sample = tables.rows, tables.held, tables.sample
     require_writable("id", rows.ids)
     require_writable("identity", rows.identity)
@@ -271,12 +779,11 @@ def _assembled(tables: LabelledTables, files: FileHashes, skipped: dict[str, Ski
     if sample is not None:
         _require_alike(rows, sample, "reference")
     for what, matrix in (("features", rows.features), ("embedding", rows.embedding)):
-        _require_size(what, matrix, rows.ids)
+        _require_size(matrix, repr(what), "remove the unit", rows.ids)
     _require_once(rows.ids)
     named = {row.identity for row in rows.bad if row.identity and not unwritable(row.identity)}
-    identities = sorted(
-        named.union(rows.identity)
-    )  # who has bad rows alone is told of, and paid nothing
+    # An identity of bad rows alone is listed, and paid nothing.
+    identities = sorted(named.union(rows.identity))
     number = {name: i for i, name in enumerate(identities)}
     numbers = numbered(max(len(rows.ids), len(identities)))
     submission = Submission(
@@ -294,22 +801,31 @@ def _assembled(tables: LabelledTables, files: FileHashes, skipped: dict[str, Ski
         },
     )
     return Inputs(
-        submission, rows.ids, identities, held.features, held.label,
-        held.features if rows.embedding is None else held.embedding, rows.links,
-        rows.time is not None, _derived(rows), files,
-        skipped,
-        held.text,
-        None if sample is None else ReferenceRows(sample.features, sample.label, sample.embedding, sample.text),
+        submission=submission,
+        ids=rows.ids,
+        identities=identities,
+        validation_features=held.features,
+        validation_label=held.label,
+        validation_embedding=held.features if rows.embedding is None else held.embedding,
+        links=rows.links,
+        has_time=rows.time is not None,
+        derived=_count_derived(rows),
+        files=files,
+        skipped=skipped,
+        validation_text=held.text,
+        reference=None
+        if sample is None
+        else ReferenceRows(sample.features, sample.label, sample.embedding, sample.text),
         bad=rows.bad,
         columns=rows.columns,
         encoder=rows.encoder,
         received=rows.received,
         ignored_labels=tables.ignored,
-    )  # fmt: skip
+    )
 
 
 def numbered(count: int) -> Text:
-    """The numbers from 0 on as submissions write them: nine digits each."""
+    """Write the numbers from 0 on as ids of submissions: nine digits each."""
     digits = np.arange(count)[:, None] // 10 ** np.arange(8, -1, -1) % 10 + ord("0")
     return digits.astype(np.uint32).view("U9").reshape(-1)
 
@@ -326,7 +842,7 @@ def _require_once(ids: list[str]) -> None:
             )
 
 
-def _require_alike(rows: Rows, held: Held, whose: str) -> None:
+def _require_alike(rows: Rows, held: Rows, whose: str) -> None:
     """Refuse rows whose numbers are not those of the submissions."""
     for what, theirs, ours in (
         ("features", rows.features, held.features),
@@ -347,17 +863,7 @@ def _require_alike(rows: Rows, held: Held, whose: str) -> None:
         )
 
 
-def _require_size(what: str, matrix: Features | None, ids: list[str]) -> None:
-    """Refuse numbers so large that distances to them overflow, by the name of the unit."""
-    if (found := first_too_large(matrix)) is not None:
-        row, entry, value = found
-        raise SubmissionError(
-            f"{what!r} of unit {ids[row]!r} (row {row}) has {value:g} as entry {entry}; remove the unit or fill in a "
-            f"number of at most {LARGEST:g} in size"
-        )
-
-
-def _derived(rows: Rows) -> int:
+def _count_derived(rows: SubmittedRows) -> int:
     named = zip(rows.ids, rows.source or [], strict=rows.source is not None)
     return sum(source not in (None, unit) for unit, source in named)
 

@@ -31,8 +31,7 @@ from datamarket_gym.payout.prior.runs import as_said
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verdicts import Check
-from datamarket_gym.units.answers import ENDING
-from datamarket_gym.units.sql import as_files, is_query, queries_of
+from datamarket_gym.units.readers.databases import ENDING, as_files, is_query, queries_of
 
 FOLDER = "inputs"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from datamarket_gym.core.errors import RunError
-from datamarket_gym.payout.file_hashes import file_hash, images_hash
-from datamarket_gym.payout.image_files import image_bytes, image_tree
+from datamarket_gym.payout.images import image_bytes, image_tree, images_hash
+from datamarket_gym.payout.inputs import file_hash
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.names import visible
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 
 _LONGEST = 60
 

@@ -23,8 +23,7 @@ from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
 
 if TYPE_CHECKING:  # the list of a finished run is read where nothing of the readers of tables is wanted
-    from datamarket_gym.units.columns import Column
-    from datamarket_gym.units.loose import Faults
+    from datamarket_gym.units.columns import Column, Faults
 
 FILE = "quarantine.csv"
 COLUMNS = ("row", "unit", "identity", "wrong")
@@ -44,7 +43,7 @@ def note_columns(faults: Faults, roles: dict[str, Column]) -> None:
     """Note rows without a name, a label, a time or content, with names that no file can hold, with shared ids."""
     for role, column in roles.items():
         if role == "time":
-            for row, wrong in column.untimely().items():
+            for row, wrong in column.bad_times().items():
                 faults.note([row], f"{column.name}: {wrong}")
             continue
         for row in column.missing().nonzero()[0].tolist():
@@ -66,10 +65,10 @@ def _note_shared(faults: Faults, ids: Sequence[str | None]) -> None:
             faults.note([row], f"the id is that of {count[name]} rows")
 
 
-def kept_rows(
+def split_rows(
     faults: Faults, ids: Sequence[str | None], identities: Sequence[str | None], what: str
 ) -> tuple[Codes, tuple[BadRow, ...]]:
-    """The rows to go on with, and those that are set aside; refused where more than half are bad."""
+    """Return the rows to go on with, and those that are set aside; refuse where more than half are bad."""
     bad = tuple(
         BadRow(row, ids[row] or "", identities[row] or "", "; ".join(dict.fromkeys(wrong)))
         for row, wrong in sorted(faults.rows.items())
@@ -78,7 +77,7 @@ def kept_rows(
     return faults.good(len(ids)), bad
 
 
-def also_aside(
+def add_bad_rows(
     bad: tuple[BadRow, ...],
     wrong: dict[int, str],
     rows: Codes,
@@ -86,12 +85,11 @@ def also_aside(
     identities: Sequence[str],
     what: str,
 ) -> tuple[Codes, tuple[BadRow, ...]]:
-    """Of rows that were good so far the places to go on with, and all that are set aside now; refused likewise."""
+    """Set more of the remaining rows aside; return the places to go on with, and all rows that are set aside."""
     more = [BadRow(int(rows[i]), ids[i], identities[i], why) for i, why in wrong.items()]
     every = tuple(sorted([*bad, *more], key=lambda each: each.row))
     _require_half(every, len(rows) + len(bad), what)
-    kept = [i for i in range(len(rows)) if i not in wrong]
-    return np.array(kept, dtype=np.int64), every
+    return np.array([i for i in range(len(rows)) if i not in wrong], dtype=np.int64), every
 
 
 def _require_half(bad: tuple[BadRow, ...], rows: int, what: str) -> None:

@@ -26,7 +26,7 @@ from datamarket_gym.payout.warnings import StandingWarning, read_warnings
 
 @dataclass(frozen=True)
 class PayRequest:
-    """All that a payday is given; tables are files, or queries of databases (`units.sql`)."""
+    """All that a payday is given; tables are files, or queries of databases (`units.readers.databases`)."""
 
     submissions: str
     validation: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +13,14 @@ from datamarket_gym.learners.base import LEARNERS, Learner
 from datamarket_gym.learners.score_files import Names, read_scores
 from datamarket_gym.learners.score_table import ScoreTable
 from datamarket_gym.learners.scores import ImportedScores
-from datamarket_gym.payout.image_files import image_tree
+from datamarket_gym.payout.images import image_tree
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.submitted import Held, Rows
-from datamarket_gym.units.arrays import file_and_member
 from datamarket_gym.units.labels import is_labelled
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.files import file_and_member
+from datamarket_gym.units.readers.tables import Table
+
+if TYPE_CHECKING:
+    from datamarket_gym.payout.inputs import Rows, SubmittedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +62,7 @@ def scores_file(spec: PayoutSpec, fetched: Path | None) -> Path | None:
 
 
 def read_scored(
-    file: Path, submissions: Path, validation: Path, spec: PayoutSpec, rows: Rows, held: Held
+    file: Path, submissions: Path, validation: Path, spec: PayoutSpec, rows: SubmittedRows, held: Rows
 ) -> Scored:
     """Read the scores; rows that were set aside at the door may have some, which count for nothing.
 

@@ -34,7 +34,7 @@ class Columns(Document):
 
     ``features`` and ``embedding`` name a list column, the stem of numbered columns (``f`` for ``f_0``,
     ``f_1``, ...) or several numeric columns separated by commas. Without a ``label`` the column ``label`` is taken if
-    there is one, and else there are no labels (`payout.labels`).
+    there is one, and else there are no labels (`payout.inputs`).
     """
 
     id: str | None = None

@@ -15,9 +15,9 @@ from datamarket_gym.evidence.threshold.admissibility import Admissibility, predi
 from datamarket_gym.evidence.threshold.choice import LabelledVectors, Threshold, choose_threshold
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.oracle import RECOMMENDED
+from datamarket_gym.payout.inputs import read_held
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.submitted import read_held
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data import Embeddings, load_corpus, load_embeddings
 from datamarket_gym.world.tasks.base import TASKS

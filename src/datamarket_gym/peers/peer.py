@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from importlib import resources
 
 from datamarket_gym.core.errors import ParameterError, require_in, require_known
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import register
-from datamarket_gym.core.screen import Described
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.peers.environments import PEERS, installed, python_of
 from datamarket_gym.peers.program import DAY, ProgramPayments, run_program
@@ -28,8 +28,10 @@ LEARNS = {"shapley": _GAMES, "banzhaf": _GAMES, "knn5": _KNN}
 
 @register("mechanism", "peer")
 @dataclass(frozen=True)
-class Peer(Described):
+class Peer(Component):
     """A valuator of another library (``peer@pydvl-shapley``), from an environment of its own."""
+
+    title = "valuator of another library"
 
     valuator: str
     timeout: float = 3600.0

@@ -24,8 +24,8 @@ from typing import IO
 import numpy as np
 
 from datamarket_gym.core.errors import ParameterError, ProgramError, require_in
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import register
-from datamarket_gym.core.screen import Described
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.peers.protocol import read_cost, read_payments, write_market
 from datamarket_gym.pipeline.own import OwnPayments
@@ -49,8 +49,10 @@ class ProgramPayments(OwnPayments):
 
 @register("mechanism", "program")
 @dataclass(frozen=True)
-class Program(Described):
+class Program(Component):
     """Whatever a program pays that is called with two folders, as docs/protocol.md says."""
+
+    title = "external program"
 
     command: str
     timeout: float = 600.0

@@ -28,8 +28,8 @@ from datamarket_gym.core.errors import (
     require_known,
     warn_user,
 )
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import (
-    Component,
     Kind,
     components,
     create,
@@ -276,36 +276,37 @@ def _written(spec: Payer) -> str:
 MECHANISMS: Kind[Payer] = Kind("mechanism", Payer, _built, _written)
 
 
-def _preset(name: str, doc: str, **spec: Any) -> None:
+def _preset(name: str, title: str, summary: str, **spec: Any) -> None:
     def preset() -> dict[str, Any]:
         return spec
 
-    preset.__doc__ = doc
+    preset.title, preset.summary = title, summary  # type: ignore[attr-defined]
     register("mechanism", name)(preset)
 
 
-_preset("shapley", "Shapley over submitted identities.")
-_preset("banzhaf", "Raw Banzhaf over submitted identities.", semivalue="banzhaf")
-_preset("beta_shapley", "Beta(2, 2)-Shapley over submitted identities.", semivalue="beta")
-_preset("loo", "Leave-one-out over submitted identities.", semivalue="loo")
-_preset("uniform", "v(all) in equal parts to submitted identities.", evidence="pool")
-_preset("per_example", "v(all) by submitted units.", evidence="pool", allocation="count_raw")
-_preset("quotient_shapley", "Shapley over evidence-backed clusters.", evidence="")
+_IDENTITIES = "Submitted identities are the players; no units are matched."
+_CLUSTERS = "Clusters of units that evidence matches are the players."
+_preset("shapley", "Shapley", _IDENTITIES)
+_preset("banzhaf", "Banzhaf", _IDENTITIES, semivalue="banzhaf")
+_preset("beta_shapley", "Beta Shapley", _IDENTITIES, semivalue="beta")
+_preset("loo", "leave-one-out", _IDENTITIES, semivalue="loo")
 _preset(
-    "quotient_banzhaf",
-    "Raw Banzhaf over evidence-backed clusters.",
-    evidence="",
-    semivalue="banzhaf",
+    "uniform",
+    "equal shares",
+    "Every submitted identity gets an equal share of the value of all data.",
+    evidence="pool",
 )
 _preset(
-    "quotient_beta_shapley",
-    "Beta(2, 2)-Shapley over evidence-backed clusters.",
-    evidence="",
-    semivalue="beta",
-)
+    "per_example", "by number of units", "Submitted identities share the value of all data by their numbers of units.",
+    evidence="pool", allocation="count_raw",
+)  # fmt: skip
+_preset("quotient_shapley", "quotient Shapley", _CLUSTERS, evidence="")
+_preset("quotient_banzhaf", "quotient Banzhaf", _CLUSTERS, evidence="", semivalue="banzhaf")
+_preset("quotient_beta_shapley", "quotient Beta Shapley", _CLUSTERS, evidence="", semivalue="beta")
 _preset(
     "recommended",
-    "Units play; each descends from its nearest earlier unit, if near enough; the root represents and owns its tree.",
+    "recommended mechanism",
+    "Each unit descends from its nearest earlier unit, if similar enough; the earliest represents and owns its tree.",
     evidence=OPEN,
     granularity="unit",
     representative="capped",

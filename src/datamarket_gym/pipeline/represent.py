@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import unit_keys
-from datamarket_gym.core.errors import SubmissionError, require_choice, require_count, require_in
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.narrow import in_order
-from datamarket_gym.core.registry import Component, Kind, register
+from datamarket_gym.core.parameters import Component, OneOf, Range
+from datamarket_gym.core.registry import Kind, register
 from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.order import seniority_ranks
@@ -142,7 +143,9 @@ def canonical_training_set(
 @register("representative", "identity")
 @dataclass(frozen=True)
 class IdentityRepresentative(Representative):
-    """Keeps all submitted units: copies still train the model as often as they were submitted."""
+    """Keep all submitted units: copies train the model as often as they were submitted."""
+
+    title = "all units"
 
     by_seniority: ClassVar[bool] = False
 
@@ -166,7 +169,9 @@ class IdentityRepresentative(Representative):
 @register("representative", "collapse")
 @dataclass(frozen=True)
 class Collapse(Representative):
-    """Replaces identical units of a cluster by one, owned by the earliest submission."""
+    """Keep one of the identical units of a cluster, owned by the earliest submission."""
+
+    title = "identical units once"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
         """The most senior unit of each group of identical payloads."""
@@ -179,18 +184,16 @@ class Collapse(Representative):
 @register("representative", "capped")
 @dataclass(frozen=True)
 class Capped(Representative):
-    """Keeps at most ``kappa`` units per cluster: the first, the medoids or the centroids.
+    """Keep at most so many units of each cluster: the first, the medoids or the centroids.
 
     ``first`` keeps the earliest, ``medoid`` those nearest to the cluster's mean, ``centroid`` makes
     one mean row for each of the cluster's ``kappa`` most frequent labels.
     """
 
-    kappa: int = 1
-    pick: str = "first"
+    title = "at most so many units a cluster"
 
-    def __post_init__(self) -> None:
-        require_count("kappa", self.kappa)
-        require_choice("pick", self.pick, ("first", "medoid", "centroid"))
+    kappa: Annotated[int, Range(1), "units of a cluster at most"] = 1
+    pick: Annotated[str, OneOf("first", "medoid", "centroid"), "which units"] = "first"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
         """The chosen units, or the rows made from them."""
@@ -224,13 +227,12 @@ class Capped(Representative):
 @register("representative", "weight_normalized")
 @dataclass(frozen=True)
 class WeightNormalized(Representative):
-    """Keeps all units and rescales their weights so that every cluster weighs ``budget``."""
+    """Keep all units, weighted so that every cluster weighs the same."""
 
-    budget: float = 1.0
+    title = "all units, equal weight a cluster"
+
+    budget: Annotated[float, Range(0, open_low=True), "weight of a cluster"] = 1.0
     by_seniority: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        require_in("budget", self.budget, 0.0, np.inf, open_low=True)
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
         """All units with weight budget / cluster size."""
@@ -243,7 +245,9 @@ class WeightNormalized(Representative):
 @register("representative", "provenance")
 @dataclass(frozen=True)
 class SourceUnit(Representative):
-    """Keeps, of the units with one declared source, the source unit itself, or else the earliest."""
+    """Keep, of the units with one declared source, the source unit itself, or else the earliest."""
+
+    title = "the source unit"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
         """One unit per (cluster, source)."""

@@ -15,13 +15,13 @@ vanishing share.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Keys, Values
 from datamarket_gym.core.content import combined_key
-from datamarket_gym.core.errors import require_in
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.game import Game
 from datamarket_gym.pipeline.share import Allocation, Provenance, Shares
@@ -85,12 +85,11 @@ class VolumeGame(Game):
 @register("allocation", "robust_volume")
 @dataclass(frozen=True)
 class RobustVolume(Allocation):
-    """Shares by the Shapley value of robust volume (cubes of width ``omega``) within the cluster."""
+    """Share a cluster by the Shapley value of the volume that units fill, labels aside."""
 
-    omega: float = 0.1
+    title = "by robust volume"
 
-    def __post_init__(self) -> None:
-        require_in("omega", self.omega, 0.0, np.inf, open_low=True)
+    omega: Annotated[float, Range(0, open_low=True), "width of the cubes"] = 0.1
 
     def shares(self, provenance: Provenance) -> Shares:
         """One part per identity with a unit in the cluster."""
@@ -112,5 +111,8 @@ class RobustVolume(Allocation):
 
 @register("mechanism", "robust_volume")
 def _robust_volume() -> dict[str, Any]:
-    """v(all) by the Shapley value of robust volume over submitted identities; ignores labels."""
+    """Submitted identities share the value of all data by the Shapley value of robust volume; labels are ignored."""
     return {"evidence": "pool", "allocation": "robust_volume"}
+
+
+_robust_volume.title = "robust volume"  # type: ignore[attr-defined]

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import OracleRequiredError, SubmissionError, require_choice
-from datamarket_gym.core.registry import Component, Kind, register
+from datamarket_gym.core.errors import OracleRequiredError, SubmissionError
+from datamarket_gym.core.parameters import Component, OneOf
+from datamarket_gym.core.registry import Kind, register
 from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.represent import CanonicalUnits
@@ -146,7 +147,9 @@ def allocate(
 @register("allocation", "equal_submitted")
 @dataclass(frozen=True)
 class EqualSubmitted(Allocation):
-    """Equal shares for all identities with a unit in the cluster."""
+    """Share a cluster equally among all identities with a unit in it."""
+
+    title = "equal shares"
 
     def shares(self, provenance: Provenance) -> Shares:
         """One part per (cluster, identity) pair that occurs."""
@@ -158,7 +161,9 @@ class EqualSubmitted(Allocation):
 @register("allocation", "count_raw")
 @dataclass(frozen=True)
 class CountRaw(Allocation):
-    """Shares in proportion to the units submitted into the cluster, copies included."""
+    """Share a cluster by the units submitted, copies included."""
+
+    title = "by units submitted"
 
     def shares(self, provenance: Provenance) -> Shares:
         """One part per submitted unit."""
@@ -170,7 +175,9 @@ class CountRaw(Allocation):
 @register("allocation", "count_canonical")
 @dataclass(frozen=True)
 class CountCanonical(Allocation):
-    """Shares in proportion to the canonical units owned: the earliest submission owns."""
+    """Share a cluster by the units that were submitted first: copies earn nothing."""
+
+    title = "by canonical units owned"
 
     def shares(self, provenance: Provenance) -> Shares:
         """One part per claim on a canonical unit."""
@@ -185,7 +192,7 @@ class CountCanonical(Allocation):
 @register("allocation", "latent_share")
 @dataclass(frozen=True)
 class LatentShare(Allocation):
-    """Shares in proportion to the units each latent provider owns in the cluster (asks the oracle).
+    """Share a cluster by the units that each provider truly owns in it.
 
     ``count="raw"``: all submitted units, copies included, a_{j,k} ~ |{u in C_k: latent(u) = j}| as the
     paper prints it. ``count="canonical"``: canonical units, so that copies bring nothing. A provider's
@@ -193,11 +200,10 @@ class LatentShare(Allocation):
     reached the cluster only under another's name is paid at its own identities.
     """
 
-    count: str = "raw"
-    needs_oracle: ClassVar[bool] = True
+    title = "by true owners (oracle)"
 
-    def __post_init__(self) -> None:
-        require_choice("count", self.count, ("raw", "canonical"))
+    count: Annotated[str, OneOf("raw", "canonical"), "which units count"] = "raw"
+    needs_oracle: ClassVar[bool] = True
 
     def shares(self, provenance: Provenance) -> Shares:
         """Counts, redirected from the submitting identity to those of the latent owner."""

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import comb
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Keys, Values
 from datamarket_gym.core.content import combined_key, keyed_generator
-from datamarket_gym.core.errors import ParameterError, require_count, require_in, require_instance
+from datamarket_gym.core.errors import ParameterError, require_count, require_instance
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import (
@@ -42,7 +44,7 @@ from datamarket_gym.semivalues.subset import MaximumSampleReuse
 @register("estimator", "auto")
 @dataclass(frozen=True)
 class Auto(Estimator):
-    """Closed form, else exact within the budget, else the sampler that suits the semivalue.
+    """Use the closed form, else enumerate within the budget, else sample as suits the semivalue.
 
     ``exact_n_limit`` (the paper's name; its experiments have 4): enumerate all coalitions of up to so
     many players whatever the budget, and sample with more. -1 leaves it to the budget: enumerate
@@ -50,11 +52,13 @@ class Auto(Estimator):
     sampling by size (Beta) goes through all coalitions of a size that has no more than its draws.
     """
 
-    exact_n_limit: int = -1
+    title = "automatic"
 
-    def __post_init__(self) -> None:
-        require_count("exact_n_limit", self.exact_n_limit, at_least=-1)
-        require_in("exact_n_limit", self.exact_n_limit, -1, MAX_PLAYERS)
+    exact_n_limit: Annotated[
+        int,
+        Range(-1, MAX_PLAYERS),
+        "players whose coalitions are all tried; -1: where that costs no more than sampling",
+    ] = -1
 
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator

@@ -106,7 +106,9 @@ def _sums_with(weighted: Values) -> Values:
 @register("estimator", "exact")
 @dataclass(frozen=True)
 class Exact(Estimator):
-    """Enumerates all 2^K coalitions, whatever the budget; up to 24 players."""
+    """Try all coalitions, whatever the budget; up to 24 players."""
+
+    title = "exact enumeration"
 
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator

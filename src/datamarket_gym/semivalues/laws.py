@@ -10,21 +10,26 @@ others are raw (see `datamarket_gym.semivalues.estimate`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import require_count, require_in
+from datamarket_gym.core.errors import require_count
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.semivalue import Semivalue
 
 _MAX_SHAPE = 1e6  # beyond this the law is a binomial to every digit that matters
+Shape = Annotated[float, Range(0, _MAX_SHAPE, open_low=True)]
 
 
 @register("semivalue", "shapley")
 @dataclass(frozen=True)
 class Shapley(Semivalue):
-    """Shapley value: every coalition size is equally likely; scores sum to the grand value."""
+    """Count every coalition size as equally likely; scores add up to the value of all data."""
+
+    title = "Shapley"
 
     def size_law(self, n_players: int) -> Values:
         """Uniform on 0..K-1."""
@@ -35,7 +40,9 @@ class Shapley(Semivalue):
 @register("semivalue", "banzhaf")
 @dataclass(frozen=True)
 class Banzhaf(Semivalue):
-    """Raw Banzhaf value: every coalition is equally likely; scores need not sum to anything."""
+    """Count every coalition as equally likely; scores need not add up to anything."""
+
+    title = "Banzhaf"
 
     def size_law(self, n_players: int) -> Values:
         """Binomial(K-1, 1/2), each probability a correctly rounded ratio of whole numbers."""
@@ -51,14 +58,12 @@ class Banzhaf(Semivalue):
 @register("semivalue", "beta")
 @dataclass(frozen=True)
 class Beta(Semivalue):
-    """Beta-Shapley value: a beta-binomial law of sizes; a large alpha favours small coalitions."""
+    """Weight coalition sizes by a beta-binomial law: a large alpha favours small coalitions."""
 
-    alpha: float = 2.0
-    beta: float = 2.0
+    title = "Beta Shapley"
 
-    def __post_init__(self) -> None:
-        require_in("alpha", self.alpha, 0.0, _MAX_SHAPE, open_low=True)
-        require_in("beta", self.beta, 0.0, _MAX_SHAPE, open_low=True)
+    alpha: Annotated[Shape, "alpha; the larger, the more small coalitions count"] = 2.0
+    beta: Annotated[Shape, "beta; the larger, the more large coalitions count"] = 2.0
 
     def size_law(self, n_players: int) -> Values:
         """Beta-binomial(K-1; beta, alpha), from logarithms so that a large K does not underflow."""
@@ -76,7 +81,9 @@ class Beta(Semivalue):
 @register("semivalue", "loo")
 @dataclass(frozen=True)
 class LeaveOneOut(Semivalue):
-    """Leave-one-out: what all players lose when this one goes."""
+    """Count what all players lose when this one goes."""
+
+    title = "leave-one-out"
 
     def size_law(self, n_players: int) -> Values:
         """All mass at K-1."""

@@ -9,13 +9,14 @@ Antithetic: every order is also read backwards, and the mean of the two is one i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.content import combined_key
-from datamarket_gym.core.errors import require_in
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalue import Estimate, Estimator, Semivalue
@@ -34,7 +35,7 @@ _WAVES = 32  # with truncation, a permutation is read in about this many pieces
 @register("estimator", "permutation")
 @dataclass(frozen=True)
 class Permutation(Estimator):
-    """Random orders of joining, K evaluations each; budget // K orders.
+    """Let players join in random orders, and credit each with what it adds.
 
     ``truncation``: once |v(all) - v(prefix)| is at most this, the rest of the order is not
     evaluated and shares v(all) - v(prefix) equally (Shapley scores still sum to v(all)). In a
@@ -45,12 +46,13 @@ class Permutation(Estimator):
     file goes on from there and returns the same bits as an uninterrupted one.
     """
 
-    antithetic: bool = True
-    truncation: float = 0.0
-    checkpoint: str | None = None
+    title = "random orders"
 
-    def __post_init__(self) -> None:
-        require_in("truncation", self.truncation, 0.0, float("inf"))
+    antithetic: Annotated[bool, "each order also reversed"] = True
+    truncation: Annotated[
+        float, Range(0), "cut orders short; where what is left to gain is at most this, 0: never"
+    ] = 0.0
+    checkpoint: str | None = None
 
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator

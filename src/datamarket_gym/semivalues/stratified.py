@@ -32,7 +32,9 @@ _ROUNDS = 4  # at least this many for a group, where the budget allows
 @register("estimator", "stratified")
 @dataclass(frozen=True)
 class Stratified(Estimator):
-    """Enumerates cheap coalition sizes and samples the others in proportion to their weight."""
+    """Try all coalitions of the sizes that have few, and random ones of the others."""
+
+    title = "stratified by coalition size"
 
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator

@@ -26,7 +26,9 @@ from datamarket_gym.semivalues.sampling import BATCH_CELLS, Moments, ask, requir
 @register("estimator", "subset")
 @dataclass(frozen=True)
 class Subset(Estimator):
-    """Marginals to coalitions drawn for each player apart: R draws a player cost 2 R K evaluations."""
+    """Draw random coalitions for each player apart: R draws a player cost 2 R K evaluations."""
+
+    title = "random coalitions"
 
     def budget(self, samples: int, n_players: int) -> int:
         """Two evaluations a draw and player."""
@@ -65,7 +67,9 @@ class Subset(Estimator):
 @register("estimator", "msr")
 @dataclass(frozen=True)
 class MaximumSampleReuse(Estimator):
-    """Banzhaf by fair-coin coalitions, each of which serves all players."""
+    """Draw coalitions by fair coins, each of which serves all players; for Banzhaf."""
+
+    title = "maximum sample reuse"
 
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator

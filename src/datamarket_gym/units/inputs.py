@@ -15,12 +15,12 @@ Text = NDArray[np.str_]
 
 
 def is_frame(values: object) -> bool:
-    """Whether this is a table with named columns: of pandas, polars or Arrow."""
+    """Tell if this is a table with named columns: of pandas, polars or Arrow."""
     return hasattr(values, "columns") and hasattr(values, "shape") and not isinstance(values, np.ndarray)
 
 
 def column_names(frame: Any) -> list[str]:
-    """The names of a frame's columns."""
+    """Return the names of a frame's columns."""
     return [str(name) for name in getattr(frame, "column_names", frame.columns)]
 
 
@@ -87,7 +87,7 @@ def _is_named(frame: Any) -> bool:
 
 
 def _unmasked(name: str, values: Any) -> NDArray[Any]:
-    """An array, or an error where some of it is masked: its data would be read in the stead of nothing."""
+    """Return an array; refuse masked cells, whose data would be read instead of nothing."""
     if isinstance(values, np.ma.MaskedArray) and (hidden := np.ma.getmaskarray(values)).any():
         raise SubmissionError(
             f"{name}, row {np.argwhere(hidden)[0][0]}, is masked; drop the row or fill it in, for example with "
@@ -123,10 +123,8 @@ def name_array(name: str, values: Any, rows: int, of: str) -> Text:
     if values is None or isinstance(values, str | bytes):
         raise InputTypeError(name, values, f"one name per row of {of}")
     array = _unmasked(name, values)
-    if array.dtype.kind == "U" and isinstance(
-        values, list | tuple
-    ):  # else a NaN among names would be the text "nan"
-        array = np.array(values, dtype=object)
+    if array.dtype.kind == "U" and isinstance(values, list | tuple):
+        array = np.array(values, dtype=object)  # else a NaN among names would be the text "nan"
     if array.ndim != 1 or len(array) != rows:
         raise SubmissionError(
             f"{name} is {describe(array)} but {of} has {rows} rows; give one name per row"
@@ -151,24 +149,20 @@ def _frame_columns(name: str, frame: Any) -> list[NDArray[Any]]:
     if len(set(names)) < len(names):
         twice = next(column for column in names if names.count(column) > 1)
         raise SubmissionError(f"{name} has two columns {twice!r}; rename one of them")
-    found = []
+    columns = []
     # By position: the names of a pandas frame may be numbers or tuples.
     for place, column in enumerate(names):
         array = np.asarray(frame.iloc[:, place] if hasattr(frame, "iloc") else frame[column])
-        if array.dtype.kind not in "biuf":
-            try:
-                array = array.astype(np.float64) if array.dtype.kind == "O" else _no_number(array)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise SubmissionError(
-                    f"{name}, column {column!r}, holds {array.dtype} such as {array[:1].tolist()}; encode it as "
-                    "numbers or leave it out"
-                ) from error
-        found.append(array)
-    return found
-
-
-def _no_number(array: NDArray[Any]) -> NDArray[Any]:
-    raise TypeError(array.dtype)
+        try:
+            if array.dtype.kind not in "biufO":
+                raise TypeError(array.dtype)
+            columns.append(array.astype(np.float64) if array.dtype.kind == "O" else array)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise SubmissionError(
+                f"{name}, column {column!r}, holds {array.dtype} such as {array[:1].tolist()}; encode it as "
+                "numbers or leave it out"
+            ) from error
+    return columns
 
 
 def _finite(name: str, array: NDArray[Any], columns: list[str] | None = None) -> Features:
@@ -193,7 +187,7 @@ def _finite(name: str, array: NDArray[Any], columns: list[str] | None = None) ->
 
 
 def _numbers(name: str, array: NDArray[Any]) -> Features:
-    """An object array as numbers, or an error that names the first entry that is none."""
+    """Convert an object array to numbers, or name the first entry that is none."""
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -207,5 +201,5 @@ def _numbers(name: str, array: NDArray[Any]) -> Features:
 
 
 def default_ids(rows: int) -> Text:
-    """Ids of units that were given none: their row numbers."""
+    """Make ids of row numbers."""
     return np.arange(rows).astype(np.str_)

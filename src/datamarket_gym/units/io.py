@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import InputTypeError, SubmissionError, require_instance
 from datamarket_gym.core.files import replacing, require_two_files
-from datamarket_gym.units.arrays import file_and_member
-from datamarket_gym.units.excel import sheet_of
-from datamarket_gym.units.formats import ending
+from datamarket_gym.units.columns import is_number
 from datamarket_gym.units.inputs import default_ids, feature_array, is_frame
 from datamarket_gym.units.labels import unlabelled
-from datamarket_gym.units.sql import as_files
+from datamarket_gym.units.readers.databases import as_files
+from datamarket_gym.units.readers.excel import sheet_of
+from datamarket_gym.units.readers.files import ending, file_and_member
+from datamarket_gym.units.readers.tables import Table, to_arrow
 from datamarket_gym.units.submission import Submission
-from datamarket_gym.units.tables import Table, as_arrow
 
 REQUIRED = ("id", "identity", "features")
 OPTIONAL = ("label", "embedding", "source", "batch", "time", "licence")
@@ -33,7 +33,25 @@ MATRICES = ("features", "embedding")
 
 
 def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) -> Submission:
-    """Read a submission from a file or a query; ``columns`` maps our names to its own (``{"identity": "seller"}``)."""
+    """Read a submission from a file or a query of a database.
+
+    Parameters
+    ----------
+    path : str or Path
+        A table in any format of docs/tables.md; ``file.xlsx#Sheet`` and ``duckdb:file#SELECT ...`` name a part.
+    columns : mapping, optional
+        Names of columns by role where they are not the usual ones: ``{"identity": "seller"}``.
+
+    Returns
+    -------
+    Submission
+        The units; further columns become metadata.
+
+    Raises
+    ------
+    SubmissionError
+        If the file, a column or a row cannot be used; it names the row and the remedy.
+    """
     require_instance(
         "path", path, (str, Path), "the path of a table (Submission.from_arrays takes arrays)"
     )
@@ -42,7 +60,7 @@ def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) 
 
 
 def read_validation(path: Any) -> tuple[Features, NDArray[Any]]:
-    """Features and labels of validation rows, of a file or a table; they need no ids, no identities and no labels."""
+    """Read features and labels of validation rows, of a file or a table; they need no ids, identities or labels."""
     table = Table.open(Path(path)) if isinstance(path, str | Path) else Table.of(path)
     features, label = table.require_matrix("features", "features"), table.label_column()
     single, dense = table.read(other=[label] if label else [], matrices={"features": features})
@@ -62,25 +80,34 @@ def require_two_tables(submissions: Path, held: Path, whose: str = "validation")
 
 
 def write_submission(submission: Submission, path: str | Path) -> None:
-    """Write a submission in the format of the path's ending; nothing half-written is left behind."""
+    """Write a submission in the format of the path's ending; nothing half-written is left behind.
+
+    Parameters
+    ----------
+    submission : Submission
+        The units.
+    path : str or Path
+        Ends in .parquet, .arrow, .feather or .csv.
+
+    Raises
+    ------
+    SubmissionError
+        If the ending is another.
+    """
     write_table(to_table(submission, spread=ending(Path(path)) == ".csv"), Path(path))
 
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table; nothing half-written is ever there."""
+    from pyarrow import csv, feather, parquet
+
     with replacing(path) as part:
         match ending(path):
             case ".parquet":
-                import pyarrow.parquet as pq
-
-                pq.write_table(table, part)
+                parquet.write_table(table, part)
             case ".arrow" | ".feather":
-                from pyarrow import feather
-
                 feather.write_feather(table, part)
             case ".csv":
-                from pyarrow import csv
-
                 csv.write_csv(table, part)
             case _:
                 raise SubmissionError(
@@ -89,7 +116,25 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def from_table(data: Any, columns: Mapping[str, str] | None = None) -> Submission:
-    """A submission from anything pyarrow makes a table of (dict, pandas, polars, Arrow)."""
+    """Make a submission of anything pyarrow makes a table of (dict, pandas, polars, Arrow).
+
+    Parameters
+    ----------
+    data : dict, frame or pyarrow.Table
+        One row per unit.
+    columns : mapping, optional
+        Names of columns by role, as for `read_submission`.
+
+    Returns
+    -------
+    Submission
+        The units; further columns become metadata.
+
+    Raises
+    ------
+    SubmissionError
+        If a column is missing or holds what cannot be used.
+    """
     return _submission(Table.of(data), columns)
 
 
@@ -104,14 +149,14 @@ def from_frame(
     id: str | None,
     time: str | None,
 ) -> Submission:
-    """A submission from a table in memory; see `Submission.from_frame`."""
+    """Make a submission from a table in memory; see `Submission.from_frame`."""
     if not is_frame(frame):
         raise InputTypeError(
             "frame",
             frame,
             "a pandas, polars or Arrow table (from_arrays takes arrays, read_submission files)",
         )
-    data = as_arrow(frame)
+    data = to_arrow(frame)
     table = Table.of(data)
     table.require("identity", owner)
     roles = {"identity": owner}
@@ -121,7 +166,11 @@ def from_frame(
         elif role in table.names and role != owner:
             roles[role] = role
     if features is None and not table.matrix_columns("features"):
-        features = [f.name for f in data.schema if f.name not in roles.values() and _is_number(f.type)]
+        features = [
+            f.name
+            for f in data.schema
+            if f.name not in roles.values() and (is_number(f.type) or f.type == pa.bool_())
+        ]
         odd = next((f for f in features if label is None and f.lower() in _LABELS), None)
         if odd is not None:
             raise SubmissionError(
@@ -149,10 +198,6 @@ def from_frame(
 
 
 _ROW, _CHOSEN = "row number of the frame", "features of the frame"
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
 
 
 def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
@@ -189,7 +234,7 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
 
 
 def _names_by_role(columns: Mapping[str, str] | None) -> dict[str, str]:
-    """A copy of the names that columns have, by role, or an error that says which entry is wrong."""
+    """Copy the names that columns have, by role, or say which entry is wrong."""
     wanted = 'a dict of names by role, such as {"identity": "seller"}'
     require_instance("columns", columns, (Mapping, NoneType), wanted)
     found = dict(columns or {})
@@ -203,7 +248,20 @@ def _names_by_role(columns: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def to_table(submission: Submission, spread: bool = False) -> pa.Table:
-    """The submission as an Arrow table; ``spread`` writes matrices as numbered columns."""
+    """Make an Arrow table of a submission.
+
+    Parameters
+    ----------
+    submission : Submission
+        The units.
+    spread : bool
+        Write matrices as numbered columns, as CSV needs them, and not as lists.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per unit.
+    """
     out: dict[str, Any] = {}
     for name in (*REQUIRED, *OPTIONAL):
         column = getattr(submission, name)

@@ -20,7 +20,7 @@ _MONTHS = (
 
 
 def looks_like(cell: str) -> str:
-    """What a cell that is no time looks like, and how to write it; empty where it looks like nothing."""
+    """Say what a cell that is no time looks like, and how to write it; empty where it looks like nothing."""
     if found := _NUMBERS.fullmatch(cell):
         first, mark, second, third, rest = found.groups()
         after = ", the time of day after a T" if rest.strip() else ""
@@ -32,16 +32,14 @@ def looks_like(cell: str) -> str:
         if len(first) <= 2 and len(third) == 2:
             return "it looks like a date with a year of two digits; write the year in full, first, as 2026-05-31"
     if re.fullmatch(r"\s*\d{1,2}:\d{2}(:\d{2})?(\.\d+)?\s*([ap]\.?m\.?)?\s*", cell, re.I):
-        return (
-            "it looks like a time of day without a date; put the date before it, as 2026-05-31T12:00:00"
-        )
+        return f"it looks like a time of day without a date; put the date before it, as {DATES}"
     if re.fullmatch(r"\s*\d+,\d+\s*", cell):
         return "it looks like seconds with a decimal comma; write a point"
     if any(month[:3].lower() in cell.lower() for month in _MONTHS) and re.search(r"\d", cell):
         try:
             written = parsedate_to_datetime(cell).isoformat()
         except (TypeError, ValueError, IndexError):
-            written = "2026-05-31T12:00:00Z"
+            written = f"{DATES}Z"
         return f"it looks like a date with the month as a word; write it as {written}"
     return ""
 
@@ -53,15 +51,13 @@ def _iso(year: int, month: int, day: int, after: str) -> str:
 
 
 def _day_first(first: int, second: int, year: int, mark: str, after: str) -> str:
-    """Day and month, in the order that their size or the mark between them tells."""
+    """Say which is the day, by the size of the numbers or the mark between them."""
 
     def day_is(day: int, month: int) -> str:
         return f"{year}-{month:02d}-{day:02d}{after} ({day} {_MONTHS[month - 1]})"
 
-    day_may_lead, month_may_lead = (
-        1 <= first <= 31 and 1 <= second <= 12,
-        1 <= second <= 31 and 1 <= first <= 12,
-    )
+    day_may_lead = 1 <= first <= 31 and 1 <= second <= 12
+    month_may_lead = 1 <= second <= 31 and 1 <= first <= 12
     if day_may_lead and (not month_may_lead or mark == "."):
         return f"it looks like a date with the day first; write it as {day_is(first, second)}"
     if month_may_lead and not day_may_lead:
@@ -75,7 +71,7 @@ def _day_first(first: int, second: int, year: int, mark: str, after: str) -> str
 
 
 def not_among(cells: Sequence[Any], good: Callable[[Sequence[Any]], bool]) -> list[Any]:
-    """The cells that are not good even alone, found by halves: quick where they are few."""
+    """Return the cells that are not good even alone, found by halves: quick where they are few."""
     if good(cells):
         return []
     if len(cells) == 1:

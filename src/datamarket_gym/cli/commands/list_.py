@@ -23,7 +23,7 @@ def command(
     from rich.table import Table
 
     from datamarket_gym.core.errors import PluginWarning
-    from datamarket_gym.core.registry import HOMES, broken_plugins, components, summary
+    from datamarket_gym.core.registry import HOMES, broken_plugins, components, describe
 
     scripts.load(load or [])
     warnings.simplefilter("ignore", PluginWarning)  # they are listed at the end
@@ -34,8 +34,9 @@ def command(
     table.add_column("what it is")
     asked = "learner" if kind == "utility" else kind  # what is paid for is made by a learner
     for each in [asked] if asked else sorted(HOMES):
-        for name, component in components(each).items():
-            table.add_row(each, name, summary(component))
+        for name in components(each):
+            described = describe(each, name)
+            table.add_row(each, name, ": ".join(filter(None, [described.title, described.summary])))
     console = Console()
     console.print(table)
     for why in broken_plugins().values():

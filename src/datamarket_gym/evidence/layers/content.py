@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.content import unit_keys
-from datamarket_gym.core.errors import SubmissionError, require_in
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.narrow import taken
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.distinct import DECIMALS, DistinctRows
 from datamarket_gym.evidence.forest import SPANNING
@@ -39,11 +40,17 @@ def raw_content(submission: Submission, kind: str, layer: str) -> tuple[Codes, N
 
 COSINE = "cosine"
 
+Theta = Annotated[
+    float, Range(-1, 1, open_low=True), "theta; the cosine similarity from which on two units match"
+]
+
 
 @register("evidence", "none")
 @dataclass(frozen=True)
 class NoEvidence(EvidenceLayer):
-    """Ties nothing: every node (identity, batch or unit) is a player of its own."""
+    """Match nothing: every node (identity, batch or unit) is a player of its own."""
+
+    title = "no evidence"
 
     def edges(self, view: View) -> Edges:
         """No edges."""
@@ -53,7 +60,9 @@ class NoEvidence(EvidenceLayer):
 @register("evidence", "pool")
 @dataclass(frozen=True)
 class Pool(EvidenceLayer):
-    """Ties everything into one cluster: for rules that share v(all) by head or by count."""
+    """Match everything into one cluster, for rules that share the value of all data by head or by count."""
+
+    title = "everything in one cluster"
 
     same_content: ClassVar[bool] = False
 
@@ -65,9 +74,11 @@ class Pool(EvidenceLayer):
 @register("evidence", "exact_hash")
 @dataclass(frozen=True)
 class ExactHash(EvidenceLayer):
-    """Ties units whose payload, rounded to ``decimals``, has the same sha256."""
+    """Match units whose features and labels are the same after rounding."""
 
-    decimals: int = DECIMALS
+    title = "identical content"
+
+    decimals: Annotated[int, "decimals; numbers are compared after rounding to so many"] = DECIMALS
 
     def edges(self, view: View) -> Edges:
         """A star per group of identical payloads."""
@@ -78,13 +89,12 @@ class ExactHash(EvidenceLayer):
 @register("evidence", "cosine")
 @dataclass(frozen=True)
 class Cosine(EvidenceLayer):
-    """Ties units whose embeddings have cosine similarity of at least ``theta``, exactly."""
+    """Match units whose cosine similarity is at least theta."""
 
-    theta: float
+    title = "cosine similarity"
+
+    theta: Theta
     by_similarity: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_in("theta", self.theta, -1.0, 1.0, open_low=True)
 
     def edges(self, view: View) -> Edges:
         """Pairs of different nodes at or above theta; identical vectors as a star.

@@ -5,26 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from datamarket_gym.core.errors import require_in
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
-from datamarket_gym.evidence.layers.content import Cosine, ExactHash
-from datamarket_gym.evidence.layers.minhash import MinHash
+from datamarket_gym.evidence.layers.content import Cosine, ExactHash, Theta
+from datamarket_gym.evidence.layers.minhash import Jaccard, MinHash, PhraseWords
 from datamarket_gym.evidence.layers.oracles import OracleSource
-from datamarket_gym.evidence.layers.perceptual import Perceptual
+from datamarket_gym.evidence.layers.perceptual import HashBits, Perceptual
 
 
 @register("evidence", "hybrid_source_cosine")
 @dataclass(frozen=True)
 class HybridSourceCosine(EvidenceLayer):
-    """Ties units with a common source unit or with cosine similarity of at least ``theta``."""
+    """Match units with a common source, or whose cosine similarity is at least theta."""
 
-    theta: float
+    title = "true source or cosine similarity (oracle)"
+
+    theta: Theta
     needs_oracle: ClassVar[bool] = True
     by_similarity: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_in("theta", self.theta, -1.0, 1.0, open_low=True)
 
     def edges(self, view: View) -> Edges:
         """The edges of both layers."""
@@ -35,13 +33,12 @@ class HybridSourceCosine(EvidenceLayer):
 @register("evidence", "hybrid_hash_cosine")
 @dataclass(frozen=True)
 class HybridHashCosine(EvidenceLayer):
-    """Ties units with identical payloads or with cosine similarity of at least ``theta``."""
+    """Match units that are identical, or whose cosine similarity is at least theta."""
 
-    theta: float
+    title = "identical content or cosine similarity"
+
+    theta: Theta
     by_similarity: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        Cosine(self.theta)
 
     def edges(self, view: View) -> Edges:
         """The edges of both layers."""
@@ -51,17 +48,15 @@ class HybridHashCosine(EvidenceLayer):
 @register("evidence", "hybrid_minhash_cosine")
 @dataclass(frozen=True)
 class HybridMinhashCosine(EvidenceLayer):
-    """Ties texts with Jaccard similarity of at least ``jaccard`` or cosine of at least ``theta``."""
+    """Match texts that share enough of their phrases, or whose cosine similarity is at least theta."""
 
-    theta: float
-    jaccard: float = MinHash.jaccard
-    words: int = MinHash.words
+    title = "shared phrases or cosine similarity"
+
+    theta: Theta
+    jaccard: Jaccard = MinHash.jaccard
+    words: PhraseWords = MinHash.words
     needs_content: ClassVar[str] = "text"
     by_similarity: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        Cosine(self.theta)
-        MinHash(self.jaccard, self.words)
 
     def edges(self, view: View) -> Edges:
         """The edges of both layers."""
@@ -72,16 +67,14 @@ class HybridMinhashCosine(EvidenceLayer):
 @register("evidence", "hybrid_perceptual_cosine")
 @dataclass(frozen=True)
 class HybridPerceptualCosine(EvidenceLayer):
-    """Ties images with hashes within ``bits`` of 128 bits or cosine of at least ``theta``."""
+    """Match images whose perceptual hashes nearly agree, or whose cosine similarity is at least theta."""
 
-    theta: float
-    bits: int = Perceptual.bits
+    title = "perceptual hashes or cosine similarity"
+
+    theta: Theta
+    bits: HashBits = Perceptual.bits
     needs_content: ClassVar[str] = "image"
     by_similarity: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        Cosine(self.theta)
-        Perceptual(self.bits)
 
     def edges(self, view: View) -> Edges:
         """The edges of both layers."""

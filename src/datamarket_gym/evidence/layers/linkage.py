@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.core.extras import require_extra
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, components, star
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 
 Column = Sequence[str | None]
 
@@ -37,15 +37,19 @@ Column = Sequence[str | None]
 @register("evidence", "linkage")
 @dataclass(frozen=True)
 class Linkage(EvidenceLayer):
-    """Ties units that share a key: columns joined by ``+``, several keys separated by ``;``.
+    """Match units that share a key, such as a licence or an account.
 
     With ``confirm``, a column, only units of identities that name each other in it. Without it everybody is
     taken at their word: naive, since a cheat who writes down a victim's key is tied to the victim, so use it
     on columns that the operator fills in, or to see what such a claim does.
     """
 
-    keys: str = "licence"
-    confirm: str = ""
+    title = "shared keys"
+
+    keys: Annotated[str, "keys; columns joined by +, several keys separated by ;"] = "licence"
+    confirm: Annotated[
+        str, "column of confirmations; only identities that name each other in it are matched"
+    ] = ""
     same_content: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

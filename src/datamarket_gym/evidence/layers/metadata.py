@@ -20,11 +20,14 @@ from datamarket_gym.units.submission import Submission
 @register("evidence", "metadata")
 @dataclass(frozen=True)
 class Metadata(EvidenceLayer):
-    """Ties units that agree in a ``column`` of the submission; an empty cell agrees with nothing."""
+    """Match units that agree in a ``column`` of the submission; an empty cell agrees with nothing."""
+
+    title = "same metadata"
 
     column: str
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.column.strip():
             raise ParameterError("column", self.column, "name a column, as in metadata@licence")
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import require_count, require_in
 from datamarket_gym.core.extras import require_extra
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import raw_content
@@ -27,20 +27,25 @@ MISSED = 1e-4
 
 _WORD = re.compile(r"\w+")
 
+Jaccard = Annotated[
+    float,
+    Range(0, 1, open_low=True),
+    "shared phrases; the part of the phrases of two texts that is in both",
+]
+PhraseWords = Annotated[int, Range(1), "words of a phrase"]
+
 
 @register("evidence", "minhash")
 @dataclass(frozen=True)
 class MinHash(EvidenceLayer):
-    """Ties texts whose sets of ``words``-word n-grams have Jaccard similarity >= ``jaccard``."""
+    """Match texts that share enough of their phrases: the Jaccard similarity of their sets of word n-grams."""
 
-    jaccard: float = 0.3
-    words: int = 2
+    title = "shared phrases"
+
+    jaccard: Jaccard = 0.3
+    words: PhraseWords = 2
     needs_content: ClassVar[str] = "text"
     by_similarity: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_in("jaccard", self.jaccard, 0.0, 1.0, open_low=True)
-        require_count("words", self.words)
 
     def edges(self, view: View) -> Edges:
         """All verified pairs of different nodes."""

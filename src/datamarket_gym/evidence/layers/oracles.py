@@ -19,13 +19,13 @@ kind (cut at probability one):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.errors import require_choice, require_in
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
 
@@ -33,7 +33,9 @@ from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
 @register("evidence", "oracle_latent")
 @dataclass(frozen=True)
 class OracleLatent(EvidenceLayer):
-    """Ties whatever has the same latent owner: the ideal that also sees through pure splits."""
+    """Match what truly has one owner: the ideal, which also sees through pure splits."""
+
+    title = "true owner (oracle)"
 
     needs_oracle: ClassVar[bool] = True
 
@@ -45,7 +47,9 @@ class OracleLatent(EvidenceLayer):
 @register("evidence", "oracle_source")
 @dataclass(frozen=True)
 class OracleSource(EvidenceLayer):
-    """Ties units that derive from the same source unit (trusted provenance)."""
+    """Match units that truly derive from the same source unit."""
+
+    title = "true source (oracle)"
 
     needs_oracle: ClassVar[bool] = True
 
@@ -71,19 +75,15 @@ def latent_party(view: View, layer: EvidenceLayer) -> Codes:
 @register("evidence", "noisy_oracle_latent")
 @dataclass(frozen=True)
 class NoisyOracleLatent(EvidenceLayer):
-    """The latent oracle with errors: true edges lost with ``p_fs``, false ones made with ``p_fm``."""
+    """Match what truly has one owner, with matches that are missed and matches that are wrong."""
 
-    p_fs: float = 0.0
-    p_fm: float = 0.0
-    pairs: str = "node"
-    prone: str = "even"
+    title = "true owner with errors (oracle)"
+
+    p_fs: Annotated[float, Range(0, 1), "share of true matches that are missed"] = 0.0
+    p_fm: Annotated[float, Range(0, 1), "probability of a false match"] = 0.0
+    pairs: Annotated[str, OneOf("node", "owner"), "what errors strike"] = "node"
+    prone: Annotated[str, OneOf("even", "size", "density"), "who is prone to errors"] = "even"
     needs_oracle: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_in("p_fs", self.p_fs, 0.0, 1.0)
-        require_in("p_fm", self.p_fm, 0.0, 1.0)
-        require_choice("pairs", self.pairs, ("node", "owner"))
-        require_choice("prone", self.prone, ("even", "size", "density"))
 
     def edges(self, view: View) -> Edges:
         """Kept true edges and false merges between nodes, each carried by the nodes' first units."""

@@ -8,14 +8,15 @@ together differ in at most ``bits`` of 128 bits; a hash also matches the other i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.errors import SubmissionError, require_count, require_in
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.extras import require_extra
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import raw_content
@@ -26,19 +27,19 @@ _BLOCK = 2048
 
 Hashes = NDArray[np.uint64]
 
+HashBits = Annotated[int, Range(0, 128), "bits that may differ; of 128"]
+
 
 @register("evidence", "perceptual")
 @dataclass(frozen=True)
 class Perceptual(EvidenceLayer):
-    """Ties images whose dHash and pHash differ in at most ``bits`` of 128 bits, mirrored or not."""
+    """Match images whose perceptual hashes (dHash and pHash) nearly agree, mirrored or not."""
 
-    bits: int = 28
+    title = "perceptual hashes"
+
+    bits: HashBits = 28
     needs_content: ClassVar[str] = "image"
     by_similarity: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_count("bits", self.bits, at_least=0)
-        require_in("bits", self.bits, 0, 128)
 
     def edges(self, view: View) -> Edges:
         """All pairs of different nodes within the distance."""

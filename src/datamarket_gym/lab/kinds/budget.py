@@ -12,7 +12,7 @@ from pydantic import Field
 
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.metrics import clearly_paid, gain_of, of_grand_value, provider_totals
-from datamarket_gym.lab.cells import Row, attacks_of, kind, market_of, oracles_of, selected
+from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, market_of, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -72,9 +72,7 @@ def _budgets(
             rows.append(
                 {
                     "attack": label,
-                    "mechanism": m.name,
-                    "granularity": m.granularity,
-                    "representative": str(m.representative),
+                    **labels_of(m),
                     "estimator": estimator,
                     "samples": samples,
                     "honest_payment": before,

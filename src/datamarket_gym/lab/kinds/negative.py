@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from datamarket_gym.judge.metrics import Metrics, of_grand_value
-from datamarket_gym.lab.cells import Row, attacks_of, kind, market_of, oracles_of, selected
+from datamarket_gym.lab.cells import Row, attacks_of, kind, labels_of, market_of, oracles_of, selected
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.payments import Payments, floored, hidden_harm
@@ -42,8 +42,7 @@ def _rows(spec: ExperimentSpec, market: ProviderMarket, oracle: UtilityOracle) -
                 if not selected(spec.only, label, m.name):
                     continue
                 paid = m.pay(profile.submission, oracle, profile.truth)
-                names = {"attack": label, "mechanism": m.name, "granularity": m.granularity}
-                names["representative"] = str(m.representative)
+                names = {"attack": label, **labels_of(m)}
                 rows += [
                     {**names, **axes, "rule": rule, **_measured(honest, paid, profile, rule)}
                     for rule in RULES

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,9 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
 from datamarket_gym.core.blocks import over_blocks
 from datamarket_gym.core.compute import compute
-from datamarket_gym.core.errors import SubmissionError, require_in
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.narrow import in_order
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.base import (
     Learner,
@@ -63,17 +64,23 @@ _STRANGERS = 2000  # validation rows among which the similarity of strangers is 
 @register("learner", "coverage")
 @dataclass(frozen=True)
 class Coverage(Learner):
-    """How well units cover the validation rows of their label; exact semivalues without any fit."""
+    """Value units by how well they cover the validation rows of their label; nothing is trained."""
 
-    quantile: float = 0.5
-    labels: bool = True
+    title = "coverage"
+
+    quantile: Annotated[
+        float,
+        Range(0, 1),
+        "what counts as near; similarity counts beyond this quantile of those between validation rows",
+    ] = 0.5
+    labels: Annotated[bool, "labels count"] = True
     similarity: str = "auto"
     has_closed_form: ClassVar[bool] = True
     paid_from: ClassVar[str] = "none"
     target: ClassVar[Target] = "none"
 
     def __post_init__(self) -> None:
-        require_in("quantile", self.quantile, 0.0, 1.0)
+        super().__post_init__()
         SIMILARITIES.create(self.similarity)
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> CoverageScorer:

@@ -21,7 +21,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Values
 from datamarket_gym.core.registry import register
-from datamarket_gym.games.semivalue import Semivalue, Truncated, require_nearest
+from datamarket_gym.games.semivalue import Nearest, Semivalue, Truncated, Within
 from datamarket_gym.learners.base import TrainingRows, ValidationRows
 from datamarket_gym.learners.coverage.covered_by import Covers, deciding
 from datamarket_gym.learners.coverage.learner import Coverage, CoverageScorer
@@ -30,17 +30,15 @@ from datamarket_gym.learners.coverage.learner import Coverage, CoverageScorer
 @register("learner", "coverage_truncated")
 @dataclass(frozen=True)
 class CoverageTruncated(Coverage):
-    """`coverage` valued from the nearest units of each validation row alone, with a bound on the error.
+    """Value units as coverage does, by the nearest units of each validation row alone; the error is bounded.
 
     ``nearest``: how many; auto: as few as leave every score ``within`` so much of its exact one.
     """
 
-    nearest: int | str = "auto"
-    within: float = 0.001
+    title = "truncated coverage"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_nearest(self.nearest, self.within, "units")
+    nearest: Nearest = "auto"
+    within: Within = 0.001
 
     def of_rows(
         self, rows: TrainingRows, validation: ValidationRows, background: TrainingRows | None

@@ -31,13 +31,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
-from datamarket_gym.core.errors import require_choice, require_count
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.core.screen import Shown
 from datamarket_gym.learners.background import with_background
@@ -59,15 +59,13 @@ from datamarket_gym.learners.size_laws import is_uniform, thinned
 @register("learner", "knn")
 @dataclass(frozen=True)
 class Knn(Learner):
-    """k nearest neighbours on a fixed scale; exact semivalues of single rows without any fit."""
+    """Classify validation rows by a vote among the k nearest units; nothing is trained."""
 
-    k: int = 5
-    vote: str = "soft"
+    title = "nearest neighbours"
+
+    k: Annotated[int, Range(1), "neighbours"] = 5
+    vote: Annotated[str, OneOf("soft", "majority"), "vote"] = "soft"
     has_closed_form: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_count("k", self.k)
-        require_choice("vote", self.vote, ("soft", "majority"))
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> KnnScorer:
         """Check and order the rows once."""

@@ -12,13 +12,13 @@ rows that are always there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Values
-from datamarket_gym.core.errors import require_count
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.learners.background import with_background
 from datamarket_gym.learners.base import Learner, Target, TrainingRows, ValidationRows, check_rows
@@ -35,15 +35,14 @@ from datamarket_gym.learners.similarity import ComparedAsTables
 @register("learner", "knn_regression")
 @dataclass(frozen=True)
 class KnnRegression(ComparedAsTables, Learner):
-    """Numbers predicted by the mean of k neighbours; exact semivalues of single rows without any fit."""
+    """Predict numbers by the mean of the k nearest units; nothing is trained."""
 
-    k: int = 5
+    title = "nearest-neighbour regression"
+
+    k: Annotated[int, Range(1), "neighbours"] = 5
     has_closed_form: ClassVar[bool] = True
     paid_from: ClassVar[str] = "none"
     target: ClassVar[Target] = "number"
-
-    def __post_init__(self) -> None:
-        require_count("k", self.k)
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> KnnRegressionScorer:
         """Check and order the rows once."""

@@ -34,7 +34,7 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.registry import register
-from datamarket_gym.games.semivalue import Semivalue, Truncated, require_nearest
+from datamarket_gym.games.semivalue import Nearest, Semivalue, Truncated, Within
 from datamarket_gym.learners.base import TrainingRows, ValidationRows, check_rows
 from datamarket_gym.learners.knn.learner import Knn, KnnScorer, NearestNeighbourGame
 from datamarket_gym.learners.knn.neighbours import Neighbourhood, nearest
@@ -44,17 +44,15 @@ from datamarket_gym.learners.knn.scorer import NeighbourScorer, RowValues
 @register("learner", "knn_truncated")
 @dataclass(frozen=True)
 class KnnTruncated(Knn):
-    """`knn` valued from the nearest rows of each validation row alone, with a bound on the error.
+    """Value units as knn does, by the nearest rows of each validation row alone; the error is bounded.
 
     ``nearest``: how many; auto: as few as leave every score ``within`` so much of its exact one.
     """
 
-    nearest: int | str = "auto"
-    within: float = 0.001
+    title = "truncated nearest neighbours"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_nearest(self.nearest, self.within, "rows")
+    nearest: Nearest = "auto"
+    within: Within = 0.001
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> KnnTruncatedScorer:
         """Check and order the rows once."""

@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Values
-from datamarket_gym.core.errors import ParameterError, require_choice, require_count, require_in
+from datamarket_gym.core.errors import ParameterError, require_in
 from datamarket_gym.core.machine import available_cores
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.core.screen import Shown
 from datamarket_gym.learners.base import Learner, Scorer, TrainingRows, ValidationRows
@@ -201,18 +202,22 @@ def _empty(device: str) -> Any:
 @register("learner", "logistic")
 @dataclass(frozen=True)
 class Logistic(Learner):
-    """Multinomial logistic regression at its converged optimum, standardised per coalition."""
+    """Classify by logistic regression, trained on every coalition until it converges."""
 
-    C: float = 1.0
-    device: str = "cpu"  # cpu, cuda, or auto (cuda where there is one)
-    jobs: int = 0  # threads on the CPU; 0 means all cores; results do not depend on it
-    games: int = 1  # how many are to be played: many are worth compiling kernels for; nor on this
+    title = "logistic regression"
 
-    def __post_init__(self) -> None:
-        require_in("C", self.C, 0.0, 1e6, open_low=True)
-        require_choice("device", self.device, ("cpu", "cuda", "auto"))
-        require_count("jobs", self.jobs, at_least=0)
-        require_count("games", self.games)
+    C: Annotated[
+        float, Range(0, 1e6, open_low=True), "C; the larger, the closer the model follows its data"
+    ] = 1.0
+    device: Annotated[str, OneOf("cpu", "cuda", "auto")] = (
+        "cpu"  # cpu, cuda, or auto (cuda where there is one)
+    )
+    jobs: Annotated[int, Range(0)] = (
+        0  # threads on the CPU; 0 means all cores; results do not depend on it
+    )
+    games: Annotated[int, Range(1)] = (
+        1  # how many are to be played: many are worth compiling kernels for; nor on this
+    )
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
         """Prepare the rows; on the GPU where asked for and available."""

@@ -15,7 +15,7 @@ from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.bank.account import BankAccount
 from datamarket_gym.payout.bank.numbers import plain
 from datamarket_gym.payout.names import csv_safe, from_csv, look_alikes, spelled, visible
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 
 _NEEDED = ("payee", "name")
 _OPTIONAL = ("iban", "account", "bic", "clearing", "country", "town")

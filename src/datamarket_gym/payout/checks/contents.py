@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.payout.image_files import image_bytes
+from datamarket_gym.payout.images import image_bytes
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.world.encoders import ContentError
 from datamarket_gym.world.encoders.pixels import open_image
 

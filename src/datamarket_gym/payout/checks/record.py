@@ -22,7 +22,7 @@ from datamarket_gym.core.files import claimed, read_json, remove_leftovers, writ
 from datamarket_gym.core.screen import listed
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
 from datamarket_gym.payout.names import from_csv, visible
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 
 OUTCOMES = ("genuine", "false", "unanswered")
 """Proof was given; it was found that the unit is not genuine; nothing came back."""

@@ -12,14 +12,14 @@ from pathlib import Path
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError, UnknownNameError
 from datamarket_gym.payout.book.arrived import What
-from datamarket_gym.payout.image_files import Skipped, image_bytes, image_tree
+from datamarket_gym.payout.images import Skipped, image_bytes, image_tree
 from datamarket_gym.payout.intake.content import unit_digests, what_of
-from datamarket_gym.payout.labels import is_blank
 from datamarket_gym.payout.names import require_writable, visible
 from datamarket_gym.payout.spec import Columns, Files
-from datamarket_gym.units.arrays import ArrayFile, file_and_member
 from datamarket_gym.units.labels import unlabelled
-from datamarket_gym.units.tables import Table, rows_read
+from datamarket_gym.units.readers.arrays import ArrayFile
+from datamarket_gym.units.readers.files import file_and_member
+from datamarket_gym.units.readers.tables import Table, rows_read
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     other = [*labels, *table.counting(text, labels, matrices)]
     single, dense = table.read(text, other, matrices, narrow=True)
     count = rows_read(single, dense)
-    if labels and is_blank(single[labels[0]], columns.label):
+    if labels and single[labels[0]].is_blank(columns.label):
         labels = []
     label = single[labels[0]].values() if labels else unlabelled(count)
     payload: Features | list[str] | list[bytes]

@@ -11,7 +11,7 @@ from datamarket_gym.judge.redteam import AuditReport, Trial
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.glossary import plain_attack
+from datamarket_gym.payout.report.glossary import attack_title
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.threshold import DrawnThreshold
 
@@ -174,7 +174,7 @@ def red_team_chart(found: AuditReport) -> dict[str, Any] | None:
 def _attack(trial: Trial) -> str:
     """The attack of a bar; of one that forges times, under which clock."""
     clock = {"believed": ", believed", "logged": ", with a log"}.get(trial.clock, "")
-    return f"{plain_attack(trial.attack)}{clock}"
+    return f"{attack_title(trial.attack)}{clock}"
 
 
 def _hills(name: str, centres: list[float], shares: list[float], color: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datamarket_gym.judge.redteam.clock import forgeries
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, Trial, assuming
 from datamarket_gym.judge.redteam.grid import family
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.glossary import attack_parameters, plain_attack
+from datamarket_gym.payout.report.glossary import attack_parameters, attack_title
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
 from datamarket_gym.units.submission import Submission
@@ -59,7 +59,7 @@ def _unplayed(found: AuditReport, submission: Submission) -> list[str]:
         (family(trial.attack), ATTACKS.create(trial.attack).beyond(submission.label))
         for trial in found.trials
     )
-    told = dict.fromkeys(f"Not played was {plain_attack(each)}: {why}." for each, why in reasons if why)
+    told = dict.fromkeys(f"Not played was {attack_title(each)}: {why}." for each, why in reasons if why)
     return list(told)
 
 
@@ -111,7 +111,7 @@ def _worst(found: AuditReport) -> str:
 
 def _called(attack: str) -> str:
     """An attack in a sentence: its plain name, and the one that files have."""
-    plain = plain_attack(attack)
+    plain = attack_title(attack)
     return attack if plain == attack else f"{plain} ({attack})"
 
 

@@ -15,12 +15,11 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.judge.metrics import CLEAR
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.words import key_words, variant, words
+from datamarket_gym.lab.names import key_words, metric_words, variant, words
 from datamarket_gym.lab.summary import LABELS
 from datamarket_gym.lab.tables import (
     Ratios,
     axes_of,
-    metric_words,
     ratio_beside,
     ratios_of,
     remarks,

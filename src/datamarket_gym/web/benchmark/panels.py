@@ -6,33 +6,34 @@ from collections.abc import Sequence
 from typing import Any
 
 from datamarket_gym.lab.cells import Row
-from datamarket_gym.lab.figures.drawing import distinct
-from datamarket_gym.lab.figures.shown import CellPanel, Curve, CurvePanel, DotPanel
-from datamarket_gym.lab.figures.words import METRICS, attack_words, key_words
+from datamarket_gym.lab.figures.plotters import (
+    CellPanel,
+    Curve,
+    CurvePanel,
+    DotPanel,
+    Panel,
+    cell_text,
+    distinct,
+    label_words,
+)
+from datamarket_gym.lab.names import attack_words, key_words
 from datamarket_gym.web.benchmark.reading import number
 
-Panel = dict[str, Any]
+
+def to_json(panel: Panel) -> dict[str, Any]:
+    """Return a panel as the page reads it."""
+    if isinstance(panel, CurvePanel):
+        return _lines(panel)
+    return _cells(panel) if isinstance(panel, CellPanel) else _dots(panel)
 
 
-def lines(
-    panel: CurvePanel,
-    y: str,
-    *,
-    scale: str = "linear",
-    across: str = "linear",
-    honest: float | None = None,
-    bar: float | None = None,
-) -> Panel:
-    """A panel of lines. ``scale`` "net": linear up to 1 and logarithmic beyond; ``across`` "levels": evenly spaced.
-
-    ``honest`` is where an attack neither gains nor loses, ``bar`` what should not be exceeded.
-    """
+def _lines(panel: CurvePanel) -> dict[str, Any]:
     return {
         "kind": "lines",
-        "title": " ".join(panel.title.split()),
+        "title": panel.title or panel.group,
         "group": panel.group,
-        "x": {"title": key_words(panel.along), "scale": across},
-        "y": {"title": y, "scale": scale, "honest": honest, "bar": bar},
+        "x": {"title": key_words(panel.along), "scale": panel.across},
+        "y": {"title": panel.y, "scale": panel.scale, "honest": panel.honest, "bar": panel.bar},
         "lines": [_line(curve, panel.along) for curve in panel.curves if curve.rows],
         "marks": [_line(curve, panel.along) for curve in panel.marks if curve.rows],
         "levels": [
@@ -43,83 +44,38 @@ def lines(
 
 
 def _line(curve: Curve, along: str) -> dict[str, Any]:
-    return {
-        "label": curve.label,
-        "family": curve.family,
-        "x": [row[along] for row in curve.rows],
-        "y": [number(row["value"]) for row in curve.rows],
-        "se": [number(row.get("se")) for row in curve.rows],
-        "paper": [number(row.get("paper")) for row in curve.rows],
+    return {"label": curve.label, "family": curve.family, "x": [row[along] for row in curve.rows]} | {
+        name: [number(row.get(key)) for row in curve.rows]
+        for name, key in (("y", "value"), ("se", "se"), ("paper", "paper"))
     }
 
 
-def cells(
-    panel: CellPanel, *, down: str, across: str, bar: float | None = None, digits: int = 2
-) -> Panel:
-    """A panel of cells; of several rows in one, the last has the colour, and the text tells them in order."""
-    table: list[list[dict[str, Any] | None]] = [[None] * len(panel.across) for _ in panel.down]
-    for i, j, rows in panel.filled():
-        table[i][j] = {
-            "value": number(rows[-1]["value"]),
-            "text": " \u2192 ".join(f"{round(row['value'], digits) + 0.0:.{digits}f}" for row in rows),
-            "se": number(rows[-1].get("se")),
-            "paper": number(rows[-1].get("paper")),
-        }
-    return _cells(panel.title, panel.down, panel.across, table, down=down, across=across, bar=bar)
-
-
-def _cells(title: str, heads: Sequence[str], columns: Sequence[str], table: Any, **more: Any) -> Panel:
+def _cells(panel: CellPanel) -> dict[str, Any]:
+    table = [
+        [
+            {"text": cell_text(cell), **_numbers(cell[-1], "value", "se", "paper")} if cell else None
+            for cell in line
+        ]
+        for line in panel.cells
+    ]
     return {
-        "kind": "cells", "title": title, "group": "", "heads": list(heads), "columns": list(columns),
-        "cells": table, "centre": 1.0, **more,
+        "kind": "cells", "title": panel.title, "group": panel.group, "heads": panel.down, "columns": panel.across,
+        "cells": table, "centre": panel.centre, "down": panel.names[0], "across": panel.names[1], "bar": panel.bar,
+        **({"alike": panel.alike} if panel.alike else {}),
     }  # fmt: skip
 
 
-def grid(title: str, rows: Sequence[Row], down: str, across: str) -> Panel:
-    """A panel of cells over two numbers."""
-    heads, columns = sorted(distinct(rows, down), reverse=True), sorted(distinct(rows, across))
-    table: list[list[dict[str, Any] | None]] = [[None] * len(columns) for _ in heads]
-    for row in rows:
-        table[heads.index(row[down])][columns.index(row[across])] = {
-            "value": number(row["value"]), "text": f"{row['value']:.2f}", "se": number(row.get("se")),
-            "paper": number(row.get("paper")),
-        }  # fmt: skip
-    named = {"down": key_words(down), "across": key_words(across), "bar": None}
-    return _cells(title, [f"{p:g}" for p in heads], [f"{p:g}" for p in columns], table, **named)
+def _numbers(row: Row, *keys: str) -> dict[str, float | None]:
+    return {key: number(row.get(key)) for key in keys}
 
 
-def matrix(
-    title: str, names: Sequence[str], values: Sequence[Sequence[float]], *, highest: bool
-) -> Panel:
-    """A panel of cells for every pair of names; ``highest``: those that are largest are alike."""
-    table = [
-        [None if i == j else _alone(number(value)) for j, value in enumerate(line)]
-        for i, line in enumerate(values)
-    ]
-    panel = _cells(title, names, names, table, down="utility", across="utility", bar=None)
-    return {**panel, "centre": 0.0, "alike": "highest" if highest else "lowest"}
-
-
-def _alone(value: float | None) -> dict[str, Any] | None:
-    """A cell of a mean that has no error, and no number in the paper."""
-    if value is None:
-        return None
-    return {"value": value, "text": f"{round(value, 2) + 0.0:.2f}", "se": None, "paper": None}
-
-
-def dots(panel: DotPanel, x: str) -> Panel:
-    """A panel of dots with error bars."""
+def _dots(panel: DotPanel) -> dict[str, Any]:
     heads, kinds = distinct(panel.rows, panel.down), distinct(panel.rows, panel.series)
+    groups = {kind: [row for row in panel.rows if row.get(panel.series) == kind] for kind in kinds}
     return {
-        "kind": "dots",
-        "title": " ".join(panel.title.split()),
-        "group": "",
-        "x": {"title": x, "honest": 1.0},
-        "heads": [" ".join(str(head).split()) for head in heads],
-        "series": [
-            _series(METRICS.get(kind, str(kind)), [r for r in panel.rows if r[panel.series] == kind], panel.down, heads)
-            for kind in kinds
-        ],
+        "kind": "dots", "title": panel.title, "group": panel.group, "x": {"title": panel.x, "honest": panel.reference},
+        "heads": [label_words(panel.down, head) for head in heads],
+        "series": [_series(label_words(panel.series, k), rows, panel.down, heads) for k, rows in groups.items()],
     }  # fmt: skip
 
 

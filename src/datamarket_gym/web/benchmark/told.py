@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from datamarket_gym.core.progress import Progress
-from datamarket_gym.lab.figures.words import key_words, words
+from datamarket_gym.lab.names import key_words, metric_words, words
 from datamarket_gym.lab.reproduction import compare_with_paper, count_verdicts
 from datamarket_gym.lab.summary import LABELS
-from datamarket_gym.lab.tables import axes_of, metric_words, ratio_beside, ratios_of
+from datamarket_gym.lab.tables import axes_of, ratio_beside, ratios_of
 from datamarket_gym.web.benchmark.charts import charts_of
 from datamarket_gym.web.benchmark.reading import WantedResults, number
 

@@ -6,14 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 from datamarket_gym.core.progress import SILENT, Progress
-from datamarket_gym.core.registry import summary
+from datamarket_gym.core.registry import describe
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
 from datamarket_gym.web.market.asked import AskedCheat, MarketAsked, Under
-from datamarket_gym.web.market.component_words import called
 from datamarket_gym.web.market.graph import graph_of
 from datamarket_gym.web.market.kept import attacked_by, market_of, paid_by
-from datamarket_gym.web.market.parameters import plain
 from datamarket_gym.web.market.proven import proven
 from datamarket_gym.web.market.schemes import checked_scheme, expected_of, market_in_words, paid_scheme
 from datamarket_gym.world.attacks.attack import ATTACKS
@@ -40,14 +38,14 @@ def answer(asked: MarketAsked, *, progress: Progress = SILENT) -> dict[str, Any]
         checked = checked_scheme(under, cheat, chosen, checks, expected, why)
     progress.stage("asking the theorems")
     changed = asked.changed()
-    label = (called("mechanism", asked.mechanism) or (asked.mechanism,))[0]
+    label = describe("mechanism", asked.mechanism).title
     title = f"{label}, changed: {', '.join(changed)}" if changed else label
     return {
         "asked": asked.model_dump(),
         "market": {
             **market_in_words(under, cheat),
             "attack": cheat.attack,
-            "attack_words": plain(summary(attack)),
+            "attack_words": describe("attack", cheat.attack).summary,
             "assumes": attack.assumes,
         },
         "schemes": [

@@ -18,7 +18,7 @@ from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.learners.base import LEARNERS
 from datamarket_gym.learners.oracle import RECOMMENDED, Utility
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
-from datamarket_gym.web.market.parameters import checked
+from datamarket_gym.web.market.parameters import validate_spec
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.tasks.base import TASKS, Task
 from datamarket_gym.world.tasks.domains import DomainTask
@@ -98,10 +98,10 @@ class MarketAsked(Document):
     def filled(self) -> MarketAsked:
         """The same question with nothing left out, every component in its written form; or why it cannot be asked."""
         chosen = self.chosen()
-        learner = checked("learner", self.learner)
+        learner = validate_spec("learner", self.learner)
         found = {
             "task": self._task(sizes=False),
-            "attack": checked("attack", self.attack),
+            "attack": validate_spec("attack", self.attack),
             "learner": learner,
             "empty": self.empty or LEARNERS.create(learner).paid_from,
             **chosen.model_dump(include=set(PARTS)),
@@ -114,7 +114,7 @@ class MarketAsked(Document):
         said = {part: getattr(self, part) for part in PARTS if getattr(self, part) is not None}
         for kind in ("evidence", "representative", "semivalue", "estimator", "allocation"):
             if kind in said:
-                said[kind] = checked(kind, said[kind])
+                said[kind] = validate_spec(kind, said[kind])
         base = preset(self.mechanism, said.get("evidence"))
         return base.model_copy(update=said).seeded(self.seed)
 
@@ -124,7 +124,7 @@ class MarketAsked(Document):
         return [part for part in PARTS if getattr(self, part) != base[part]]
 
     def _task(self, *, sizes: bool) -> str:
-        text = checked("task", self.task)
+        text = validate_spec("task", self.task)
         if not sizes:
             return text
         counts = {"n_providers": self.providers, "per_provider": self.units}
@@ -132,7 +132,7 @@ class MarketAsked(Document):
 
     def _content(self) -> str:
         """The kind of raw content that the cheat or the evidence looks at; without it tasks need not load any."""
-        attack = ATTACKS.create(checked("attack", self.attack))
+        attack = ATTACKS.create(validate_spec("attack", self.attack))
         layer = LAYERS.create(self.chosen().evidence)
         return attack.needs_content or layer.needs_content
 

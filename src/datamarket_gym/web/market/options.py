@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.parameters import plain_text
 from datamarket_gym.core.progress import SILENT, Progress
-from datamarket_gym.core.registry import components, summary
+from datamarket_gym.core.registry import components, describe
 from datamarket_gym.learners.oracle import RECOMMENDED
 from datamarket_gym.learners.targets import learners_for
 from datamarket_gym.web.market.asked import (
@@ -21,8 +22,7 @@ from datamarket_gym.web.market.asked import (
     MarketAsked,
     preset,
 )
-from datamarket_gym.web.market.component_words import called
-from datamarket_gym.web.market.parameters import hidden, parameters_of, plain
+from datamarket_gym.web.market.parameters import controls_of, hidden_parameters
 from datamarket_gym.world.tasks.base import TASKS
 from datamarket_gym.world.tasks.domains import DomainTask, embeddings_path
 from datamarket_gym.world.tasks.regression import NumberTask
@@ -141,7 +141,7 @@ def _choice(kind: str, name: str, tasks: dict[str, dict[str, str]]) -> dict[str,
         **_named(kind, name, component),
         "available": not why,
         "why": why,
-        "parameters": [each.as_json() for each in parameters_of(kind, name)],
+        "parameters": [each.as_json() for each in controls_of(kind, name)],
         "not_for": {}
         if why
         else {task: words for task, facts in tasks.items() if (words := _not_for(component, facts))},
@@ -156,15 +156,20 @@ def _choice(kind: str, name: str, tasks: dict[str, dict[str, str]]) -> dict[str,
 
 def _named(kind: str, name: str, component: Any) -> dict[str, str]:
     """What a component is called, what it does in a sentence, and all that it says of itself."""
-    label, title = called(kind, name) or (name.replace("_", " "), plain(summary(component)))
-    return {"name": name, "label": label, "title": title, "help": plain(component.__doc__ or "")}
+    said = describe(kind, name)
+    return {
+        "name": name,
+        "label": said.title,
+        "title": said.summary,
+        "help": plain_text(component.__doc__ or said.summary),
+    }
 
 
 def _unavailable(kind: str, name: str, component: Any) -> str:
     """Why a component can be used nowhere here; empty where it can."""
     if not dataclasses.is_dataclass(component):
         return "it is no frozen dataclass, so that a page cannot write it down; use it from Python"
-    if missing := hidden(component):
+    if missing := hidden_parameters(component):
         return f"its {', '.join(missing)} must be handed over; use it from Python"
     if kind == "task" and isinstance(component, type) and issubclass(component, DomainTask):
         try:

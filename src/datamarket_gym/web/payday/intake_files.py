@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.units.arrays import ENDINGS as ARRAYS
-from datamarket_gym.units.formats import ENDINGS as TABLES
-from datamarket_gym.units.formats import ending
+from datamarket_gym.units.readers.arrays import ENDINGS as ARRAYS
+from datamarket_gym.units.readers.files import ENDINGS as TABLES
+from datamarket_gym.units.readers.files import ending
 from datamarket_gym.web.payday.intake_order import (
     ROLES,
     AskedPayday,

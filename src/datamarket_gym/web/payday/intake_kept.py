@@ -9,7 +9,7 @@ from pathlib import Path
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.files import sha256
-from datamarket_gym.units.arrays import file_and_member
+from datamarket_gym.units.readers.files import file_and_member
 from datamarket_gym.web.payday.intake_order import ChosenFile, PaydayOrder
 
 _LONGEST = 120  # characters of a name

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from datamarket_gym.core.registry import components
+from datamarket_gym.payout.inputs import DEFAULTS
 from datamarket_gym.payout.settings import FLAGS, HELP
 from datamarket_gym.payout.spec import MOST_CHECKS, PayoutSpec
-from datamarket_gym.payout.submitted import DEFAULTS
 from datamarket_gym.payout.worth import worth_of
 
 Field = dict[str, Any]

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from datamarket_gym.core.arrays import Codes, distinct_pairs
 from datamarket_gym.core.progress import Progress
+from datamarket_gym.payout.report.glossary import explain_reason
 from datamarket_gym.payout.statements.tables import RunTables
-from datamarket_gym.web.payday.run_tables import Leafing, reason_words, tables_of
+from datamarket_gym.web.payday.run_tables import Leafing, tables_of
 
 _LEAF, _UNITS, _TIES, _NAMES = 20, 40, 40, 5
 
@@ -75,7 +76,7 @@ class _Cluster:
         names = list(dict.fromkeys(tables.names[units.owner[row]] for row in rows))
         paid = [tables.names[code] for code in tables.owners(self.start)]
         reasons = sorted(
-            {reason_words(ties.reasons[code])[0] for code in ties.reason[self.ties].tolist()}
+            {explain_reason(ties.reasons[code])[0] for code in ties.reason[self.ties].tolist()}
         )
         return {
             "number": int(units.cluster[self.start]),
@@ -100,7 +101,7 @@ class _Cluster:
                     "left": units.name(int(ties.mine[i])),
                     "right": units.name(int(ties.other[i])),
                     "reason": ties.reasons[ties.reason[i]],
-                    "words": reason_words(ties.reasons[ties.reason[i]])[0],
+                    "words": explain_reason(ties.reasons[ties.reason[i]])[0],
                     "score": float(ties.score[i]),
                 }
                 for i in self.ties[:_TIES]

@@ -14,8 +14,8 @@ from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.units.arrays import file_and_member
-from datamarket_gym.units.sql import is_query
+from datamarket_gym.units.readers.databases import is_query
+from datamarket_gym.units.readers.files import file_and_member
 from datamarket_gym.web.places import NamedPlaces
 
 _WHERE = Field(default="", max_length=4000)

@@ -27,7 +27,7 @@ from datamarket_gym.payout.report.page import evidence_words, period_words
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.warnings import read_warnings
-from datamarket_gym.units.sql import is_query
+from datamarket_gym.units.readers.databases import is_query
 from datamarket_gym.web.payday.run_state import next_step, summary
 from datamarket_gym.web.payday.run_tables import Leafing, payments_leaf
 

@@ -18,7 +18,6 @@ from datamarket_gym.core.specs import Document
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, require_as_written
 from datamarket_gym.payout.money import thousands
-from datamarket_gym.payout.report.words import REASONS
 from datamarket_gym.payout.statements.tables import RunTables
 
 LEAF = 50
@@ -114,8 +113,3 @@ def _shown(key: str, value: Any) -> Any:
     if key in _AMOUNTS:
         return thousands(value).replace("-", "\N{MINUS SIGN}")
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def reason_words(code: str) -> tuple[str, str]:
-    """A reason for a tie in plain words, and what it means; as it is where there are none."""
-    return REASONS.get(code, REASONS.get(code.partition("@")[0], (code, "")))

@@ -26,12 +26,13 @@ from datamarket_gym.payout.explained_words import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.need_words import need_words
+from datamarket_gym.payout.report.glossary import explain_reason
 from datamarket_gym.payout.statements.files import Manner
 from datamarket_gym.payout.statements.record import Explanation, explained
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 from datamarket_gym.web.payday.run_inputs import MovedInputs, inputs_on_show
 from datamarket_gym.web.payday.run_statements import one_page
-from datamarket_gym.web.payday.run_tables import reason_words, tables_of
+from datamarket_gym.web.payday.run_tables import tables_of
 from datamarket_gym.web.places import NamedPlaces
 
 _LONGEST, _SIDE = 1500, 280
@@ -50,7 +51,7 @@ def why(folder: Path, payee: str, progress: Progress) -> dict[str, Any]:
         "others": list(other_words(found)),
         "without": without_words(found),
         "record": asdict(found),
-        "reasons": {code: reason_words(code) for tie in found.ties for code in tie.reasons},
+        "reasons": {code: explain_reason(code) for tie in found.ties for code in tie.reasons},
     }
 
 

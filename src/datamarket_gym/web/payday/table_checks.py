@@ -15,12 +15,11 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import Progress
 from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
-from datamarket_gym.payout.inputs import Inputs, utility_oracle
+from datamarket_gym.payout.inputs import Inputs, content_encoder, utility_oracle
 from datamarket_gym.payout.prior.runs import accepted
 from datamarket_gym.payout.quarantine import BadRow
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Payday, Places
-from datamarket_gym.payout.submitted import content_encoder
 from datamarket_gym.payout.warned_inputs import input_warnings
 from datamarket_gym.payout.warnings import StandingWarning
 from datamarket_gym.web.payday.intake_order import PaydayOrder

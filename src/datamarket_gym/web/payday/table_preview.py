@@ -15,12 +15,11 @@ import pyarrow as pa
 
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.progress import Progress
-from datamarket_gym.units.arrays import ENDINGS as ARRAYS
-from datamarket_gym.units.arrays import ArrayFile
-from datamarket_gym.units.columns import Column, is_text, untyped
-from datamarket_gym.units.formats import Kind, ending
-from datamarket_gym.units.matrices import is_list
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.columns import Column, is_list, is_number, is_text, untyped
+from datamarket_gym.units.readers.arrays import ENDINGS as ARRAYS
+from datamarket_gym.units.readers.arrays import ArrayFile
+from datamarket_gym.units.readers.files import Kind, ending
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.web.payday.intake_order import ChosenFile
 
 MOST_ROWS = 2_000_000
@@ -80,8 +79,7 @@ def _count(table: Table, progress: Progress) -> int:
     """How many rows there are; gone through where the file does not say."""
     rows = table.source.rows
     if not rows:
-        kind: Kind = "any" if table.source.typed else "text"
-        for batch in table.source.batches(dict.fromkeys(table.names[:1], kind)):
+        for batch in table.source.batches(dict.fromkeys(table.names[:1], "any")):
             rows += len(next(iter(batch.values())))
             _require_few(table, rows)
             progress.count(rows, max(rows, 1))
@@ -174,28 +172,24 @@ def _kind(column: Column, several: int) -> str:
     """The type of a column in words."""
     kind = column.data.type
     if several > 1:
-        return f"{several:,} columns of numbers" if _is_number(kind) else f"{several:,} columns"
+        return f"{several:,} columns of numbers" if is_number(kind) else f"{several:,} columns"
     if is_list(kind):
         lengths = sorted({len(value) for value in column.data.to_pylist() if value is not None})
         if not lengths:
             return "lists"
         many = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
-        return f"list of {many} {'numbers' if _is_number(kind.value_type) else 'values'}"
+        return f"list of {many} {'numbers' if is_number(kind.value_type) else 'values'}"
     if is_text(kind):
         return "text"
     if pa.types.is_boolean(kind):
         return "true or false"
     if pa.types.is_integer(kind):
         return "whole numbers"
-    if _is_number(kind):
+    if is_number(kind):
         return "numbers"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return "dates"
     return "empty" if pa.types.is_null(kind) else str(kind)[:40]
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _values(column: Column) -> list[str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.payout.roles import link_columns, matrix_roles, submitted_roles
+from datamarket_gym.payout.inputs import link_columns, matrix_roles, submitted_roles
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.web.payday.table_preview import called, grouped
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from datamarket_gym.evidence.threshold.choice import Threshold
 from datamarket_gym.payout.checks.contents import UnitContent
 from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.theta import ThetaCheck, domain_task, recommended, table_rows
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.web.threshold.origin import Origin
 from datamarket_gym.world.data import Embeddings, find, load_corpus
 from datamarket_gym.world.tasks.synthetic import Synthetic
@@ -143,8 +143,8 @@ def _table(origin: Origin) -> RowPool:
 
 def _texts(origin: Origin) -> list[str] | None:
     """The texts to be looked at: of the column that was named, or else of the column ``text``."""
-    from datamarket_gym.units.arrays import ENDINGS
-    from datamarket_gym.units.formats import ending
+    from datamarket_gym.units.readers.arrays import ENDINGS
+    from datamarket_gym.units.readers.files import ending
 
     if ending(origin.file) in ENDINGS:
         return None

@@ -18,7 +18,7 @@ from datamarket_gym.core.narrow import in_order
 from datamarket_gym.evidence.threshold.admissibility import IDENTITIES
 from datamarket_gym.evidence.threshold.choice import Sample, choose_threshold
 from datamarket_gym.payout.checks.contents import unit_images
-from datamarket_gym.payout.image_files import image_bytes, image_tree
+from datamarket_gym.payout.images import image_bytes, image_tree
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle, validation_order
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest, spec_of
@@ -27,7 +27,7 @@ from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.pipeline.threshold import compared, honest_rows, judged_threshold
 from datamarket_gym.units.labels import is_labelled
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.web.threshold.origin import Origin
 from datamarket_gym.web.threshold.pool import Contents, RowPool
 from datamarket_gym.world.data import Embeddings

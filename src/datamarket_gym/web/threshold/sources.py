@@ -7,7 +7,7 @@ from typing import Any
 
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import Progress
-from datamarket_gym.core.registry import components, summary
+from datamarket_gym.core.registry import components, describe
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.web.threshold.answers import SHOWN, ThetaOptions
 from datamarket_gym.web.threshold.origin import PARTS, SYNTHETIC
@@ -53,11 +53,11 @@ def choices(
             domain.title for domain in DOMAINS.values() if not _is_there(domain.embeddings_file)
         ],
         "partitions": [
-            {"value": _WITH_VALUES.get(name, name), "label": summary(each).replace("``", "")}
-            for name, each in components("partition").items()
+            {"value": _WITH_VALUES.get(name, name), "label": describe("partition", name).summary}
+            for name in components("partition")
         ],
         "variants": [
-            {"value": name, "label": summary(attacks[name.partition("@")[0]]).replace("``", "")}
+            {"value": name, "label": describe("attack", name).summary}
             for name in _VARIANTS
             if name.partition("@")[0] in attacks
         ],

@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, describe, require_instance
+from datamarket_gym.core.errors import DataMarketError, describe, require_instance
+from datamarket_gym.core.parameters import Component, OneOf, Range
 from datamarket_gym.core.registry import Kind, display_name, name_of
-from datamarket_gym.core.screen import Described, Shown
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.units.labels import is_labelled, unlabelled
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
@@ -24,6 +25,18 @@ CONTENT: Mapping[str, str | bytes] = {"text": "", "image": b""}
 
 ALL = "all"
 """The victim of an attack on everybody else."""
+
+Victim = Annotated[
+    int | str,
+    Range(1),
+    OneOf(ALL),
+    "victim; the first, second, ... provider after the attacker, or all",
+]
+Share = Annotated[float, Range(0, 1, open_low=True), "share of the units that are copied"]
+Noise = Annotated[float, Range(0), "noise on each copy; its standard deviation, 0 copies exactly"]
+Identities = Annotated[int, Range(1), "further identities; each submits copies"]
+First = Annotated[bool, "before everybody's units"]
+AddedUnits = Annotated[float, Range(0, open_low=True), "added units; as a multiple of its own"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,15 +150,11 @@ def is_clocked(submission: Submission) -> bool:
     return submission.time is not None and bool((submission.time != submission.time[0]).any())
 
 
-def require_victim(victim: int | str) -> None:
-    """Refuse anything but a number of at least 1, or ``all``."""
-    if victim != ALL and (isinstance(victim, bool) or not isinstance(victim, int) or victim < 1):
-        raise ParameterError("victim", victim, f"choose 1 for the next provider, 2, ..., or {ALL}")
-
-
-class Attack(Described, ABC):
+class Attack(Component, ABC):
     """Plug point ``attack``: a frozen dataclass that says which blocks the attacker submits."""
 
+    tried: ClassVar[tuple[str, ...]] = ("",)
+    """The parameters that audits try, each as ``name=value, ...``; `judge.redteam.grid` says what ``{noise}`` is."""
     needs_content: ClassVar[str] = ""
     """The raw content it changes ("text" or "image"); most attacks need none."""
     needs_labels: ClassVar[bool] = False

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Features, directions
-from datamarket_gym.core.errors import require_count, require_in
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
-from datamarket_gym.world.attacks.bridges import Link, links, own_block
+from datamarket_gym.world.attacks.attack import Attack, Block, Own, Victim
+from datamarket_gym.world.attacks.bridges import Link, MostUnits, Threshold, links, own_block
 from datamarket_gym.world.attacks.content import content_of
 from datamarket_gym.world.encoders.store import stored
 
@@ -21,23 +20,20 @@ _HALVINGS = 6  # a chain has at most 2 ** 6 pieces
 @register("attack", "text_bridge")
 @dataclass(frozen=True)
 class TextBridge(Attack):
-    """As bridge, by texts: articles blended word by word from the victim's and an earlier owner's.
+    """Come last with texts blended from the victim's and an earlier owner's, so that evidence matches the two.
 
     Between two texts the words are exchanged place by place, in a random order; where two neighbours in the chain
     have a cosine below ``theta`` a blend half-way between them goes in, until none does. Knows everybody's texts
     and times, and the encoder.
     """
 
-    victim: int | str = 1
-    theta: float = 0.9
-    most: int = 150
-    first: bool = False
-    needs_content: ClassVar[str] = "text"
+    title = "texts blended between owners"
 
-    def __post_init__(self) -> None:
-        require_victim(self.victim)
-        require_in("theta", self.theta, 0.0, 1.0, open_low=True)
-        require_count("most", self.most)
+    victim: Victim = 1
+    theta: Threshold = 0.9
+    most: MostUnits = 150
+    first: Annotated[bool, "from a text of its own before everybody's"] = False
+    needs_content: ClassVar[str] = "text"
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and the blends; each derives from the text of which it has more."""

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, Values, directions
-from datamarket_gym.core.errors import require_count, require_in
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
+from datamarket_gym.world.attacks.attack import Attack, Block, Own, Victim
 
 _WITHIN = 0.999  # of the threshold's angle, so that rounding does not cut a chain
+
+Threshold = Annotated[float, Range(0, 1, open_low=True), "similarity that it takes for enough to match"]
+MostUnits = Annotated[int, Range(1), "units at most"]
 
 Link = tuple[int, int]
 """A unit that is tied to the hub already, and the one to be tied to it."""
@@ -27,23 +31,21 @@ Link = tuple[int, int]
 @register("attack", "bridge")
 @dataclass(frozen=True)
 class Bridge(Attack):
-    """Comes last with units that lie between the victim's and an earlier owner's, so that they are tied.
+    """Come last with units between the victim's and an earlier owner's, so that evidence matches the two.
 
-    Points on the arcs between units, close enough that cosines of ``theta`` hold a chain together, tie all
-    units of the victim (the ``victim``-th provider after the attacker, or ``all``) to a hub, cheapest first, with
-    ``most`` points at most. The hub is the earliest unit of anybody but the victim; with ``first`` the attacker's
-    own earliest unit, which then came before everybody's. Knows everybody's units and times, and guesses theta.
+    Points on the arcs between units, close enough that cosines of ``theta`` hold a chain together, connect all
+    units of the victim to a hub, cheapest first. The hub is the earliest unit of anybody but the victim; with ``first``
+    the attacker's own earliest unit, which then came before everybody's. Knows everybody's units and times, and
+    guesses theta.
     """
 
-    victim: int | str = 1
-    theta: float = 0.9
-    most: int = 100
-    first: bool = False
+    title = "bridges between owners"
+    tried = ("theta=0.9", "theta=0.7", "victim=all, theta=0.9, most=1000, first=True")
 
-    def __post_init__(self) -> None:
-        require_victim(self.victim)
-        require_in("theta", self.theta, 0.0, 1.0, open_low=True)
-        require_count("most", self.most)
+    victim: Victim = 1
+    theta: Threshold = 0.9
+    most: MostUnits = 100
+    first: Annotated[bool, "from a unit of its own before everybody's"] = False
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and the bridges; each derives from the end that it is nearer to."""

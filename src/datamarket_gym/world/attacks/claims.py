@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, Keys
 from datamarket_gym.core.content import unit_keys
-from datamarket_gym.core.errors import DataMarketError, require_count, require_in
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
+from datamarket_gym.world.attacks.attack import AddedUnits, Attack, Block, Noise, Own, Share, Victim
 from datamarket_gym.world.attacks.labels import wrong
 from datamarket_gym.world.market import ACCOUNT
 
@@ -21,21 +22,20 @@ from datamarket_gym.world.market import ACCOUNT
 @register("attack", "backdate")
 @dataclass(frozen=True)
 class Backdate(Attack):
-    """Copies others' units, with noise ``sigma``, under times before all originals: a forged clock.
+    """Copy others' units and date the copies before all originals: a forged clock.
 
-    A share ``fraction`` of the units of the ``victim``-th provider after the attacker, or of ``all``. Knows their
-    units, and that the market believes the times that submitters write. Where it goes by its own log, the copies come
-    at once after their originals: nobody can be faster.
+    Knows their units, and that the market believes the times that submitters write. Where it goes by its own log, the
+    copies come at once after their originals: nobody can be faster.
     """
+
+    title = "backdated copies"
+    tried = ("victim=all",)
 
     forges_times: ClassVar[bool] = True
 
-    victim: int | str = 1
-    sigma: float = 0.0
-    fraction: float = 1.0
-
-    def __post_init__(self) -> None:
-        _require_theft(self.victim, self.sigma, self.fraction)
+    victim: Victim = 1
+    sigma: Noise = 0.0
+    fraction: Share = 1.0
 
     @property
     def assumes(self) -> str:
@@ -60,26 +60,26 @@ class Backdate(Attack):
 @register("attack", "grind_ties")
 @dataclass(frozen=True)
 class GrindTies(Attack):
-    """Copies others' units at the originals' times, and grinds noise until the tie falls its way.
+    """Copy others' units at the originals' times, and try noise until the tie falls the attacker's way.
 
-    Of ``tries`` noisy copies (``sigma``) of each unit it submits the one with the smallest content key: the owner,
+    Of ``tries`` noisy copies of each unit it submits the one with the smallest content key: the owner,
     where units of equal time go to the smallest. With a ``guess`` it is the one with the earliest lot, the HMAC of
     the content key under what lots are drawn under, ``SEED|BEACON``. Knows their units and, where there are any, their
     times, which the clock lets it share; a log of what is received does not.
     """
 
+    title = "copies that win ties in time"
+    tried = ("victim=all, sigma={little}",)
+
     forges_times: ClassVar[bool] = True
 
-    victim: int | str = 1
-    sigma: float = 0.01
-    tries: int = 20
-    fraction: float = 1.0
-    guess: str = ""
-
-    def __post_init__(self) -> None:
-        _require_theft(self.victim, self.sigma, self.fraction)
-        require_in("sigma", self.sigma, 0.0, np.inf, open_low=True)  # an exact copy has one key
-        require_count("tries", self.tries)
+    victim: Victim = 1
+    sigma: Annotated[Noise, Range(0, open_low=True), "noise on each copy"] = (
+        0.01  # an exact copy has one key
+    )
+    tries: Annotated[int, Range(1), "noisy copies of each unit; the one that wins is submitted"] = 20
+    fraction: Share = 1.0
+    guess: Annotated[str, "guess of what lots are drawn under; SEED|BEACON, blank: none"] = ""
 
     @property
     def assumes(self) -> str:
@@ -118,18 +118,18 @@ class GrindTies(Attack):
 @register("attack", "own_source")
 @dataclass(frozen=True)
 class OwnSource(Attack):
-    """Later copies of others' units, with noise ``sigma``, that name themselves as their own source.
+    """Copy others' units later, and name each copy as its own source.
 
     Copies of the other attacks leave the original's name in the column ``source``. Knows the units of its
     ``victim``, and that the market trusts the column.
     """
 
-    victim: int | str = 1
-    sigma: float = 0.0
-    fraction: float = 1.0
+    title = "copies that name themselves as source"
+    tried = ("victim=all",)
 
-    def __post_init__(self) -> None:
-        _require_theft(self.victim, self.sigma, self.fraction)
+    victim: Victim = 1
+    sigma: Noise = 0.0
+    fraction: Share = 1.0
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and the copies that claim to be originals."""
@@ -144,21 +144,18 @@ class OwnSource(Attack):
 @register("attack", "link_claim")
 @dataclass(frozen=True)
 class LinkClaim(Attack):
-    """Mislabelled units under a further name that claims the victim's payout account as its own.
+    """Submit mislabelled units under a further identity that claims the victim's payout account.
 
-    ``ratio`` times its own number of units, each its own with the next class's label (of numbers, the one half-way
-    round); of several victims each is claimed by a name. Evidence that links who names one account ties the victim
-    to the junk. Knows the account.
+    The units are its own with the next class's label (of numbers, the one half-way round); of several victims each is
+    claimed by an identity. Evidence that links who names one account matches the victim to the junk. Knows the account.
     """
+
+    title = "junk in another's name"
 
     needs_labels: ClassVar[bool] = True
 
-    victim: int | str = 1
-    ratio: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_victim(self.victim)
-        require_in("ratio", self.ratio, 0.0, np.inf, open_low=True)
+    victim: Victim = 1
+    ratio: AddedUnits = 1.0
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and the junk in the victims' names."""
@@ -186,9 +183,3 @@ def noisy(own: Own, rows: NDArray[np.int64], sigma: float, purpose: str) -> Feat
     """Features of some units under Gaussian noise; at sigma 0 as they are."""
     features = own.honest.features[rows]
     return features + own.rng(purpose).normal(scale=sigma, size=features.shape) if sigma else features
-
-
-def _require_theft(victim: int | str, sigma: float, fraction: float) -> None:
-    require_victim(victim)
-    require_in("sigma", sigma, 0.0, np.inf)
-    require_in("fraction", fraction, 0.0, 1.0, open_low=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import require_choice, require_count, require_in
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.attacks.attack import Attack, Block, Own
 from datamarket_gym.world.attacks.variants import leaked_rewards
@@ -16,35 +17,35 @@ from datamarket_gym.world.attacks.variants import leaked_rewards
 @register("attack", "composite")
 @dataclass(frozen=True)
 class Composite(Attack):
-    """Splits and curates its own units, adds noisy copies of them, and noisy copies of others'.
+    """Split and curate the own units, and add noisy copies of them and of others' units."""
 
-    ``split``: names for its own units; ``keep``: the share of them that it submits, best first by the
-    leaked validation sample; ``copy`` and ``copy_sigma``: the share of them it copies, and the noise;
-    ``steal`` and ``steal_sigma``: the same for the units of the next ``victims`` providers, picked at
-    ``random`` or those the leaked sample ``rewards`` most; ``names``: further names for all copies,
-    0 leaves them under its own; ``first``: the copies of its own units came before everybody's units.
-    """
+    title = "combined attack"
+    tried = (
+        "split=1, copy=1.0, copy_sigma={noise}, steal=1.0, steal_sigma={noise}",
+        "split=1, copy=0.0, steal=1.0, steal_sigma={noise}, victims=99",
+        "split=1, copy=0.0, steal=0.3, steal_sigma={noise}, victims=99, pick=rewards",
+        "split=1, copy=0.0, steal=0.05, steal_sigma={noise}, victims=99, pick=rewards",
+        "split=1, copy=1.0, copy_sigma={half}, steal=0.0, first=True",
+    )
 
-    split: int = 2
-    keep: float = 1.0
-    copy: float = 0.5
-    copy_sigma: float = 0.5
-    steal: float = 0.5
-    steal_sigma: float = 0.5
-    victims: int = 1
-    pick: str = "random"
-    names: int = 0
-    first: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("split", "victims"):
-            require_count(name, getattr(self, name))
-        require_count("names", self.names, at_least=0)
-        require_in("keep", self.keep, 0.0, 1.0, open_low=True)
-        for name in ("copy", "steal"):
-            require_in(name, getattr(self, name), 0.0, 1.0)
-            require_in(f"{name}_sigma", getattr(self, f"{name}_sigma"), 0.0, np.inf)
-        require_choice("pick", self.pick, ("random", "rewards"))
+    split: Annotated[int, Range(1), "identities for its own units"] = 2
+    keep: Annotated[
+        float,
+        Range(0, 1, open_low=True),
+        "share of its own units that are submitted; the best by the leaked validation sample",
+    ] = 1.0
+    copy: Annotated[float, Range(0, 1), "share of its own units that are copied"] = 0.5
+    copy_sigma: Annotated[float, Range(0), "noise on copies of its own units"] = 0.5
+    steal: Annotated[float, Range(0, 1), "share of others' units that are copied"] = 0.5
+    steal_sigma: Annotated[float, Range(0), "noise on copies of others' units"] = 0.5
+    victims: Annotated[int, Range(1), "others it copies from; the next providers"] = 1
+    pick: Annotated[
+        str,
+        OneOf("random", "rewards"),
+        "which of others' units; random ones, or those the leaked sample rewards",
+    ] = "random"
+    names: Annotated[int, Range(0), "further identities for the copies; 0 leaves them under its own"] = 0
+    first: Annotated[bool, "copies of its own units before everybody's units"] = False
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units over ``split`` names, then the copies."""

@@ -7,19 +7,22 @@ near_duplicate_2x_sybils; what differs is that the change is made to the text or
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import DataMarketError, require_choice, require_count, require_in
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.attacks import augment, paraphrase
-from datamarket_gym.world.attacks.attack import CONTENT, Attack, Block, Own
+from datamarket_gym.world.attacks.attack import CONTENT, Attack, Block, Identities, Own, Share
 from datamarket_gym.world.attacks.labels import groups
 from datamarket_gym.world.encoders.store import stored
+
+Strength = Annotated[int, Range(1, 3), "strength; 1 is hardly noticed, 3 is plain to see"]
 
 Change = Callable[[Any, Sequence[Any], np.random.Generator], Any]
 """A unit's content, the attacker's other content of the same label and a generator; the new content."""
@@ -68,21 +71,13 @@ def content_of(own: Own, kind: str, rows: NDArray[np.int64]) -> Any:
 
 
 class _ContentVariants(Attack):
-    """What attacks on texts and images share: the dials, and the copies they make."""
+    """Copies of texts or images, changed by a rule."""
 
     how: str
     strength: int
     fraction: float
     sybils: int
     needs_content: ClassVar[str]
-    rules: ClassVar[Mapping[str, Any]]
-
-    def __post_init__(self) -> None:
-        require_choice("how", self.how, self.rules)
-        require_count("strength", self.strength)
-        require_in("strength", self.strength, 1, 3)
-        require_in("fraction", self.fraction, 0.0, 1.0, open_low=True)
-        require_count("sybils", self.sybils)
 
     @property
     def label(self) -> str:
@@ -103,18 +98,15 @@ class _ContentVariants(Attack):
 @register("attack", "image_variants")
 @dataclass(frozen=True)
 class ImageVariants(_ContentVariants):
-    """Copies half of its images, augmented by rule, into each of two further identities.
+    """Submit own images again, altered by rule, under each of some further identities."""
 
-    ``how`` is a rule (flip, crop, colour, jpeg, blur, noise, rotate) or ``mixed``, several of them at
-    once; ``strength`` is 1 (hardly visible), 2 or 3 (what a viewer would notice).
-    """
+    title = "altered images under new identities"
 
-    how: str = "jpeg"
-    strength: int = 1
-    fraction: float = 0.5
-    sybils: int = 2
+    how: Annotated[str, OneOf(*augment.RULES), "rule"] = "jpeg"
+    strength: Strength = 1
+    fraction: Share = 0.5
+    sybils: Identities = 2
     needs_content: ClassVar[str] = "image"
-    rules: ClassVar[Mapping[str, Any]] = augment.RULES
 
     def changed(self, content: Any, others: Sequence[Any], rng: np.random.Generator) -> Any:
         """The image, augmented."""
@@ -124,18 +116,15 @@ class ImageVariants(_ContentVariants):
 @register("attack", "text_variants")
 @dataclass(frozen=True)
 class TextVariants(_ContentVariants):
-    """Copies half of its texts, paraphrased by rule, into each of two further identities.
+    """Submit own texts again, paraphrased by rule, under each of some further identities."""
 
-    ``how`` is a rule (synonyms, numbers, reorder, casing, typos, truncate, concat) or ``mixed``,
-    several of them at once; ``strength`` is 1 (hardly visible), 2 or 3 (a reader would notice).
-    """
+    title = "paraphrased texts under new identities"
 
-    how: str = "synonyms"
-    strength: int = 1
-    fraction: float = 0.5
-    sybils: int = 2
+    how: Annotated[str, OneOf(*paraphrase.RULES), "rule"] = "synonyms"
+    strength: Strength = 1
+    fraction: Share = 0.5
+    sybils: Identities = 2
     needs_content: ClassVar[str] = "text"
-    rules: ClassVar[Mapping[str, Any]] = paraphrase.RULES
 
     def changed(self, content: Any, others: Sequence[Any], rng: np.random.Generator) -> Any:
         """The text, paraphrased."""

@@ -9,15 +9,20 @@ further than ``budget`` spreads, in the root mean square over features, from one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, Values
-from datamarket_gym.core.errors import require_choice, require_count, require_in
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.units.labels import are_numbers
-from datamarket_gym.world.attacks.attack import Attack, Block, Own, squares
+from datamarket_gym.world.attacks.attack import AddedUnits, Attack, Block, Own, squares
+
+Budget = Annotated[
+    float, Range(0, open_low=True), "how far a unit may move; in standard deviations of a feature"
+]
 
 _NEIGHBOURS = 5  # the kernel is as wide as the distance to this neighbour, in the median
 
@@ -25,7 +30,7 @@ _NEIGHBOURS = 5  # the kernel is as wide as the distance to this neighbour, in t
 @register("attack", "shadow")
 @dataclass(frozen=True)
 class Shadow(Attack):
-    """Trains a proxy on guessed data and moves its units to where the proxy scores them higher.
+    """Train a model on what is known, and move the own units to where that model scores them higher.
 
     The proxy is a kernel classifier, K(x, z) = exp(-|x - z|^2 / 2 h^2), trained on its own units and the leaked
     sample, of which it stands p(z) for the right label of row z on mass B(z). A unit (x, y) changes the sum of p by
@@ -34,13 +39,12 @@ class Shadow(Attack):
     label is wrong, and p = 0: it moves to where leaked rows are. Knows nothing of the others' units.
     """
 
-    budget: float = 0.5
-    steps: int = 20
-    besides: bool = False
+    title = "units moved by a proxy model"
+    tried = ("budget=0.25", "budget=1.0, besides=True")
 
-    def __post_init__(self) -> None:
-        require_in("budget", self.budget, 0.0, np.inf, open_low=True)
-        require_count("steps", self.steps)
+    budget: Budget = 0.5
+    steps: Annotated[int, Range(1), "steps of each unit"] = 20
+    besides: Annotated[bool, "as copies, besides its own units"] = False
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, moved; they stay the attacker's."""
@@ -64,21 +68,21 @@ class Shadow(Attack):
 @register("attack", "outlier")
 @dataclass(frozen=True)
 class Outlier(Attack):
-    """Adds units that own a region nobody else covers, each made of one of its own.
+    """Add units in regions that nobody else covers, each made from an own unit.
 
     Leaked validation rows are sorted by their distance to the nearest unit, the loneliest first: of the others'
     units with ``knows=units``, of its own with ``knows=own``. Toward each, ``ratio`` times its own
     number of them, goes a copy of its nearest own unit, of that label if it has one, by at most the ``budget``.
     """
 
-    budget: float = 0.5
-    ratio: float = 0.5
-    knows: str = "units"
+    title = "units in uncovered regions"
+    tried = ("budget=0.5", "budget=1.0, ratio=1.0")
 
-    def __post_init__(self) -> None:
-        require_in("budget", self.budget, 0.0, np.inf, open_low=True)
-        require_in("ratio", self.ratio, 0.0, np.inf, open_low=True)
-        require_choice("knows", self.knows, ("units", "own"))
+    budget: Budget = 0.5
+    ratio: AddedUnits = 0.5
+    knows: Annotated[str, OneOf("units", "own"), "what it knows; others' units, or its own alone"] = (
+        "units"
+    )
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and those that reach out."""

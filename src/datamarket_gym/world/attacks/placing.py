@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features, directions
-from datamarket_gym.core.errors import require_choice, require_count, require_in
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.units.labels import are_numbers, is_labelled
-from datamarket_gym.world.attacks.attack import Attack, Block, Own, nearest, require_victim
+from datamarket_gym.world.attacks.attack import Attack, Block, Noise, Own, Victim, nearest
 from datamarket_gym.world.attacks.labels import groups
 
 _ROUNDS = 10  # of k-means
@@ -21,18 +21,17 @@ _ROUNDS = 10  # of k-means
 @register("attack", "leak_stuffing")
 @dataclass(frozen=True)
 class LeakStuffing(Attack):
-    """Submits leaked validation rows, with noise ``sigma``, besides its own units or ``instead`` of them.
+    """Submit leaked validation rows, exact or with noise, besides the own units or instead of them.
 
-    Knows the leaked sample (a share ``share`` of it is used) and nothing of the others' units.
+    Knows the leaked sample and nothing of the others' units.
     """
 
-    share: float = 1.0
-    sigma: float = 0.0
-    instead: bool = False
+    title = "leaked validation rows"
+    tried = ("sigma=0.0", "sigma={half}")
 
-    def __post_init__(self) -> None:
-        require_in("share", self.share, 0.0, 1.0, open_low=True)
-        require_in("sigma", self.sigma, 0.0, np.inf)
+    share: Annotated[float, Range(0, 1, open_low=True), "share of the leaked rows that are used"] = 1.0
+    sigma: Noise = 0.0
+    instead: Annotated[bool, "instead of its own units"] = False
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and leaked rows, which are nobody's copies in this market."""
@@ -56,7 +55,7 @@ class LeakStuffing(Attack):
 @register("attack", "squat")
 @dataclass(frozen=True)
 class Squat(Attack):
-    """Comes first, with units placed where the others' will be, so that theirs seem to descend from its own.
+    """Come first with units where others' will be, so that theirs seem to descend from the attacker's.
 
     ``points`` units of each class (of all, where there are no labels; of each quarter of the numbers, where these are
     the labels, each with the number of the unit that it is nearest to), before everybody's: ``how=means`` of as many
@@ -69,19 +68,25 @@ class Squat(Attack):
     Those who guess then leave out their own units. Without classes there is no such label.
     """
 
-    victim: int | str = 1
-    points: int = 3
-    how: str = "means"
-    knows: str = "units"
-    sigma: float = 0.0
-    worthless: bool = False
+    title = "units placed before others'"
+    tried = (
+        "victim=all, points=3",
+        "victim=all, points=20",
+        "victim=all, points=20, knows=leak",
+        "victim=all, points=999, how=guesses, worthless=True",
+        "victim=all, points=999, how=guesses, knows=leak, worthless=True",
+    )
 
-    def __post_init__(self) -> None:
-        require_victim(self.victim)
-        require_count("points", self.points)
-        require_choice("how", self.how, ("means", "guesses"))
-        require_choice("knows", self.knows, ("units", "leak"))
-        require_in("sigma", self.sigma, 0.0, np.inf)
+    victim: Victim = 1
+    points: Annotated[int, Range(1), "units of each class that are placed"] = 3
+    how: Annotated[
+        str, OneOf("means", "guesses"), "what is placed; means of similar units, or noisy units"
+    ] = "means"
+    knows: Annotated[str, OneOf("units", "leak"), "what it knows; victim's units, or leaked rows"] = (
+        "units"
+    )
+    sigma: Annotated[Noise, "noise on placed units"] = 0.0
+    worthless: Annotated[bool, "under a label that nobody asks for"] = False
 
     @property
     def assumes(self) -> str:

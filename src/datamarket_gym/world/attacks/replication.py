@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import require_choice, require_count, require_in
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.units.truth import SubmittedProfile
-from datamarket_gym.world.attacks.attack import ATTACKS, Attack, Block, Own
+from datamarket_gym.world.attacks.attack import ATTACKS, Attack, Block, Identities, Noise, Own, Share
 from datamarket_gym.world.market import MarketState
 
 
 @register("attack", "honest")
 @dataclass(frozen=True)
 class Honest(Attack):
-    """No manipulation."""
+    """Submit the own units under one identity, and nothing else."""
+
+    title = "no attack"
+    tried = ()
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units under one's own name."""
@@ -28,18 +31,17 @@ class Honest(Attack):
 @register("attack", "exact_dup_2x_sybils")
 @dataclass(frozen=True)
 class ExactDuplicates(Attack):
-    """Keeps all units and copies a random fraction of them into each of two further identities.
+    """Keep all own units, and submit copies of some of them under each of some further identities.
 
     At ``fraction=0`` there is nothing to copy: identities without units do not exist, so the provider
     is honest.
     """
 
-    fraction: float = 0.5
-    sybils: int = 2
+    title = "exact copies under new identities"
+    tried = ("fraction=0.5, sybils=2", "fraction=1.0, sybils=1", "fraction=1.0, sybils=4")
 
-    def __post_init__(self) -> None:
-        require_in("fraction", self.fraction, 0.0, 1.0)
-        require_count("sybils", self.sybils)
+    fraction: Annotated[Share, Range(0, 1)] = 0.5
+    sybils: Identities = 2
 
     def blocks(self, own: Own) -> list[Block]:
         """The same copied units go into every pseudonym."""
@@ -49,16 +51,14 @@ class ExactDuplicates(Attack):
 @register("attack", "near_duplicate_2x_sybils")
 @dataclass(frozen=True)
 class NearDuplicates(Attack):
-    """As exact_dup_2x_sybils, with Gaussian noise of scale ``sigma`` on every copied feature."""
+    """Keep all own units, and submit noisy copies of some of them under each of some further identities."""
 
-    sigma: float = 0.03
-    fraction: float = 0.5
-    sybils: int = 2
+    title = "near copies under new identities"
+    tried = ("sigma={noise}, fraction=1.0, sybils=1", "sigma={noise}, fraction=1.0, sybils=3")
 
-    def __post_init__(self) -> None:
-        require_in("sigma", self.sigma, 0.0, np.inf)
-        require_in("fraction", self.fraction, 0.0, 1.0)
-        require_count("sybils", self.sybils)
+    sigma: Noise = 0.03
+    fraction: Annotated[Share, Range(0, 1)] = 0.5
+    sybils: Identities = 2
 
     def blocks(self, own: Own) -> list[Block]:
         """Noisy copies; with sigma = 0 they are exact."""
@@ -68,14 +68,13 @@ class NearDuplicates(Attack):
 @register("attack", "sybil_split_k")
 @dataclass(frozen=True)
 class SybilSplit(Attack):
-    """Pure split: partitions the units over ``k`` identities, round-robin or in blocks."""
+    """Divide the own units among several identities, and add nothing."""
 
-    k: int = 3
-    how: str = "round_robin"
+    title = "split over several identities"
+    tried = ("k=2", "k=3", "k=5")
 
-    def __post_init__(self) -> None:
-        require_count("k", self.k)
-        require_choice("how", self.how, ("round_robin", "block"))
+    k: Annotated[int, Range(1), "identities"] = 3
+    how: Annotated[str, OneOf("round_robin", "block"), "how units are divided"] = "round_robin"
 
     @property
     def label(self) -> str:
@@ -94,14 +93,13 @@ class SybilSplit(Attack):
 @register("attack", "label_noise")
 @dataclass(frozen=True)
 class LabelNoise(Attack):
-    """Keeps one identity and flips a share ``p`` of its labels to another class (poisoning), or another's number."""
+    """Change some own labels to another class, or to another unit's number, at random."""
+
+    title = "randomly wrong labels"
 
     needs_labels: ClassVar[bool] = True
 
-    p: float = 0.3
-
-    def __post_init__(self) -> None:
-        require_in("p", self.p, 0.0, 1.0)
+    p: Annotated[float, Range(0, 1), "share of the labels that are wrong"] = 0.3
 
     def blocks(self, own: Own) -> list[Block]:
         """The same units with some labels wrong."""
@@ -118,9 +116,12 @@ class LabelNoise(Attack):
 @register("attack", "provider_zero_attack")
 @dataclass(frozen=True)
 class ProviderZeroAttack(Attack):
-    """The named attack by provider 0, whichever provider is asked for (the paper's setting)."""
+    """Let provider 0 play the named attack, whichever provider is asked for: the paper's setting."""
 
-    attack: str = "exact_dup_2x_sybils"
+    title = "attack by the first provider"
+    tried = ()
+
+    attack: Annotated[str, "which attack"] = "exact_dup_2x_sybils"
 
     def __post_init__(self) -> None:
         ATTACKS.create(self.attack)

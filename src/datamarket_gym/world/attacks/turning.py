@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Features
-from datamarket_gym.core.errors import require_in
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.attacks.attack import Attack, Block, Own, require_victim
+from datamarket_gym.world.attacks.attack import Attack, Block, Own, Share, Victim
 from datamarket_gym.world.attacks.claims import stolen
 
 
 @register("attack", "turn")
 @dataclass(frozen=True)
 class Turn(Attack):
-    """Copies others' units turned by chance to a cosine of ``cosine`` with the original, as long as that is.
+    """Copy others' units, each rotated at random to a given similarity with its original, and as long as that is.
 
-    Added noise makes vectors longer, and so less useful to nearest neighbours; a turned copy is as long as the units
-    around it. A share ``fraction`` of the units of the ``victim``-th provider after the attacker, or of ``all``. Knows
-    their units, guesses theta, and may write vectors of its own.
+    Added noise makes vectors longer, and so less useful to nearest neighbours; a rotated copy is as long as the units
+    around it. Knows their units, guesses theta, and may write vectors of its own.
     """
 
-    cosine: float = 0.8
-    victim: int | str = "all"
-    fraction: float = 1.0
+    title = "rotated copies"
+    tried = ("cosine=0.9", "cosine=0.8", "cosine=0.7", "cosine=0.6", "cosine=0.6, fraction=0.05")
 
-    def __post_init__(self) -> None:
-        require_in("cosine", self.cosine, -1.0, 1.0)
-        require_in("fraction", self.fraction, 0.0, 1.0, open_low=True)
-        require_victim(self.victim)
+    cosine: Annotated[float, Range(-1, 1), "cosine similarity of a copy with its original"] = 0.8
+    victim: Victim = "all"
+    fraction: Share = 1.0
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and the turned copies."""

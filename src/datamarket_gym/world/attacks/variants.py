@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import DataMarketError, require_choice, require_count, require_in
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.parameters import OneOf, Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.units.labels import are_numbers
-from datamarket_gym.world.attacks.attack import Attack, Block, Own
+from datamarket_gym.world.attacks.attack import AddedUnits, Attack, Block, First, Noise, Own, Share
 from datamarket_gym.world.attacks.labels import groups, wrong
 
 
 @register("attack", "synthetic_laundering")
 @dataclass(frozen=True)
 class SyntheticLaundering(Attack):
-    """Adds class-conditional generated variants of its own units under a further identity.
+    """Add units generated from the attacker's own, class by class, under a further identity.
 
     ``how="gaussian"`` draws from a Gaussian fitted to the attacker's units of a class;
     ``how="mix"`` interpolates between two of its units of the same class. Without labels all are of one; numbers are
@@ -26,13 +27,19 @@ class SyntheticLaundering(Attack):
     everybody's units, which needs no forged clock: they are made of its own.
     """
 
-    ratio: float = 1.0
-    how: str = "gaussian"
-    first: bool = False
+    title = "generated units added"
+    tried = (
+        "ratio=1.0, how=gaussian",
+        "ratio=1.0, how=mix",
+        "ratio=3.0, how=gaussian",
+        "ratio=3.0, how=mix",
+        "ratio=3.0, first=True",
+        "ratio=0.1",
+    )
 
-    def __post_init__(self) -> None:
-        require_in("ratio", self.ratio, 0.0, np.inf, open_low=True)
-        require_choice("how", self.how, ("gaussian", "mix"))
+    ratio: AddedUnits = 1.0
+    how: Annotated[str, OneOf("gaussian", "mix"), "how they are generated"] = "gaussian"
+    first: First = False
 
     def blocks(self, own: Own) -> list[Block]:
         """Honest units, and generated ones in the same label proportions."""
@@ -71,19 +78,19 @@ class SyntheticLaundering(Attack):
 @register("attack", "strategic_curation")
 @dataclass(frozen=True)
 class StrategicCuration(Attack):
-    """Submits only (or mostly) the units that a leaked validation sample rewards.
+    """Submit only, or mostly, the own units that a leaked validation sample rewards.
 
-    The best ``keep`` share is submitted, with a share ``rest`` of the others: 0 is "only".
     A unit's reward is the number of leaked rows of its label, less those of other labels, among
     whose five nearest own units it is; where labels are numbers, or there are none, of all leaked rows.
     """
 
-    keep: float = 0.5
-    rest: float = 0.0
+    title = "best units only"
+    tried = ("keep=0.3", "keep=0.6", "keep=0.9")
 
-    def __post_init__(self) -> None:
-        require_in("keep", self.keep, 0.0, 1.0, open_low=True)
-        require_in("rest", self.rest, 0.0, 1.0)
+    keep: Annotated[
+        float, Range(0, 1, open_low=True), "share of its units that are submitted; the best"
+    ] = 0.5
+    rest: Annotated[float, Range(0, 1), "share of the others that are submitted as well"] = 0.0
 
     def blocks(self, own: Own) -> list[Block]:
         """A selection of the honest units."""
@@ -97,18 +104,16 @@ class StrategicCuration(Attack):
 @register("attack", "copycat")
 @dataclass(frozen=True)
 class Copycat(Attack):
-    """Submits another provider's units, exact or noisy, under its own name beside its own.
+    """Submit another provider's units, exact or with noise, as the attacker's beside its own."""
 
-    ``victim`` is a provider's number or name; -1 is the provider after the attacker.
-    """
+    title = "copies of another's units"
+    tried = ("fraction=1.0, sigma=0.0", "fraction=1.0, sigma={noise}")
 
-    fraction: float = 1.0
-    sigma: float = 0.0
-    victim: int | str = -1
-
-    def __post_init__(self) -> None:
-        require_in("fraction", self.fraction, 0.0, 1.0, open_low=True)
-        require_in("sigma", self.sigma, 0.0, np.inf)
+    fraction: Share = 1.0
+    sigma: Noise = 0.0
+    victim: Annotated[
+        int | str, "victim; a provider's number or name, -1 for the one after the attacker"
+    ] = -1
 
     def blocks(self, own: Own) -> list[Block]:
         """Own units, and later copies of the victim's."""
@@ -131,15 +136,14 @@ class Copycat(Attack):
 @register("attack", "junk_padding")
 @dataclass(frozen=True)
 class JunkPadding(Attack):
-    """Pads its submission with noise, labelled by chance, to collect a share of chance; ``first``: before all units."""
+    """Add random units with random labels, to collect what guessing earns."""
 
-    ratio: float = 1.0
-    identities: int = 1
-    first: bool = False
+    title = "random units added"
+    tried = ("ratio=1.0", "ratio=3.0, identities=3", "ratio=3.0, first=True")
 
-    def __post_init__(self) -> None:
-        require_in("ratio", self.ratio, 0.0, np.inf, open_low=True)
-        require_count("identities", self.identities)
+    ratio: AddedUnits = 1.0
+    identities: Annotated[int, Range(1), "identities that submit the added units"] = 1
+    first: First = False
 
     def blocks(self, own: Own) -> list[Block]:
         """Noise with the overall mean and spread of the attacker's own units, random labels."""
@@ -182,17 +186,16 @@ def leaked_rewards(own: Own, units: NDArray[np.int64], neighbours: int = 5) -> N
 @register("attack", "label_poisoning")
 @dataclass(frozen=True)
 class LabelPoisoning(Attack):
-    """Relabels a share ``p`` of its units as the class after their own: systematic, not random.
+    """Label some own units as the class after their own: systematic, not random.
 
     Numbers become those half-way round among all of the market's, by size.
     """
 
+    title = "systematically wrong labels"
+
     needs_labels: ClassVar[bool] = True
 
-    p: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_in("p", self.p, 0.0, 1.0)
+    p: Annotated[float, Range(0, 1), "share of the labels that are wrong"] = 1.0
 
     def blocks(self, own: Own) -> list[Block]:
         """The same units, the chosen ones with the next class's label."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Codes
 from datamarket_gym.core.errors import DataMarketError, SubmissionError, UnknownNameError
 from datamarket_gym.core.screen import Shown
-from datamarket_gym.units.tables import Table
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.world.data.files import data_file
 
 

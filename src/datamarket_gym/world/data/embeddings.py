@@ -14,11 +14,11 @@ from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError, SubmissionError
 from datamarket_gym.core.files import replacing
 from datamarket_gym.core.screen import Shown
-from datamarket_gym.units.arrays import ENDINGS, ArrayFile, file_and_member
-from datamarket_gym.units.formats import ending
 from datamarket_gym.units.io import write_table
+from datamarket_gym.units.readers.arrays import ENDINGS, ArrayFile
+from datamarket_gym.units.readers.files import ending, file_and_member
+from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.units.submission import matrix
-from datamarket_gym.units.tables import Table
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_choice
 from datamarket_gym.core.extras import require_extra
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import Kind
-from datamarket_gym.core.screen import Described
 
 KINDS = ("text", "image")
 Progress = Callable[[int, int], None]
@@ -39,7 +39,7 @@ class ContentError(DataMarketError):
         self.row, self.why = row, why
 
 
-class Encoder(Described, ABC):
+class Encoder(Component, ABC):
     """Plug point ``encoder``: a frozen dataclass that embeds content of one kind."""
 
     kind: ClassVar[str]

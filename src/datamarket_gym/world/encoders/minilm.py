@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.extras import require_extra
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.data.files import data_file, find
 from datamarket_gym.world.encoders.base import (
@@ -112,14 +113,13 @@ _LONGEST = 20_000  # characters: far more than 256 tokens of running text, far l
 class MiniLm(Encoder):
     """all-MiniLM-L6-v2 sentence embeddings (384 numbers, unit norm); torch or NumPy."""
 
+    title = "MiniLM sentence embeddings"
+
     device: str = "auto"
-    tokens: int = 256
+    tokens: Annotated[int, Range(2)] = 256
     kind: ClassVar[str] = "text"
     costly: ClassVar[bool] = True
     batch: ClassVar[int] = 32
-
-    def __post_init__(self) -> None:
-        require_count("tokens", self.tokens, at_least=2)
 
     @property
     def identity(self) -> str:

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import DataMarketError, require_choice
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.extras import require_extra
+from datamarket_gym.core.parameters import OneOf
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.data.files import data_file
 from datamarket_gym.world.encoders.base import Encoder, file_digest, torch_device
@@ -38,12 +39,11 @@ Convolution = tuple[Any, Any]  # weight and bias
 class ResNet18(Encoder):
     """ImageNet ResNet-18, 512 pooled numbers per image, not normalised; needs torch."""
 
-    device: str = "auto"
+    title = "ResNet-18 features"
+
+    device: Annotated[str, OneOf("auto", "cpu", "cuda")] = "auto"
     kind: ClassVar[str] = "image"
     costly: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_choice("device", self.device, ("auto", "cpu", "cuda"))
 
     @property
     def identity(self) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import require_count
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.encoders.base import Encoder, require_text
 from datamarket_gym.world.encoders.pixels import resized
@@ -24,13 +24,11 @@ from datamarket_gym.world.encoders.pixels import resized
 class Ngrams(Encoder):
     """Hashed counts of character n-grams (square roots, unit norm); no model."""
 
-    dimensions: int = 256
-    n: int = 3
-    kind: ClassVar[str] = "text"
+    title = "character n-grams"
 
-    def __post_init__(self) -> None:
-        require_count("dimensions", self.dimensions)
-        require_count("n", self.n)
+    dimensions: Annotated[int, Range(1)] = 256
+    n: Annotated[int, Range(1)] = 3
+    kind: ClassVar[str] = "text"
 
     @property
     def identity(self) -> str:
@@ -57,11 +55,10 @@ class Ngrams(Encoder):
 class Thumbnail(Encoder):
     """Pixels of a small thumbnail, in [0, 1]; no model."""
 
-    size: int = 8
-    kind: ClassVar[str] = "image"
+    title = "thumbnail pixels"
 
-    def __post_init__(self) -> None:
-        require_count("size", self.size)
+    size: Annotated[int, Range(1)] = 8
+    kind: ClassVar[str] = "image"
 
     @property
     def identity(self) -> str:

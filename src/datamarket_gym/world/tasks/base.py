@@ -7,15 +7,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Features
 from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.core.parameters import Component, Range
 from datamarket_gym.core.registry import Kind
-from datamarket_gym.core.screen import Described, Shown
+from datamarket_gym.core.screen import Shown
 from datamarket_gym.units.labels import is_labelled, label_column, unlabelled, without_labels
 from datamarket_gym.units.submission import matrix
 
@@ -28,7 +29,12 @@ class TaskDraw(Shown):
     provider_partition: list[NDArray[np.int64]]
 
 
-class Task(Described, ABC):
+Count = Annotated[int, Range(1)]
+ValidationCount = Annotated[int, Range(1), "validation rows"]
+PartitionName = Annotated[str, "who owns what; how units are dealt to providers"]
+
+
+class Task(Component, ABC):
     """Plug point ``task``: a frozen dataclass with the constants of a data source."""
 
     @abstractmethod

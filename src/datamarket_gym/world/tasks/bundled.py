@@ -8,9 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Features
-from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
+from datamarket_gym.world.tasks.base import (
+    Count,
+    Dataset,
+    PartitionName,
+    Task,
+    TaskDraw,
+    ValidationCount,
+)
 from datamarket_gym.world.tasks.partitions import PARTITIONS
 
 _STREAM = 20261119  # keeps these draws apart from other users of the same seeds
@@ -20,14 +27,10 @@ _STREAM = 20261119  # keeps these draws apart from other users of the same seeds
 class BundledTask(Task):
     """Providers, their units and the validation rows, drawn from a table of rows with a class each."""
 
-    n_providers: int = 8
-    per_provider: int = 60
-    validation: int = 200
-    partition: str = "dominant_class@0.5"
-
-    def __post_init__(self) -> None:
-        for field in ("n_providers", "per_provider", "validation"):
-            require_count(field, getattr(self, field))
+    n_providers: Count = 8
+    per_provider: Count = 60
+    validation: ValidationCount = 200
+    partition: PartitionName = "dominant_class@0.5"
 
     @abstractmethod
     def table(self) -> tuple[str, Features, Codes]:
@@ -54,6 +57,8 @@ class BundledTask(Task):
 class Digits(BundledTask):
     """1,797 handwritten digits of 8 x 8 grey levels (Alpaydin and Kaynak 1998), as they come with scikit-learn."""
 
+    title = "handwritten digits"
+
     def table(self) -> tuple[str, Features, Codes]:
         """All images, grey levels from 0 to 1."""
         from sklearn.datasets import load_digits
@@ -70,9 +75,13 @@ class BreastCancer(BundledTask):
     Columns are standardised on all of it.
     """
 
-    per_provider: int = 40
-    validation: int = 140
-    partition: str = "iid"  # a third of the tumours are malignant: too few to deal out unevenly
+    title = "tumours"
+
+    per_provider: Count = 40
+    validation: ValidationCount = 140
+    partition: PartitionName = (
+        "iid"  # a third of the tumours are malignant: too few to deal out unevenly
+    )
 
     def table(self) -> tuple[str, Features, Codes]:
         """All tumours."""

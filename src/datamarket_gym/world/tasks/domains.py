@@ -13,15 +13,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.errors import DataMarketError, require_count
+from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import register
 from datamarket_gym.world.data import DOMAINS, Domain, Embeddings, find, load_corpus, load_embeddings
-from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
+from datamarket_gym.world.tasks.base import (
+    Count,
+    Dataset,
+    PartitionName,
+    Task,
+    TaskDraw,
+    ValidationCount,
+)
 from datamarket_gym.world.tasks.partitions import PARTITIONS
 
 _STREAM = 20260730  # keeps these draws apart from other users of the same seeds
@@ -31,15 +39,14 @@ _STREAM = 20260730  # keeps these draws apart from other users of the same seeds
 class DomainTask(Task):
     """A market over one public data set; ``content=True`` lets the raw texts or images travel along."""
 
-    n_providers: int = 4
-    per_provider: int = 50
-    validation: int = 500
-    partition: str = ""
-    content: bool = False
+    n_providers: Count = 4
+    per_provider: Count = 50
+    validation: ValidationCount = 500
+    partition: PartitionName = ""
+    content: Annotated[bool, "with texts or images"] = False
 
     def __post_init__(self) -> None:
-        for field in ("n_providers", "per_provider", "validation"):
-            require_count(field, getattr(self, field))
+        super().__post_init__()
         PARTITIONS.create(self.dealt_by)
 
     @property
@@ -116,6 +123,8 @@ class DomainTask(Task):
 class Cifar10(DomainTask):
     """CIFAR-10 under a frozen ResNet-18; one class per provider."""
 
+    title = "CIFAR-10"
+
     @property
     def domain(self) -> Domain:
         """CIFAR-10."""
@@ -126,6 +135,8 @@ class Cifar10(DomainTask):
 @dataclass(frozen=True)
 class Stl10(DomainTask):
     """STL-10 under a frozen ResNet-18; one class per provider."""
+
+    title = "STL-10"
 
     @property
     def domain(self) -> Domain:
@@ -138,6 +149,8 @@ class Stl10(DomainTask):
 class AgNews(DomainTask):
     """AG News under frozen MiniLM-L6-v2; a random partition."""
 
+    title = "AG News"
+
     @property
     def domain(self) -> Domain:
         """AG News."""
@@ -148,6 +161,8 @@ class AgNews(DomainTask):
 @dataclass(frozen=True)
 class Imdb(DomainTask):
     """IMDB reviews under frozen MiniLM-L6-v2; a random partition."""
+
+    title = "IMDB"
 
     @property
     def domain(self) -> Domain:

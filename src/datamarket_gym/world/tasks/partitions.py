@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.parameters import Component, Range
 from datamarket_gym.core.registry import Kind, register
-from datamarket_gym.core.screen import Described
 
 
-class Partition(Described, ABC):
+class Partition(Component, ABC):
     """Plug point ``partition``: deals a pool of rows out to providers."""
 
     @abstractmethod
@@ -35,6 +36,8 @@ PARTITIONS: Kind[Partition] = Kind("partition", Partition)
 class Iid(Partition):
     """Every provider draws from the pool at random, so all have the same label mixture."""
 
+    title = "at random"
+
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
@@ -48,6 +51,8 @@ class Iid(Partition):
 @dataclass(frozen=True)
 class Sequential(Partition):
     """A random selection of the pool in pool order, handed out one block after another."""
+
+    title = "one block after another"
 
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
@@ -63,10 +68,9 @@ class Sequential(Partition):
 class DominantClass(Partition):
     """Provider i draws class i mod C with probability ``share`` and the others equally."""
 
-    share: float = 0.75
+    title = "one dominant class each"
 
-    def __post_init__(self) -> None:
-        require_in("share", self.share, 0.0, 1.0)
+    share: Annotated[float, Range(0, 1), "share of the dominant class"] = 0.75
 
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
@@ -85,10 +89,11 @@ class DominantClass(Partition):
 class Dirichlet(Partition):
     """Each provider's label mixture is a Dirichlet draw; a small ``alpha`` gives uneven mixtures."""
 
-    alpha: float = 0.5
+    title = "Dirichlet mixtures of classes"
 
-    def __post_init__(self) -> None:
-        require_in("alpha", self.alpha, 0.0, np.inf, open_low=True)
+    alpha: Annotated[
+        float, Range(0, open_low=True), "alpha; the smaller, the more uneven the mixtures"
+    ] = 0.5
 
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
@@ -103,6 +108,8 @@ class Dirichlet(Partition):
 @dataclass(frozen=True)
 class ClassStratified(Partition):
     """Provider i holds rows of class i mod C only."""
+
+    title = "one class each"
 
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Features, Values
-from datamarket_gym.core.errors import DataMarketError, require_count, require_in
+from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
+from datamarket_gym.world.tasks.base import Count, Dataset, Task, TaskDraw, ValidationCount
 from datamarket_gym.world.tasks.partitions import Iid
 
 _STREAM = 20261116  # keeps these draws apart from other users of the same seeds
@@ -23,13 +25,9 @@ _STREAM = 20261116  # keeps these draws apart from other users of the same seeds
 class NumberTask(Task):
     """Providers, their units and the validation rows, drawn from a table of rows with a number each."""
 
-    n_providers: int = 8
-    per_provider: int = 60
-    validation: int = 200
-
-    def __post_init__(self) -> None:
-        for field in ("n_providers", "per_provider", "validation"):
-            require_count(field, getattr(self, field))
+    n_providers: Count = 8
+    per_provider: Count = 60
+    validation: ValidationCount = 200
 
     @abstractmethod
     def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, Values]:
@@ -59,13 +57,10 @@ class SyntheticRegression(NumberTask):
     y = 10 sin(pi u_1 u_2) + 20 (u_3 - 1/2)^2 + 10 u_4 + 5 u_5 + noise, where u = Phi(x) of standard normal features x.
     """
 
-    features: int = 12
-    noise: float = 1.0
+    title = "Friedman's function"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("features", self.features, at_least=5)
-        require_in("noise", self.noise, 0.0, np.inf)
+    features: Annotated[int, Range(5), "features; the first five matter"] = 12
+    noise: Annotated[float, Range(0), "noise; the standard deviation of the noise on the numbers"] = 1.0
 
     def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, Values]:
         """Rows drawn for the seed."""
@@ -85,9 +80,11 @@ class Diabetes(NumberTask):
     The table comes with scikit-learn. Columns are standardised on all of it.
     """
 
-    n_providers: int = 5
-    per_provider: int = 60
-    validation: int = 140
+    title = "diabetes"
+
+    n_providers: Count = 5
+    per_provider: Count = 60
+    validation: ValidationCount = 140
 
     def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, Values]:
         """All patients."""

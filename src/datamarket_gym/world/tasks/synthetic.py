@@ -8,12 +8,21 @@ class, 1 % flipped labels, and a dominant class with share 0.75 at each provider
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from datamarket_gym.core.errors import ParameterError, require_count, require_in
+from datamarket_gym.core.errors import ParameterError, require_in
+from datamarket_gym.core.parameters import Range
 from datamarket_gym.core.registry import register
-from datamarket_gym.world.tasks.base import Dataset, Task, TaskDraw
+from datamarket_gym.world.tasks.base import (
+    Count,
+    Dataset,
+    PartitionName,
+    Task,
+    TaskDraw,
+    ValidationCount,
+)
 from datamarket_gym.world.tasks.partitions import PARTITIONS
 
 _POOL = 4  # rows drawn per row handed out, so that no class runs out under uneven mixtures
@@ -24,22 +33,22 @@ _POOL = 4  # rows drawn per row handed out, so that no class runs out under unev
 class Synthetic(Task):
     """Labelled mixture of Gaussians: providers with a dominant class each, logistic regression."""
 
-    n_providers: int = 8
-    per_provider: int = 60
-    classes: int = 4
-    features: int = 24
-    informative: int = 7
-    class_sep: float = 1.2
-    flip_y: float = 0.01
-    validation: int = 200
-    partition: str = "dominant_class@0.75"
+    title = "synthetic market"
+
+    n_providers: Count = 8
+    per_provider: Count = 60
+    classes: Annotated[int, Range(2), "classes"] = 4
+    features: Annotated[int, Range(1), "features"] = 24
+    informative: Annotated[int, Range(1), "features that matter"] = 7
+    class_sep: Annotated[float, Range(0, open_low=True), "distance of the classes"] = 1.2
+    flip_y: Annotated[
+        float, Range(0, 1), "share of wrong labels; in the data themselves, before any attack"
+    ] = 0.01
+    validation: ValidationCount = 200
+    partition: PartitionName = "dominant_class@0.75"
 
     def __post_init__(self) -> None:
-        for name in ("n_providers", "per_provider", "features", "informative", "validation"):
-            require_count(name, getattr(self, name))
-        require_count("classes", self.classes, at_least=2)
-        require_in("flip_y", self.flip_y, 0.0, 1.0)
-        require_in("class_sep", self.class_sep, 0.0, np.inf, open_low=True)
+        super().__post_init__()
         require_in("informative", self.informative, 1, self.features)
         if self.classes > 2**self.informative:  # a class is a corner of the cube of informative features
             least = (self.classes - 1).bit_length()

@@ -13,6 +13,8 @@ from datamarket_gym.world.tasks.base import TASKS, Task, TaskDraw
 class WithoutLabels(Task):
     """The named task's market with neither labels of units nor of validation rows; who owns what stays as it is."""
 
+    title = "market without labels"
+
     of: str = "synthetic"
 
     def __post_init__(self) -> None:
