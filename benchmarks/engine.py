@@ -2,7 +2,7 @@
 
     python benchmarks/engine.py            # a random part of the coalitions for the loops (a minute or two)
     python benchmarks/engine.py --full     # all coalitions (many minutes)
-    python benchmarks/engine.py --peers    # libraries of `datamarket peers list`, each in its own environment
+    python benchmarks/engine.py --peers    # libraries of `datamarket baselines list`, each in its own environment
 
 Both sides run right after one another in one process, so that ratios compare like with like on a noisy machine.
 `default` and `converged` say how many times longer the loop takes at scikit-learn's tolerance and at 1e-8; `agreement`

@@ -2,7 +2,7 @@
 
     python benchmarks/quickstarts.py [--write]
 
-Each block runs in the Python of its library (``datamarket peers install pydvl shapiq``), in one process and one thread,
+Each block runs in the Python of its library (``datamarket baselines install pydvl shapiq``), in one process and one thread,
 its body twice. Times are CPU seconds of the faster time: the first pays for what is compiled and imported late.
 `--write` puts the table into the page. tests/peers/test_quickstarts.py runs the same blocks and compares their values.
 """

@@ -188,7 +188,7 @@ class Market:
     def approve(self, run: str) -> None:
         """Approve a run; every warning was looked at."""
         told = json.loads((self.folder / run / "warnings.json").read_text(encoding="utf-8"))
-        despite = [word for warning in told for word in ("--despite", warning["name"])]
+        despite = [word for warning in told for word in ("--accept", warning["name"])]
         self.type("ledger", "approve", run, "--by", CLERK, *despite)
 
     def paid(self, run: str, identity: str) -> int:

@@ -63,9 +63,9 @@ def main() -> None:
         "pay", out / "submissions.parquet", "--validation", out / "validation.parquet", "--out", run,
         "--config", out / "payout.toml", "--overrides", out / "overrides.toml",
     )  # fmt: skip
-    datamarket("explain", run, "--identity", "quick-copy")
+    datamarket("explain", run, "--payee", "quick-copy")
     accepted = [w["name"] for w in json.loads((run / "warnings.json").read_text(encoding="utf-8"))]
-    despite = [word for name in accepted for word in ("--despite", name)]  # after a look at each
+    despite = [word for name in accepted for word in ("--accept", name)]  # after a look at each
     datamarket("ledger", "approve", run, "--by", "R. Okafor", *despite)
     datamarket("verify", run, "--recompute")
 

@@ -49,7 +49,7 @@ def main() -> None:
         datamarket("check", "record", again, found)
     datamarket("check", "settle", again)
     accepted = [w["name"] for w in json.loads((again / "warnings.json").read_text(encoding="utf-8"))]
-    datamarket("ledger", "approve", again, *(w for name in accepted for w in ("--despite", name)))
+    datamarket("ledger", "approve", again, *(w for name in accepted for w in ("--accept", name)))
     datamarket("verify", again, "--recompute")
 
 

@@ -64,10 +64,10 @@ def june(market: Market) -> Articles:
         "--about", "my second file is missing, and chen is paid for the same agency reports", "--by", CLERK,
     )  # fmt: skip
     market.type(
-        "intake", "check", "receipts/june-dora-2.json", "--book", BOOK,
+        "intake", "check", "receipts/june-dora-2.json", "--ledger", BOOK,
         "--unit-in", "inbox/june-dora-2.parquet", "--text", "text",
     )  # fmt: skip
-    market.type("intake", "check", "receipts/june-chen.json", "--book", BOOK)
+    market.type("intake", "check", "receipts/june-chen.json", "--ledger", BOOK)
     whole = market.table("june-whole", (anna, bruno, dora, second, chen))
     market.pay(whole, "June 2026", "what-if/june", "--intake", BOOK)
     more = market.paid("what-if/june", "dora") - market.paid("june", "dora")
@@ -165,10 +165,10 @@ def claim(market: Market) -> None:
         "--about", "I had this article on 1 August, see my dates", "--by", CLERK,
     )  # fmt: skip
     market.type(
-        "intake", "check", "receipts/august-anna.json", "--book", BOOK, "--unit-in", "inbox/august-anna.parquet",
+        "intake", "check", "receipts/august-anna.json", "--ledger", BOOK, "--unit-in", "inbox/august-anna.parquet",
         "--text", "text", "--unit", "august-anna-000",
     )  # fmt: skip
-    market.type("intake", "check", f"receipts/august-{BACK_DATER}.json", "--book", BOOK)
+    market.type("intake", "check", f"receipts/august-{BACK_DATER}.json", "--ledger", BOOK)
     market.type(
         "dispute", "resolve", "august", "--number", "2", "--outcome", "rejected",
         "--why", "anna handed it in before your file arrived", "--by", CLERK,
@@ -182,8 +182,8 @@ def friday(market: Market) -> None:
         "export", BOOK, "--accounts", "accounts.csv", "--from", "News Pool e.V.",
         "--from-account", "DE89 3704 0044 0532 0130 00", "--out", "friday.csv",
     )  # fmt: skip
-    market.type("statement", BOOK, "--payee", "dora")
-    market.type("statement", BOOK, "--payee", "dora", "--out", "dora.html")
+    market.type("statements", BOOK, "--payee", "dora")
+    market.type("statements", BOOK, "--payee", "dora", "--out", "dora.html")
     scene("verify")
     market.type("verify", BOOK)
 

@@ -91,7 +91,7 @@ def main() -> None:
     typed(
         "audit", "texts.parquet", "--validation", "needs.parquet", "--reference", "reference.parquet",
         "--text", "text", "--features", "embedding", "--time", "received", "--utility", "coverage@0.9",
-        "--checks", "3", "--attacks", "junk_padding,copycat,sybil_split_k", "--providers", "3",
+        "--checks", "3", "--only", "junk_padding,copycat,sybil_split_k", "--providers", "3",
     )  # fmt: skip
     scene("statement")
     typed("statements", "june", "--contact", "Write to payouts@example.org by 15 July.")

@@ -135,7 +135,7 @@ def make(folder: Path) -> None:
     write_tables(folder / tables)
     settings = (
         "--validation", tables / "wanted.csv", "--reference", tables / "reference.csv",
-        "--identity", "writer", "--label", "topic",
+        "--payee", "writer", "--label", "topic",
         "--time", "received", "--text", "note", "--encoder", "ngrams", "--currency", "EUR",
     )  # fmt: skip
     run = Path("market") / "may"
@@ -161,7 +161,7 @@ def make(folder: Path) -> None:
 def despite(run: Path) -> list[str]:
     """The warnings of a run, each of them accepted."""
     found = json.loads((run / "warnings.json").read_text(encoding="utf-8"))
-    return [word for warning in found for word in ("--despite", warning["name"])]
+    return [word for warning in found for word in ("--accept", warning["name"])]
 
 
 def typed(folder: Path, *words: str | Path) -> None:

@@ -470,13 +470,19 @@ def test_a_program_enters_by_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "150")
     (tmp_path / "by_weight.py").write_text(PROGRAM)
     command = f"{sys.executable} by_weight.py"
-    app(["submit", "--command", command, "--name", "by weight", "--quick"], standalone_mode=False)
+    app(
+        ["benchmark", "submit", "--command", command, "--name", "by weight", "--quick"],
+        standalone_mode=False,
+    )
     found = read_bundle(tmp_path / "bundles" / "by-weight-quick")
     assert found.entry.command == command
     assert found.manifest.files["by_weight.py"] == hashlib.sha256(PROGRAM.encode()).hexdigest()
     told = {row.attack: row for row in found.rows}
     assert told["own copies, exact"].pay > 1.5 * told["honest"].pay
-    app(["leaderboard", "bundles", "--out", "b.html", "--out", "b.md"], standalone_mode=False)
+    app(
+        ["benchmark", "leaderboard", "bundles", "--out", "b.html", "--out", "b.md"],
+        standalone_mode=False,
+    )
     shown = capsys.readouterr().out
     assert shown.count("1 by weight") == 2
     assert "by_weight.py" in (tmp_path / "b.html").read_text()

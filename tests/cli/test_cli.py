@@ -20,9 +20,9 @@ def datamarket(*arguments, cwd=None, columns=160):
 def test_help_and_version():
     shown = datamarket("--help")
     assert shown.returncode == 0
-    from datamarket_gym.cli.app import HEADINGS
+    from datamarket_gym.cli.app import COMMANDS
 
-    for heading, names in HEADINGS.items():
+    for heading, names in COMMANDS.items():
         part = shown.stdout.split(heading)[1].split("╰")[0]  # the heading's own panel
         assert set(names) == {line.split()[1] for line in part.splitlines()[1:] if line[2:3] != " "}
     assert datamarket("--version").stdout.startswith("datamarket-gym ")
@@ -61,12 +61,12 @@ def test_demo_says_what_happened():
     assert "provider_0" in done.stdout
     assert "split over several identities" in done.stdout
     said = " ".join(done.stdout.split())
-    assert "multiplies the cheat's payment" in said
+    assert "multiplies the attacker's payment" in said
     # What pays until somebody looks is named with its gain, and so is what is left with checks.
     gains = shown_gains(done.stdout)
     (name, unchecked) = max(((name, row[1]) for name, row in gains.items()), key=lambda item: item[1])
     assert unchecked > 1.1
-    assert f"the best ({name}) multiplies it by {unchecked:.3f} while nobody looks at units" in said
+    assert f"the best ({name}) multiplies it by {unchecked:.3f} while no units are checked" in said
     checked = max(row[2] for row in gains.values())
     assert checked <= 1 + 0.2**3 * unchecked + 0.0005  # what three checks of power .8 leave
     best = f"can be expected to multiply it by {checked:.3f}" if checked > 1 else "none of them pays"

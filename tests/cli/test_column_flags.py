@@ -16,7 +16,7 @@ SAID = (  # words of each label, of which texts are made
     "purr nap stove mouse whisker tail roof milk claw moon sofa yarn window hunt shadow paw",
     "bark leash bone letter park stick fetch kennel growl wag muddy garden walk guard howl ball",
 )
-FLAGS = ("--identity", "seller", "--label", "kind", "--features", "f", "--time", "received")
+FLAGS = ("--payee", "seller", "--label", "kind", "--features", "f", "--time", "received")
 CONFIG = '[columns]\nidentity = "seller"\nlabel = "kind"\nfeatures = "f"\ntime = "received"\n'
 
 
@@ -75,7 +75,7 @@ def commands(files, flags, out, units=None):
         units,
         "--validation",
         held,
-        "--attacks",
+        "--only",
         "copycat",
         "--out",
         out / "audit",
@@ -111,7 +111,7 @@ def test_by_flags_by_file_and_by_query(files, tmp_path):
 
 
 def test_texts_are_embedded_for_all_three(files, tmp_path):
-    flags = ("--identity", "seller", "--label", "kind", "--text", "body", "--encoder", "ngrams")
+    flags = ("--payee", "seller", "--label", "kind", "--text", "body", "--encoder", "ngrams")
     for words in commands(files, flags, tmp_path):
         done = typed(*words)
         assert done.exit_code == 0, (words, done.output, done.exception)
@@ -122,7 +122,7 @@ def test_features_beside_the_table(files, tmp_path):
         frame = pq.read_table(files / f"{name}.parquet")
         np.save(tmp_path / f"{name}.npy", np.column_stack([frame[f"f_{j}"] for j in range(4)]))
         pq.write_table(frame.drop_columns([f"f_{j}" for j in range(4)]), tmp_path / f"{name}.parquet")
-    flags = ("--identity", "seller", "--label", "kind", "--features-file", tmp_path / "units.npy")
+    flags = ("--payee", "seller", "--label", "kind", "--features-file", tmp_path / "units.npy")
     pay, audit, theta, _ = commands(tmp_path, flags, tmp_path)
     held = ("--validation-features-file", tmp_path / "held.npy")
     for words in ((*pay, *held), (*audit, *held), theta):

@@ -50,10 +50,10 @@ def test_audit_pay_and_explain_wrap_names(files):
     units, validation = files / "units.parquet", files / "validation.parquet"
     texts = [
         printed(
-            "audit", units, "--validation", validation, "--attacks", "copycat", "--out", files / "audit"
+            "audit", units, "--validation", validation, "--only", "copycat", "--out", files / "audit"
         ),
         printed("pay", units, "--validation", validation, "--amount", "100", "--out", files / "pay"),
-        printed("explain", files / "pay", "--identity", LONG.format(0)),
+        printed("explain", files / "pay", "--payee", LONG.format(0)),
     ]
     for text in texts:
         assert "…" not in text

@@ -92,7 +92,7 @@ def test_tests_of_their_own_run_their_pages():
 
 def test_a_block_that_fails_is_found(tmp_path):
     page = tmp_path / "page.md"
-    for text in ("```python\n1 / 0\n```\n", "```\ndatamarket explain nothing/ --identity x\n```\n",
+    for text in ("```python\n1 / 0\n```\n", "```\ndatamarket explain nothing/ --payee x\n```\n",
                  "```python\n>>> 1 + 1\n3\n```\n", "```\nmake test\n```\n"):  # fmt: skip
         page.write_text(text)
         with pytest.raises((AssertionError, ZeroDivisionError)):

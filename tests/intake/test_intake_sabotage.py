@@ -16,7 +16,7 @@ def here(tmp_path):
     (tmp_path / "alice.csv").write_text(ALICE)
     intake(tmp_path, "intake", "init", "log.sqlite")
     intake(
-        tmp_path, "intake", "add", "log.sqlite", "alice.csv", "--identity", "alice", *TEXT, "--receipt", "a.json"
+        tmp_path, "intake", "add", "log.sqlite", "alice.csv", "--payee", "alice", *TEXT, "--receipt", "a.json"
     )  # fmt: skip
     return tmp_path
 
@@ -25,7 +25,7 @@ def here(tmp_path):
 def test_who_cannot_have_the_receipt_there_is_told_that_the_batch_is_entered(here, there):
     before = (here / there).read_bytes()
     said = intake(
-        here, "intake", "add", "log.sqlite", "alice.csv", "--identity", "dee", *TEXT, "--receipt", there, code=2
+        here, "intake", "add", "log.sqlite", "alice.csv", "--payee", "dee", *TEXT, "--receipt", there, code=2
     )  # fmt: skip
     assert "the batch is entry 3 of the log" in said
     assert "name another file with --receipt (nothing is entered twice)" in said

@@ -6,12 +6,12 @@ import pytest
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.cli.grids import as_text, paper_text
 from datamarket_gym.lab.paper_table import paper_grids, reasons, sentences
 from datamarket_gym.lab.paper_values import paper_values
 from datamarket_gym.lab.reproduction import compare_with_paper, summarize
 from datamarket_gym.lab.spec import Layout
 from datamarket_gym.lab.tables import grids
+from datamarket_gym.lab.text_tables import as_text, paper_text
 from repository import published
 
 IN_BRACKETS = re.compile(r"\((-?[\d.]+)\)[!~]?")

@@ -7,12 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.cli.grids import as_text
 from datamarket_gym.lab import builtin_specs, parse_spec, run_experiment
 from datamarket_gym.lab.results import collect, read_all
 from datamarket_gym.lab.spec import Layout
 from datamarket_gym.lab.summary import summarise
 from datamarket_gym.lab.tables import Grid, grids, render, spans
+from datamarket_gym.lab.text_tables import as_text
 from repository import published
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datamarket_gym.cli import run as suite
+from datamarket_gym.cli import experiments as suite
 from datamarket_gym.core.errors import UnknownNameError
 from datamarket_gym.core.registry import components, create, name_of, written
 from datamarket_gym.judge.metrics import provider_totals
@@ -315,11 +315,11 @@ name = "shapley"
         "tiny.toml",
     )
     monkeypatch.setattr(suite, "builtin_specs", lambda: {"tiny": tiny})
-    suite.run_and_tell("small", 1, tmp_path, 1, "cpu")
+    suite.suite("small", 1, tmp_path, 1, "cpu")
     first = (tmp_path / "tiny" / "results.parquet").read_bytes()
     timings = json.loads((tmp_path / "tiny" / "timings.json").read_text())
     assert timings["cell_seconds"] > 0
     assert "cores" in timings["machine"]
-    suite.run_and_tell("small", 1, tmp_path, 1, "cpu")
+    suite.suite("small", 1, tmp_path, 1, "cpu")
     assert (tmp_path / "tiny" / "results.parquet").read_bytes() == first
     assert "tiny" in capsys.readouterr().out

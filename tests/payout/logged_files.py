@@ -13,7 +13,7 @@ from datamarket_gym.payout.intake.log import received
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
 
-DESPITE = ("--despite", "loses_half")  # the thief does
+DESPITE = ("--accept", "loses_half")  # the thief does
 EVERYBODY = ("seller 0", "seller 1", "seller 2", "seller 3", "thief")
 
 

@@ -150,7 +150,7 @@ def test_what_no_run_pays_has_a_text_too(book, accounts, tmp_path):
 def test_nothing_is_ordered_where_an_account_is_missing(book, names, tmp_path):
     known = write_accounts(tmp_path / "a.csv", [[n, n, iban(n)] for n in [*names, "somebody"]])
     before = book.accounts().head
-    with pytest.raises(SubmissionError, match=r"'bob'.*datamarket book hold.*nothing was ordered"):
+    with pytest.raises(SubmissionError, match=r"'bob'.*datamarket ledger hold.*nothing was ordered"):
         export_payments(book, known, MARKET, tmp_path / "a.xml")
     assert book.accounts().head == before
     assert os.listdir(tmp_path).count("a.xml") == 0
@@ -177,7 +177,7 @@ def test_who_is_held_after_the_order_is_not_paid_by_it(book, accounts, tmp_path)
 def test_an_account_that_went_after_the_order_is_told_so(book, accounts, tmp_path):
     batch = export_payments(book, accounts, MARKET, tmp_path / "a.xml").batch
     known = write_accounts(tmp_path / "b.csv", [["ann", "Ann", iban("ann")]])
-    with pytest.raises(SubmissionError, match=f"book cancel.*{batch.id}"):
+    with pytest.raises(SubmissionError, match=f"ledger cancel.*{batch.id}"):
         export_payments(book, known, MARKET, tmp_path / "b.xml")
 
 
@@ -290,7 +290,7 @@ def test_the_command(book, accounts, tmp_path):
     batch = next(iter(book.accounts().batches))
     assert f"2 payments, EUR 13.49, batch {batch}." in said.output
     assert "Märkte GmbH -> Markte GmbH" in said.output
-    assert f"datamarket book sent {book.where} --batch {batch} --reference" in said.output
+    assert f"datamarket ledger sent {book.where} --batch {batch} --reference" in said.output
     said = command(
         book.where, *given, "--format", "csv", "--out", tmp_path / "june.csv", "--run", JUNE[:16]
     )

@@ -17,7 +17,7 @@ def test_a_folder_that_holds_a_book_is_the_book(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [["verify"], ["dispute", "list"], ["book", "show"], ["statement", "--payee", "alice"]]
+    "words", [["verify"], ["dispute", "list"], ["ledger", "show"], ["statements", "--payee", "alice"]]
 )
 def test_every_command_takes_a_folder_of_runs_for_its_book(tmp_path, words):
     file_book(tmp_path)
@@ -29,7 +29,7 @@ def test_every_command_takes_a_folder_of_runs_for_its_book(tmp_path, words):
 
 
 def test_a_folder_without_book_or_run_is_none(tmp_path):
-    said = CliRunner().invoke(app, ["book", "show", str(tmp_path)])
+    said = CliRunner().invoke(app, ["ledger", "show", str(tmp_path)])
     assert said.exit_code != 0
 
 

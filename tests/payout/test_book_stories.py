@@ -72,9 +72,7 @@ class Operator:
     def approve(self, run, *more):
         """With every warning accepted, as somebody does who reads none."""
         code, told = typed("ledger", "approve", run, "--by", "R. Okafor", *more)
-        accepted = [
-            word for name in re.findall(r"--despite (\w+)", told) for word in ("--despite", name)
-        ]
+        accepted = [word for name in re.findall(r"--accept (\w+)", told) for word in ("--accept", name)]
         return (
             told if code == 0 else did("ledger", "approve", run, "--by", "R. Okafor", *more, *accepted)
         )
@@ -132,7 +130,7 @@ class Operator:
 def paid_by_accuracy(tmp_path_factory):
     """June, by accuracy, approved: balances are carried."""
     operator = Operator(tmp_path_factory.mktemp("june"))
-    operator.approve(operator.pay("june", in_debt(), "--learner", "knn"))
+    operator.approve(operator.pay("june", in_debt(), "--utility", "knn"))
     assert sum(operator.balances().values()) == 0
     assert operator.balances()["seller 2", "EUR"] < 0
     return operator.place
@@ -180,12 +178,12 @@ def test_a_copied_folder_is_not_carried_again(after_june):
     copy = shutil.copytree(after_june.place / "june", after_june.place / "copy")
     assert "nothing changed" in after_june.approve(copy)
     before = after_june.balances()
-    july = after_june.pay("july", in_debt(seed=3), "--learner", "knn")
-    other = after_june.pay("other", in_debt(seed=4), "--learner", "knn")
+    july = after_june.pay("july", in_debt(seed=3), "--utility", "knn")
+    other = after_june.pay("other", in_debt(seed=4), "--utility", "knn")
     opening = json.loads((july / "manifest.json").read_text())["opening_balances"]
     assert {(who, "EUR"): left for who, left in opening.items()} == before
     after_june.approve(july)
-    beside = ("--despite", "unnamed_prior")  # both were drafts when they were worked out
+    beside = ("--accept", "unnamed_prior")  # both were drafts when they were worked out
     told = refused("ledger", "approve", other, "--by", "R. Okafor", *despite(other), *beside)
     assert "have changed since" in told
     assert sum(after_june.balances().values()) == 0
@@ -194,7 +192,7 @@ def test_a_copied_folder_is_not_carried_again(after_june):
 
 def despite(run):
     names = [row["name"] for row in json.loads((run / "warnings.json").read_text())]
-    return [word for name in names for word in ("--despite", name)]
+    return [word for name in names for word in ("--accept", name)]
 
 
 def test_paid_with_another_reference_is_an_error_that_shows_the_first(operator):
@@ -209,7 +207,7 @@ def test_paid_with_another_reference_is_an_error_that_shows_the_first(operator):
 
 def test_euros_are_not_carried_into_a_run_in_yen(after_june):
     before = after_june.balances()
-    tokyo = after_june.pay("tokyo", in_debt(seed=3), "--learner", "knn", currency="JPY")
+    tokyo = after_june.pay("tokyo", in_debt(seed=3), "--utility", "knn", currency="JPY")
     assert json.loads((tokyo / "manifest.json").read_text())["opening_balances"] == {}
     after_june.approve(tokyo)
     after = after_june.balances()
@@ -226,7 +224,7 @@ def test_a_balance_that_was_edited_by_hand_does_not_get_into_the_next_run(after_
         ).rowcount
         connection.commit()
     assert changed == 1
-    assert "was changed" in refused(*after_june.words("july", in_debt(seed=3), "--learner", "knn"))
+    assert "was changed" in refused(*after_june.words("july", in_debt(seed=3), "--utility", "knn"))
     assert not (after_june.place / "july" / "manifest.json").exists()
     refused("verify", after_june.place / "june")
     refused("verify", after_june.book)
@@ -250,13 +248,13 @@ def test_credits_whose_debtor_has_left_are_shown_funded_and_written_off(after_ju
     assert "left_behind" in told
     assert "seller 2 owes" in told
     book = after_june.book
-    assert creditor in did("book", "show", book)
-    did("book", "fund", book, "--payee", creditor, "--why", "seller 2 has left")
-    did("book", "write-off", book, "--payee", "seller 2", "--why", "has left")
+    assert creditor in did("ledger", "show", book)
+    did("ledger", "fund", book, "--payee", creditor, "--why", "seller 2 has left")
+    did("ledger", "write-off", book, "--payee", "seller 2", "--why", "has left")
     rest = {key: amount for key, amount in left.items() if key[0] not in (creditor, "seller 2")}
     assert after_june.balances() == rest
     assert after_june.total("funded") == {"EUR": left[creditor, "EUR"]}
-    stale = ("ledger", "approve", july, "--by", "R. Okafor", *despite(july), "--despite", "left_behind")
+    stale = ("ledger", "approve", july, "--by", "R. Okafor", *despite(july), "--accept", "left_behind")
     assert "have changed since" in refused(*stale)
     after_june.approve(after_june.pay("july again", stayed))
     did("verify", book)
@@ -302,19 +300,19 @@ def test_a_book_that_was_written_anew_is_found_by_the_runs_in_it_and_by_an_ancho
     operator = Operator(tmp_path)
     june = operator.pay("june")
     operator.approve(june)
-    did("book", "anchor", operator.book, "--anchor", operator.place / "anchors.txt")
-    did("verify", operator.book, "--anchor", operator.place / "anchors.txt")
+    did("ledger", "checkpoint", operator.book, "--checkpoints", operator.place / "anchors.txt")
+    did("verify", operator.book, "--checkpoints", operator.place / "anchors.txt")
 
     def change(entry):
         return entry | {"by": "S. Lund"} if entry["kind"] == "approval" else entry
 
     operator.rewrite(change)
-    assert "S. Lund" in did("book", "show", operator.book, "--entries", "20")
+    assert "S. Lund" in did("ledger", "show", operator.book, "--entries", "20")
     assert "written anew" in refused("ledger", "show", june)
     assert "written anew" in refused("verify", june)
     assert "written anew" in refused("verify", operator.book)
     assert "as it was anchored" in refused(
-        "verify", operator.book, "--anchor", operator.place / "anchors.txt"
+        "verify", operator.book, "--checkpoints", operator.place / "anchors.txt"
     )
 
 
@@ -374,7 +372,7 @@ def test_an_input_that_has_another_name_now_is_no_failure(tmp_path):
 
 def test_an_approval_is_by_two_people_where_the_book_says_so(operator):
     june = operator.place / "june"
-    did("book", "rules", operator.book, "--approvals", "2", "--by", "R. Okafor")
+    did("ledger", "rules", operator.book, "--approvals", "2", "--by", "R. Okafor")
     operator.approve(june)
     operator.approve(june)
     assert "approved" not in [e["kind"] for e in operator.entries()]
@@ -387,11 +385,11 @@ def test_the_same_on_postgresql(tmp_path, postgres_book, postgres):
     import psycopg
 
     operator = Operator(tmp_path)
-    june = operator.pay("june", None, "--book", postgres_book)
+    june = operator.pay("june", None, "--ledger", postgres_book)
     assert postgres.password not in "".join(
         p.read_text("latin-1") for p in tmp_path.rglob("*") if p.is_file()
     )
-    did(*operator.words("again", None, "--book", postgres_book))
+    did(*operator.words("again", None, "--ledger", postgres_book))
     operator.approve(june)
     assert "nothing changed" in operator.approve(operator.place / "again")
     did("ledger", "paid", june, "--reference", "transfer 1")

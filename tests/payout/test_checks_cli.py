@@ -63,7 +63,7 @@ def test_from_the_draft_to_the_payment(folder):
     assert f"{count} new answers; of {count} checks: {count} genuine, 0 false, 0 unanswered" in done
     assert "checked; the certificate is" in typed("check", "settle", folder)
     assert json.loads((folder / "certificate.json").read_text())["per_payee"] == 3
-    accepted = [word for name in warned(folder) for word in ("--despite", name)]
+    accepted = [word for name in warned(folder) for word in ("--accept", name)]
     assert "approved" in typed("ledger", "approve", folder, *accepted)
     shown = typed("ledger", "show", folder)
     for event in ("planned", "drawn", "answers", "checked", "approved"):
@@ -122,7 +122,7 @@ def test_one_look_at_units_that_were_drawn_twice_is_said_to_be_one(folder):
     alone.write_text("\n".join(f"{line.rsplit(',', 1)[0]},R. Okafor" for line in alone.read_text().splitlines()
                                if not line.startswith("number")).join(("number,outcome,by\n", "\n")))  # fmt: skip
     typed("check", "record", folder, alone, code=1)
-    assert "second looks not made" in typed("check", "record", folder, alone, "--one-look")
+    assert "second checks not made" in typed("check", "record", folder, alone, "--one-look")
     typed("check", "settle", folder)
     assert json.loads((folder / "certificate.json").read_text())["examined"] == "once"
 

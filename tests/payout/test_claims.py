@@ -108,11 +108,11 @@ def test_likeness_is_a_claim_too(tmp_path):
 def test_explain_tells_of_claims(tmp_path):
     columns = keyed(attacked(), {"cheat 0": f"IBAN of {VICTIM}"})
     found = run(tmp_path, columns, linkage={"keys": ["iban"]})
-    done = CliRunner().invoke(app, ["explain", str(found), "--identity", VICTIM])
+    done = CliRunner().invoke(app, ["explain", str(found), "--payee", VICTIM])
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
     assert "Claimed, and without effect on anybody's pay (same iban): cheat 0, seller 1." in said
-    done = CliRunner().invoke(app, ["explain", str(found), "--identity", VICTIM, "--json"])
+    done = CliRunner().invoke(app, ["explain", str(found), "--payee", VICTIM, "--json"])
     assert json.loads(done.output)["claims"] == [
         {"reason": "same iban", "value": "iban of seller 1", "identities": ["cheat 0", VICTIM]}
     ]

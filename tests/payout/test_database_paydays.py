@@ -83,7 +83,7 @@ def test_verify_and_explain_read_what_was_read_then(run):
     assert done.exit_code == 0, done.output
     assert "inputs/submissions.arrow" in done.output
     assert "manifest.json, recomputed" in done.output
-    assert typed("explain", run, "--identity", "thief").exit_code == 0
+    assert typed("explain", run, "--payee", "thief").exit_code == 0
 
 
 def test_a_run_that_is_moved_takes_its_answers_along(run, tmp_path):

@@ -77,7 +77,7 @@ def test_an_open_dispute_stands_before_the_approval_of_its_run_alone(book):
     assert (warning.name, warning.title) == ("disputes", "1 dispute is open")
     assert warning.items == ("dispute 1 of “alice” against “bob”, about it: u7 is mine",)
     assert open_disputes(accounts, APPROVED) == []
-    with pytest.raises(DespiteError, match="--despite disputes"):
+    with pytest.raises(DespiteError, match="--accept disputes"):
         require_answered([warning], [])
     require_answered([warning], ["disputes"])
     resolve_dispute(book, 1, "rejected", "u7 is bob's")

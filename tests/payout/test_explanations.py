@@ -221,17 +221,17 @@ def typed(*words):
 
 
 def test_it_says_how_many_it_shows(crowd):
-    done = typed("explain", crowd, "--identity", "victim")
+    done = typed("explain", crowd, "--payee", "victim")
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
     assert "20 of 2,000 matches of its units are shown; --json lists 1,000" in said
     assert done.output.count("exact_hash") == 20
-    assert "are shown" not in typed("explain", crowd, "--identity", "thief 99").output
+    assert "are shown" not in typed("explain", crowd, "--payee", "thief 99").output
 
 
 def test_the_json_is_the_record(folder, names):
     for name in names:
-        done = typed("explain", folder, "--identity", name, "--json")
+        done = typed("explain", folder, "--payee", name, "--json")
         assert json.loads(done.output) == asdict(explain(folder, name))
     assert [field.name for field in fields(Explanation)] == [
         "identity", "run", "currency", "paid", "low", "high", "level", "groups", "entitled", "balance", "opening",
@@ -305,14 +305,14 @@ def test_nothing_heavy_is_imported(folder):
     heavy = (
         "scipy", "sklearn", "torch", "plotly", "sqlalchemy", "jinja2", "pandas", "datamarket_gym.pipeline",
         "datamarket_gym.evidence", "datamarket_gym.world", "datamarket_gym.learners", "datamarket_gym.units",
-        "datamarket_gym.cli.commands.pay",
+        "datamarket_gym.cli.pay",
     )  # fmt: skip
     code = (
         "import sys\nfrom datamarket_gym.cli import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
         f"sys.stderr.write(' '.join(m for m in sys.modules for h in {heavy} if m == h or m.startswith(h + '.')))"
     )
-    words = ["explain", str(folder), "--identity", "thief"]
+    words = ["explain", str(folder), "--payee", "thief"]
     done = subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
     )
@@ -364,7 +364,7 @@ def test_who_looked_is_not_told(settled):
     ],
 )
 def test_the_outcome_is_printed(settled, name, words):
-    assert words in " ".join(typed("explain", settled.parent / "new", "--identity", name).output.split())
+    assert words in " ".join(typed("explain", settled.parent / "new", "--payee", name).output.split())
 
 
 def test_who_only_brings_a_balance_is_explained(tmp_path):

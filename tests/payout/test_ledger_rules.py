@@ -181,7 +181,7 @@ def test_the_same_submissions_are_not_approved_again_unseen(first, tmp_path):
     signed = Path(run_of(first).places["overrides"])
     again = run_by_accuracy(tmp_path / "again", in_debt(), book=book_of(first).path, overrides=signed)
     assert run_of(again).run != run_of(first).run
-    with pytest.raises(DespiteError, match="--despite same_submissions"):
+    with pytest.raises(DespiteError, match="--accept same_submissions"):
         runs.approve(again, sha256(again / "manifest.json"), "tester", warned(again))
     assert events(again) == ["draft"]
 

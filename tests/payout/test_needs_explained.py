@@ -130,7 +130,7 @@ def test_rows_are_told_to_whoever_asks_for_them_alone(folder):
     assert told["need_words"] == {str(row): f"{SECRET} {row}" for row in rows}
     without = typed("explain", folder, "--payee", "seller 1")
     assert "Of the buyer's 40 needs (validation rows) its units cover" in without
-    assert "Which needs these are: --needs" in without
+    assert "To see which validation rows these are: --needs" in without
     assert SECRET not in without
     assert not re.search(r"row \d", without)
     shown = typed("explain", folder, "--payee", "seller 1", "--needs")

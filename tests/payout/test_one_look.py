@@ -177,14 +177,14 @@ def test_a_statement_says_what_could_not_be_used(pages):
 def test_an_account_says_that_too_much_was_paid(pages, folder):
     words = "EUR 10,000.00 were paid too much by now; they are set off against what is paid later."
     assert words in text(pages[f"account of {LONG[:8]}"])
-    assert words in " ".join(typed("statement", book_of(folder).where, "--payee", LONG).split())
+    assert words in " ".join(typed("statements", book_of(folder).where, "--payee", LONG).split())
     assert "too much by now" not in text(pages["account of thief"])
 
 
 def test_terminals_of_80_columns_cut_no_id_and_no_amount(folder):
     book = book_of(folder)
-    shown = typed("book", "show", book.where, "--entries", "50")
-    explained = typed("explain", folder, "--identity", "thief")
+    shown = typed("ledger", "show", book.where, "--entries", "50")
+    explained = typed("explain", folder, "--payee", "thief")
     history = typed("ledger", "show", folder)
     for output in (shown, explained, history):
         assert max(map(len, output.splitlines())) <= 80

@@ -183,7 +183,7 @@ def test_where_a_threshold_is_admitted_it_is_the_same_one(tmp_path, separate):
     inputs = read_inputs(places.submissions, places.validation, spec())
     python = mechanism("recommended").pay(inputs.submission, utility_oracle(inputs, spec())).threshold
     assert (python.theta, python.why) == (said["theta"], said["why"])
-    told = said_by("audit", places, tmp_path / "audit", "--attacks", "copycat", "--providers", "1")
+    told = said_by("audit", places, tmp_path / "audit", "--only", "copycat", "--providers", "1")
     assert read_json(tmp_path / "audit" / "audit.json")["evidence"] == said["evidence"]
     assert f"Evidence: {said['evidence']}." in told.stdout
 
@@ -343,7 +343,7 @@ def test_honest_synthetic_markets_do_not_warn_even_at_a_fixed_threshold():
 def test_an_audit_tells_a_collapse_once_and_advises_no_threshold_that_is_refused(tables, tmp_path):
     places = write(tmp_path, *tables)
     some = (
-        "--attacks",
+        "--only",
         "copycat",
         "--providers",
         "1",

@@ -229,8 +229,8 @@ def test_a_log_in_the_book_that_is_not_used_is_a_warning(folder):
     assert "The book holds 5 batches with the time of receipt" in warning.title
     refused = call("ledger", "approve", column, *DESPITE)
     assert refused.exit_code != 0
-    assert "--despite unused_log" in str(refused.exception) + refused.output
-    assert call("ledger", "approve", column, *DESPITE, "--despite", "unused_log").exit_code == 0
+    assert "--accept unused_log" in str(refused.exception) + refused.output
+    assert call("ledger", "approve", column, *DESPITE, "--accept", "unused_log").exit_code == 0
     # Of a log that is begun later nobody is warned.
     early = run(folder / "early")
     log(folder / "early" / "book.sqlite")
@@ -255,7 +255,7 @@ def test_the_command_line_takes_a_log(folder):
     assert done.exit_code == 0, done.output
     assert cents(folder / "cli") == cents(paid_by_log(folder))
     assert run_of(folder / "cli").places["intake"] == str(folder / "log.sqlite")
-    asked = ("audit", *tables, "--attacks", "backdate", "--providers", "1", "--jobs", "1")
+    asked = ("audit", *tables, "--only", "backdate", "--providers", "1", "--jobs", "1")
     done = call(*asked, "--out", folder / "audit")
     assert done.exit_code == 0, done.output
     report = json.loads((folder / "audit" / "audit.json").read_text())

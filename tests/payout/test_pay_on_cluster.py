@@ -128,7 +128,7 @@ def test_audit_by_command_is_the_same_on_a_cluster(cluster, market, tmp_path):
     places, _ = market
     for name, flags in {"here": (), "there": ("--cluster", cluster.address, "--memory", "1")}.items():
         done = typed(
-            "audit", places.submissions, "--validation", places.validation, "--attacks", "sybil_split_k,copycat",
+            "audit", places.submissions, "--validation", places.validation, "--only", "sybil_split_k,copycat",
             "--providers", "2", "--jobs", "1", "--out", tmp_path / name, *flags,
         )  # fmt: skip
         assert done.exit_code == 0, done.output + str(done.exception)

@@ -112,7 +112,7 @@ def typed(*words):
 
 
 def test_explain_prints_it(loud):
-    done = typed("explain", loud, "--identity", "leaker")
+    done = typed("explain", loud, "--payee", "leaker")
     assert done.exit_code == 0, done.output
     assert "3 of its units are validation rows" in " ".join(done.output.split())
 

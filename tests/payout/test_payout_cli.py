@@ -30,25 +30,25 @@ def folder(tmp_path_factory):
 
 
 def test_explain(folder):
-    done = typed("explain", folder, "--identity", "[bold]thief[/]")
+    done = typed("explain", folder, "--payee", "[bold]thief[/]")
     assert done.exit_code == 0, done.output
     assert "exact_hash" in done.output
     assert "Without any evidence in the market it would have been paid CHF" in " ".join(
         done.output.split()
     )
-    done = typed("explain", folder, "--identity", "[bold]thief[/]", "--what-if")
+    done = typed("explain", folder, "--payee", "[bold]thief[/]", "--what-if")
     assert done.exit_code == 0, done.output
     assert "Without the evidence in its clusters it would have been paid CHF" in " ".join(
         done.output.split()
     )
-    plain = json.loads(typed("explain", folder, "--identity", "seller 1", "--json").output)
+    plain = json.loads(typed("explain", folder, "--payee", "seller 1", "--json").output)
     assert plain["identity"] == "seller 1"
     assert plain["low"] <= plain["paid"] <= plain["high"]
 
 
 def test_verify_and_ledger(folder):
     assert typed("verify", folder).exit_code == 0
-    accepted = [word for name in warned(folder) for word in ("--despite", name)]
+    accepted = [word for name in warned(folder) for word in ("--accept", name)]
     assert "approved" in typed("ledger", "approve", folder, "--by", "tester", *accepted).output
     assert "nothing changed" in typed("ledger", "approve", folder).output
     assert "marked as paid" in typed("ledger", "paid", folder, "--reference", "transfer 7").output
@@ -81,7 +81,7 @@ def test_a_changed_draft_is_not_approved(tmp_path):
     )
     assert typed(*words, "--theta", "none", "--no-audit", "--checks", "0").exit_code == 0
     (tmp_path / "run" / "clusters.parquet").write_bytes(b"")
-    accepted = [word for name in warned(tmp_path / "run") for word in ("--despite", name)]
+    accepted = [word for name in warned(tmp_path / "run") for word in ("--accept", name)]
     done = typed("ledger", "approve", tmp_path / "run", *accepted)
     assert done.exit_code == 1
     assert "clusters.parquet" in done.output

@@ -321,7 +321,7 @@ def test_two_periods_as_one_types_them(tmp_path):
     )  # fmt: skip
     early = typed(*asked, "--prior", tmp_path / "june")
     assert "is a draft, so that nothing of it is bought" in str(early.exception)
-    assert typed("ledger", "approve", tmp_path / "june", "--despite", "loses_half").exit_code == 0
+    assert typed("ledger", "approve", tmp_path / "june", "--accept", "loses_half").exit_code == 0
     done = typed(*asked, "--prior", tmp_path / "june")
     assert done.exit_code == 0, done.output
     assert "Priced given what was bought before (June): 3 units were bought then" in told(done)
@@ -336,13 +336,13 @@ def test_two_periods_as_one_types_them(tmp_path):
     assert "is not among the folders" in str(wrong.exception)
     moved = ("--prior", tmp_path / "archive")
     assert typed("verify", tmp_path / "july", "--recompute", *moved).exit_code == 0
-    accepted = ("--despite", "bought_from_others")
+    accepted = ("--accept", "bought_from_others")
     assert "approved" in typed("ledger", "approve", tmp_path / "july", *accepted, *moved).output
-    done = typed("explain", tmp_path / "july", "--identity", "seller 0", "--what-if", *moved)
+    done = typed("explain", tmp_path / "july", "--payee", "seller 0", "--what-if", *moved)
     assert done.exit_code == 0, done.output
     assert "2 of its units were bought before and earn nothing now" in told(done)
     assert "again 0 was bought in June from itself as u0" in told(done)
-    done = typed("explain", tmp_path / "july", "--identity", "thief")
+    done = typed("explain", tmp_path / "july", "--payee", "thief")
     assert (
         "1 of its units was bought before and earns nothing now: t 1 was bought in June from seller 1"
         in told(done)

@@ -221,7 +221,7 @@ def test_verify_and_explain_find_it_again_or_are_told_where_it_went(paid, tmp_pa
     moved = shutil.move(place.reference, tmp_path / "elsewhere" / "reference.parquet")
     for question in (
         ["verify", str(out), "--recompute"],
-        ["explain", str(out), "--identity", "thief", "--what-if"],
+        ["explain", str(out), "--payee", "thief", "--what-if"],
     ):
         lost = CliRunner().invoke(app, question)
         assert lost.exit_code != 0
@@ -238,7 +238,7 @@ def test_pay_and_audit_take_the_flag(places, tmp_path):
     told = CliRunner().invoke(app, ["pay", *files, *settings])
     assert told.exit_code == 0, told.output
     theta = read_json(tmp_path / "run" / "threshold.json")["theta"]
-    few = ["--attacks", "copycat", "--providers", "1", "--jobs", "1", "--out", str(tmp_path / "audit")]
+    few = ["--only", "copycat", "--providers", "1", "--jobs", "1", "--out", str(tmp_path / "audit")]
     told = CliRunner().invoke(app, ["audit", *files, *few])
     assert told.exit_code == 0, told.output
     assert read_json(tmp_path / "audit" / "audit.json")["evidence"] == f"lineage@{theta}"

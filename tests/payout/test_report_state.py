@@ -75,7 +75,7 @@ def test_who_approved_and_when_stands_on_the_first_page(page):
     assert shown == (
         "Approved. Not yet paid. Entered 2026-07-01 10:15 UTC Checks 27 of 27 checks passed Approved by R. Okafor , "
         "2026-07-02 06:00 UTC Approved by M. Iyer , 2026-07-02 09:30 UTC What came after the approval (corrections, "
-        "holds, payments that came back, disputes) is not on this page: datamarket book show ."
+        "holds, payments that came back, disputes) is not on this page: datamarket ledger show ."
     )
     assert "Paid by R. Okafor , 2026-07-03 12:00 UTC, reference SEPA 4711" in said(restated(page, PAID))
     assert "Not to be paid" in said(restated(page, REPLACED))

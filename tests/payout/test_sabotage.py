@@ -11,8 +11,8 @@ from forged_book import rewritten, sealed_again, told, without_rules
 from payout_files import copied, units, validation
 from payout_files import run as paid
 
-from datamarket_gym.cli.checks import plan_and_show, settle_and_show
-from datamarket_gym.cli.commands.ledger import paid as ledger_paid
+from datamarket_gym.cli import check
+from datamarket_gym.cli.ledger import paid as ledger_paid
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.book.entry import BookError
 from datamarket_gym.payout.book.place import run_of
@@ -215,14 +215,14 @@ def test_when_everybody_fails_it_is_said_what_can_be_done(at, tmp_path):
 
 def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_path, capsys):
     folder = checked_payday(tmp_path)
-    plan_and_show(folder, Wishes(announce="block 1"), None)
+    check.plan(folder, announce="block 1")
     said = capsys.readouterr().out
     (entered,) = [e.content["detail"] for e in run_of(folder).history if e.kind == "planned"]
     assert f"plan {entered.split()[-1]}" in said
     assert f"manifest {run_of(folder).manifest}" in said
     draw_checks(folder, "0a1b")
     answered(folder)
-    settle_and_show(folder, None, False, False, None)
+    check.settle(folder, forfeited=check.Forfeited.divide)
     claim = json.loads((folder / "certificate.json").read_text())["claim"]
     said = " ".join(capsys.readouterr().out.split())
     assert ("The claim is none" in said) == (claim == "none")

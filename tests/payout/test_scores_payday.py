@@ -298,7 +298,7 @@ def test_from_the_shell_with_an_audit_by_the_red_team(tmp_path):
     assert report["trials"]
     assert places_of(tmp_path / "run").scores == file  # wherever later commands are called from
     done = typed(
-        "audit", *both, "--providers", 1, "--attacks", "exact_dup*,near_dup*", "--jobs", 1,
+        "audit", *both, "--providers", 1, "--only", "exact_dup*,near_dup*", "--jobs", 1,
         "--out", tmp_path / "audit", "--checks", 0,
     )  # fmt: skip
     assert done.exit_code == 0, done.output

@@ -165,7 +165,7 @@ def test_explain_and_the_report_name_the_beacon(drawn):
         ("round 4711", "the beacon “round 4711”"),
         (None, "a digest of the validation rows"),
     ):
-        done = CliRunner().invoke(app, ["explain", str(drawn[beacon]), "--identity", "thief"])
+        done = CliRunner().invoke(app, ["explain", str(drawn[beacon]), "--payee", "thief"])
         assert done.exit_code == 0, done.output
         said = " ".join(done.output.split())
         assert (

@@ -37,7 +37,7 @@ def paid(place, month, seed, currency="EUR", out=None):
 
 
 def approved(run, *more, code=0):
-    accepted = [word for name in [*warned(run), *more] for word in ("--despite", name)]
+    accepted = [word for name in [*warned(run), *more] for word in ("--accept", name)]
     return typed("ledger", "approve", run, "--by", "R. Okafor", *accepted, code=code)
 
 
@@ -93,7 +93,7 @@ def market(tmp_path_factory):
 
 
 def rows_of(market, payee, *more):
-    told = typed("statement", market / "book.sqlite", "--payee", payee, "--format", "csv", *more)
+    told = typed("statements", market / "book.sqlite", "--payee", payee, "--format", "csv", *more)
     return list(csv.DictReader(io.StringIO(told)))
 
 
@@ -153,7 +153,7 @@ def test_a_correction_comes_from_the_other(market):
 
 
 def test_text_and_pages(market, tmp_path):
-    words = ("statement", market / "june-2", "--payee", "seller 1")
+    words = ("statements", market / "book.sqlite", "--payee", "seller 1")
     told = typed(*words)
     assert "Account of seller 1" in told
     assert "every movement" in told
@@ -167,9 +167,16 @@ def test_text_and_pages(market, tmp_path):
         typed(*words, "--out", tmp_path / name)
         assert (tmp_path / name).read_text().startswith(begins)
     assert "end the name in" in typed(*words, "--out", tmp_path / "a.doc", code=2)
-    assert "did you mean" in typed("statement", market / "june-2", "--payee", "seler 1", code=2)
+    assert "did you mean" in typed("statements", market / "book.sqlite", "--payee", "seler 1", code=2)
     none = typed(*words, "--from", "2020-01-01", "--to", "2020-12-31")
     assert "Payment approved" not in none
+
+
+def test_a_run_has_pages_and_a_ledger_has_accounts(market):
+    ledger, run = market / "book.sqlite", market / "june-2"
+    assert "name the ledger" in typed("statements", run, "--from", "2026-01-01", code=2)
+    assert "say whose account" in typed("statements", ledger, code=2)
+    assert "name a run" in typed("statements", ledger, "--payee", "thief", "--pseudonyms", code=2)
 
 
 def test_the_list(market):
@@ -213,7 +220,7 @@ def test_what_is_at_the_bank_is_not_held(market):
     told = typed("dispute", "open", market / "july", "--payee", "seller 3", "--about", "wait", "--hold")
     assert "held until it is decided: seller 3" in told
     assert "are ordered at the bank already" in told
-    told = typed("statement", market / "july", "--payee", "seller 3")
+    told = typed("statements", market / "book.sqlite", "--payee", "seller 3")
     assert "Payments are held: dispute 3: wait" in told
     assert "Dispute 3 of seller 3 is open" in told
 

@@ -34,7 +34,7 @@ def paid(out, submitted, held, *more, period="June 2026"):
 
 
 def approve(folder):
-    accepted = [word for name in warned(folder) for word in ("--despite", name)]
+    accepted = [word for name in warned(folder) for word in ("--accept", name)]
     return typed("ledger", "approve", folder, "--by", "R. Okafor", *accepted)
 
 
@@ -47,8 +47,8 @@ def june(tmp_path_factory):
     typed("intake", "init", log)
     for who in EVERYBODY:
         batch = save(market / "batches" / f"{who}.parquet", of(MINE, who))
-        typed("intake", "add", log, batch, "--identity", who)
-    said = paid(market / "june", submitted, held, "--intake", log, "--book", log)
+        typed("intake", "add", log, batch, "--payee", who)
+    said = paid(market / "june", submitted, held, "--intake", log, "--ledger", log)
     assert "of its label" not in said
     assert "labels_ignored" not in warned(market / "june")
     return market
@@ -69,9 +69,9 @@ def test_receipts_hold_of_units_without_labels(june):
     batch = june / "batches" / "seller 1.parquet"
     (receipt,) = batch.parent.glob("seller 1.parquet.entry-*.receipt.json")
     log = june / "book.sqlite"
-    typed("intake", "check", receipt, "--book", log, "--unit-in", batch, "--unit", "u1")
+    typed("intake", "check", receipt, "--ledger", log, "--unit-in", batch, "--unit", "u1")
     labelled = save(june / "labelled.parquet", of(units(60), "seller 1"))
-    wrong = typed("intake", "check", receipt, "--book", log, "--unit-in", labelled, code=1)
+    wrong = typed("intake", "check", receipt, "--ledger", log, "--unit-in", labelled, code=1)
     assert "FAILED" in wrong  # with a label it is another unit
 
 
@@ -80,7 +80,7 @@ def test_the_run_is_explained_stated_and_exported(approved):
     typed("verify", run, "--recompute")
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["labelled"] is False
-    said = typed("explain", run, "--identity", "thief")
+    said = typed("explain", run, "--payee", "thief")
     assert "thief" in said
     assert "label" not in said
     typed("statements", run, "--contact", "payouts@example.org")
@@ -89,21 +89,21 @@ def test_the_run_is_explained_stated_and_exported(approved):
     typed("export", run, "--format", "csv", "--out", approved / "june.csv")
     owed = [line.split(",")[3] for line in (approved / "june.csv").read_text().splitlines()[1:]]
     assert round(100 * sum(map(float, owed))) == 100_000
-    typed("statement", approved / "book.sqlite", "--payee", "seller 1")
+    typed("statements", approved / "book.sqlite", "--payee", "seller 1")
     assert "FAILED" not in typed("verify", approved / "book.sqlite")
 
 
 def test_a_split_that_is_signed_off_and_units_that_come_late(june):
     copied = [row["right"] for row in pq.read_table(june / "june" / "evidence.parquet").to_pylist()]
     (june / "o.toml").write_text(f"[[split]]\nunits = {json.dumps(copied)}\n{SIGNED}")
-    how = ("--book", june / "splits.sqlite", "--id", "id", "--time", "time", "--checks", "0")
+    how = ("--ledger", june / "splits.sqlite", "--id", "id", "--time", "time", "--checks", "0")
     submitted, held = june / "june.parquet", june / "held.parquet"
     paid(june / "split", submitted, held, *how, "--overrides", june / "o.toml")
     assert cents(june / "split")["thief"] == cents(june / "june", "without_evidence")["thief"]
     late = save(june / "late.parquet", stacked(MINE, bare(fresh(6))))
-    plain = (late, held, "--book", june / "late.sqlite", "--checks", "0", "--theta", "0.99")
+    plain = (late, held, "--ledger", june / "late.sqlite", "--checks", "0", "--theta", "0.99")
     paid(june / "late", *plain)
-    paid(june / "reused", late, held, "--book", june / "reused.sqlite", "--checks", "0", "--theta", "0.99",
+    paid(june / "reused", late, held, "--ledger", june / "reused.sqlite", "--checks", "0", "--theta", "0.99",
          "--reuse", june / "late")  # fmt: skip
     assert outputs(june / "late") == outputs(june / "reused")
 
@@ -121,7 +121,7 @@ def july(market, name, submitted, held, *more):
         for what, columns in {"units": submitted, "held": held}.items()
     )
     said = paid(
-        market / name / "run", mine, theirs, "--book", market / f"{name}.sqlite", "--checks", "0", "--prior",
+        market / name / "run", mine, theirs, "--ledger", market / f"{name}.sqlite", "--checks", "0", "--prior",
         market / "june", *more, period="July 2026",
     )  # fmt: skip
     return said, market / name / "run"
@@ -168,7 +168,7 @@ def test_a_month_without_labels_after_one_with_them(tmp_path):
     """What was bought with labels is there all the same: labels are left out, and a copy earns nothing."""
     book = tmp_path / "book.sqlite"
     mine, held = save(tmp_path / "u.parquet", units()), save(tmp_path / "v.parquet", validation(120))
-    paid(tmp_path / "june", mine, held, "--book", book, "--checks", "0")
+    paid(tmp_path / "june", mine, held, "--ledger", book, "--checks", "0")
     approve(tmp_path / "june")
     _, run = july(tmp_path, "july", again(), HELD)
     assert cents(run)["thief"] == 0

@@ -213,7 +213,7 @@ def test_both_commands_name_the_column_and_what_needs_none(command, tmp_path):
     pq.write_table(table(bare(validation(20))), tmp_path / "held.parquet")
     asked = ["--amount", "1"] if command == "pay" else []
     done = typed(
-        command, tmp_path / "units.parquet", "--validation", tmp_path / "held.parquet", "--learner", "ridge",
+        command, tmp_path / "units.parquet", "--validation", tmp_path / "held.parquet", "--utility", "ridge",
         "--out", tmp_path / "out", *asked,
     )  # fmt: skip
     assert isinstance(done.exception, SubmissionError)
@@ -228,7 +228,7 @@ def test_an_audit_of_a_market_without_labels(tmp_path):
     pq.write_table(table(bare(validation(20))), tmp_path / "held.parquet")
     done = typed(
         "audit", tmp_path / "units.parquet", "--validation", tmp_path / "held.parquet", "--utility", "coverage@0.9",
-        "--attacks", "sybil_split_k", "--providers", "1", "--jobs", "1", "--out", tmp_path / "out",
+        "--only", "sybil_split_k", "--providers", "1", "--jobs", "1", "--out", tmp_path / "out",
     )  # fmt: skip
     assert done.exit_code == 0, done.output + str(done.exception)
     assert "Labels do not count: the submissions have labels, the validation rows have none" in " ".join(

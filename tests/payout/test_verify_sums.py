@@ -126,7 +126,7 @@ def test_a_book_that_is_gone_is_said_to_be(copy):
     book_of(copy).path.unlink()
     (said,) = [check for check in verify(copy) if not check.good]
     assert said.what == "book"
-    assert "is gone; if it was moved: datamarket book attach" in said.detail
+    assert "is gone; if it was moved: datamarket ledger attach" in said.detail
 
 
 def test_a_head_that_the_book_no_longer_holds_is_found(copy):

@@ -96,7 +96,7 @@ def test_a_warning_that_is_taken_out_of_the_book_is_missed(copy):
     left = [said for said in run_of(copy).warnings if said["name"] != "loses_half"]
     redrafted(copy, warnings=left)
     assert [c.what for c in verify(copy) if not c.good] == ["warnings.json, book"]
-    words = [word for said in left for word in ("--despite", said["name"])]
+    words = [word for said in left for word in ("--accept", said["name"])]
     done = typed("ledger", "approve", copy, *words)
     assert done.exit_code == 1
     assert "warnings.json, book" in done.output
@@ -110,7 +110,7 @@ def test_approval_is_refused_until_each_is_named(copy):
             approve(copy, *given)
         for warning in read_warnings(copy):
             missing = warning.name not in given
-            assert (f"--despite {warning.name}\n" in str(refused.value)) == missing
+            assert (f"--accept {warning.name}\n" in str(refused.value)) == missing
             assert (warning.words in str(refused.value)) == missing
     assert events(copy) == ["draft"]
     assert approve(copy, *names, by="R. Okafor") == "approved"
@@ -122,7 +122,7 @@ def test_approval_is_refused_until_each_is_named(copy):
 def test_a_name_too_many_is_refused(copy):
     names = warned(copy)
     with pytest.raises(
-        DespiteError, match=r"no warning 'leak' \(it has loses_half, .*leave --despite leak out"
+        DespiteError, match=r"no warning 'leak' \(it has loses_half, .*leave --accept leak out"
     ):
         approve(copy, *names, "leak")
     with pytest.raises(UnknownNameError, match="unknown warning 'lose_half'; did you mean loses_half"):
@@ -149,13 +149,13 @@ def test_what_was_accepted_stays_in_the_book(copy, statement):
 def test_the_command_asks_for_each(copy):
     done = typed("ledger", "approve", copy, "--by", "R. Okafor")
     assert isinstance(done.exception, DespiteError)
-    words = [word for name in warned(copy) for word in ("--despite", name)]
+    words = [word for name in warned(copy) for word in ("--accept", name)]
     done = typed("ledger", "approve", copy, "--by", "R. Okafor", *words)
     assert done.exit_code == 0, done.output
     shown = typed("ledger", "show", copy).output
     assert shown.count("despite") == len(warned(copy))
     assert "loses_half: 1 payee loses more than half" in shown
-    assert "--despite" in typed("ledger", "approve", "--help").output
+    assert "--accept" in typed("ledger", "approve", "--help").output
 
 
 def test_the_report_leads_with_them_and_shows_names_as_names(folder):
@@ -185,7 +185,7 @@ def test_the_terminal_shows_them_before_any_amount(tmp_path):
         at = done.output.index(f"Warning: {warning.title}. ({warning.name})")
         assert at < done.output.index("EUR 100.00 among")
         assert all(f"- {item}" in done.output for item in warning.items)
-    assert "with --despite NAME for each warning" in done.output
+    assert "with --accept NAME for each warning" in done.output
 
 
 def test_who_loses_more_than_half_is_compared_with_a_run_without_evidence(folder):

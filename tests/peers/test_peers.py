@@ -63,9 +63,9 @@ def fake(folder, name, script):
 def test_an_absent_peer_is_an_error_with_the_line_that_installs_it(nowhere, market):
     for name in PEERS:
         assert installed(name) is None
-        with pytest.raises(AbsentPeerError, match=f"datamarket peers install {name}$"):
+        with pytest.raises(AbsentPeerError, match=f"datamarket baselines install {name}$"):
             python_of(name)
-    with pytest.raises(AbsentPeerError, match="datamarket peers install shapiq"):
+    with pytest.raises(AbsentPeerError, match="datamarket baselines install shapiq"):
         Peer("shapiq-shapley").pay(market.honest.submission, market.utility_oracle())
 
 
@@ -202,7 +202,7 @@ def test_absent_peers_are_left_out_and_it_is_said_and_kept(nowhere, tmp_path):
         warnings.simplefilter("always")
         run_experiment(spec, tmp_path / "run")
     [told] = [str(each.message) for each in caught if each.category is AbsentPeerWarning]
-    line = "the peer shapiq is not installed here; datamarket peers install shapiq"
+    line = "the peer shapiq is not installed here; datamarket baselines install shapiq"
     assert told == f"peer@shapiq-shapley: {line}"
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert [

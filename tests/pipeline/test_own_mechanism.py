@@ -354,7 +354,7 @@ def test_it_is_audited_from_the_command_line(tmp_path, market):
     done = CliRunner().invoke(
         app,
         ["audit", str(tmp_path / "units.parquet"), "--validation", str(tmp_path / "val.parquet"), "--mechanism",
-         "by_count@0.5", "--providers", "1", "--attacks", "exact_dup*", "--jobs", "1", "--out", str(tmp_path / "a")],
+         "by_count@0.5", "--providers", "1", "--only", "exact_dup*", "--jobs", "1", "--out", str(tmp_path / "a")],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "by_count@0.5" in (tmp_path / "a" / "audit.md").read_text()

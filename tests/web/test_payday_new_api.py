@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.payout.book.store import open_book
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.settings import FLAGS, HELP, OFF
+from datamarket_gym.payout.spec import SETTINGS as OPTIONS
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import verify
@@ -173,15 +173,14 @@ class TestNewPaydaySettings:
 
     def test_every_field_is_an_option_of_pay(self):
         said = CliRunner(env={"COLUMNS": "300", "TERM": "dumb"}).invoke(app, ["pay", "--help"]).output
-        for name, flag in FLAGS.items():
-            assert flag in said
-            assert HELP[name].split(":")[0].split(";")[0][:30] in said
-        assert all(flag in said for flag in OFF.values())
+        for setting in OPTIONS.values():
+            assert setting.flag in said
+            assert setting.help.split(":")[0].split(";")[0][:30] in said
+            assert setting.kind is not bool or setting.off in said
         fields = {field["name"] for group in form() for field in group["fields"]}
-        besides = {"validation", "out", "reference", "overrides", "prior", "reuse", "book", "intake"}
         helps = [field["help"] for group in form() for field in group["fields"]]
         assert not [words for words in helps if "--" in words or "see:" in words.lower()]
-        assert fields | besides | set(SETTINGS) | {"columns.image", "files.images"} == set(FLAGS)
+        assert fields | set(SETTINGS) | {"columns.image", "files.images"} == set(OPTIONS)
 
     def test_faults_by_name(self, client):
         wrong = {

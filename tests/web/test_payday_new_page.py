@@ -123,7 +123,7 @@ def test_from_upload_to_payments(new, tmp_path):
     assert shown(page) == paid
     page.wait_for_selector("th[data-column='f'] .tag")
     page.click("details[name=as-command] summary")
-    assert "--identity '<b>seller</b>'" in page.inner_text("[data-written=command]")
+    assert "--payee '<b>seller</b>'" in page.inner_text("[data-written=command]")
     page.click("[name=real-run]")
     page.wait_for_selector("section.result:has-text('as a draft')")
     assert shown(page) == paid

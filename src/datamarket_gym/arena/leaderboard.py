@@ -118,7 +118,9 @@ def leaderboard(
         groups.setdefault(RankGroup.of(bundle), []).append(found)
     progress.count(len(places), len(places))
     if not places:
-        raise DataMarketError(f"{str(folder)!r} holds no bundles; datamarket submit writes them")
+        raise DataMarketError(
+            f"{str(folder)!r} holds no bundles; datamarket benchmark submit writes them"
+        )
     order = sorted(groups, key=lambda g: (g.quick, g.commitment, g.track != "mechanism"))
     return Board(suite(), {group: sorted(groups[group], key=_place) for group in order}, refused)
 

@@ -17,7 +17,7 @@ def markdown_page(board: Board, folder: str) -> str:
     lines = [
         "# Leaderboard",
         "",
-        f"Written by `datamarket leaderboard {folder} --out {folder}.md`; do not edit. "
+        f"Written by `datamarket benchmark leaderboard {folder} --out {folder}.md`; do not edit. "
         "What the columns mean, and how to enter: [enter.md](enter.md).",
         "",
         f"Suite {board.suite.name}, hash `{board.suite.hash[:16]}`. Scores are worked out from the rows of bundles; "

@@ -34,7 +34,7 @@ _BYTES = 12 * 2**30
 def why_not(entry: ArenaEntry) -> str:
     """Why a submission cannot be played again here; nothing where it can."""
     if entry.command:
-        return "a program: run it with datamarket submit --command"
+        return "a program: run it with datamarket benchmark submit --command"
     try:
         if entry.track == "attack":
             ATTACKS.create(entry.spec.replace("{", "").replace("}", ""))
@@ -46,7 +46,7 @@ def why_not(entry: ArenaEntry) -> str:
         return "" if found.samples <= _MOST_SAMPLES else f"more than {_MOST_SAMPLES:,} samples"
     if isinstance(found, Peer):  # it starts a script of ours, with a valuator's name from a list of ours
         missing = installed(found.package) is None
-        return f"not installed here; datamarket peers install {found.package}" if missing else ""
+        return f"not installed here; datamarket baselines install {found.package}" if missing else ""
     # A registered object of ours may start programs, with words from a stranger's bundle.
     return "it is no mechanism of this pipeline" if is_ours(type(found).__module__) else ""
 

@@ -152,7 +152,7 @@ def private(file: Path) -> Draws:
     if len(key) != _KEY_CHARACTERS or not set(key) <= set("0123456789abcdef"):
         raise ParameterError(
             "--private-key", str(file),
-            f"it must hold {_KEY_CHARACTERS} hexadecimal digits; make one with datamarket arena key {str(file)!r}",
+            f"it must hold {_KEY_CHARACTERS} hexadecimal digits; make one with datamarket benchmark key {str(file)!r}",
         )  # fmt: skip
     return Draws(key=key)
 

@@ -1,4 +1,4 @@
-"""The command line, one file a command: ``datamarket --help``."""
+"""The command line, one module a group of commands: ``datamarket --help``."""
 
 from datamarket_gym.cli.app import main
 

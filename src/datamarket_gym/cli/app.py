@@ -1,8 +1,6 @@
-"""The application: every module of `datamarket_gym.cli.commands` is a command, found by name.
+"""The application: a table of commands, each of which is imported when it is typed.
 
-A command module has a function ``command`` whose signature and docstring are its options and help;
-its heavy imports happen inside. It is imported when it is asked for: a question is answered within a second, the
-start of the process included.
+Help for all commands comes from the table, so that it imports none of them.
 """
 
 from __future__ import annotations
@@ -12,55 +10,87 @@ import io
 import os
 import sys
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from datamarket_gym import __version__
-from datamarket_gym.cli import commands, options
+from datamarket_gym.cli import options
 from datamarket_gym.core import scripts
 from datamarket_gym.core.errors import DataMarketError
 
-HEADINGS = {
-    "Look at it": ("explore",),
-    "Pay, and defend what was paid": (
-        "intake", "theta", "pay", "check", "explain", "statements", "verify", "ledger", "book", "statement", "dispute",
-        "export", "audit",
-    ),
-    "Compare mechanisms under attack": (
-        "demo", "list", "run", "suite", "results", "figures", "embed", "peers",
-    ),
-    "Enter the benchmark": ("submit", "leaderboard", "arena"),
-}  # fmt: skip
-_HEADING = {name: heading for heading, names in HEADINGS.items() for name in names}
-_MODULES = {m.name.rstrip("_").replace("_", "-"): m.name for m in iter_modules(commands.__path__)}
+COMMANDS = {
+    "Look at it": {
+        "explore": ("explore", "Look at markets, thresholds, results and payout runs in a browser."),
+    },
+    "Pay, and defend what was paid": {
+        "intake": ("intake", "Log which units arrive, from whom and when."),
+        "theta": ("theta", "Measure which similarity threshold embeddings allow."),
+        "pay": ("pay", "Divide an amount among those who submitted data."),
+        "check": ("check", "Check a few units of every payee before a payout run is approved."),
+        "explain": ("explain", "Explain a payment."),
+        "statements": ("statements", "Write a page for each payee of a run, or a payee's account."),
+        "verify": ("pay", "Check a payout run and its ledger."),
+        "ledger": ("ledger", "Approve runs, send money, correct, and see all of it."),
+        "dispute": ("disputes", "Enter and decide what payees dispute."),
+        "export": ("ledger", "Order what is owed as a file for the bank."),
+        "audit": ("audit", "Let every provider try the attack library."),
+    },
+    "Compare mechanisms under attack": {
+        "demo": ("demo", "Show the main job in a small market."),
+        "list": ("experiments", "List components."),
+        "run": ("experiments", "Run an experiment."),
+        "suite": ("experiments", "Run all experiments of a suite."),
+        "results": ("experiments", "Write the pages of results."),
+        "figures": ("experiments", "Draw figures of results."),
+        "embed": ("embed", "Embed texts or images by a frozen encoder."),
+        "baselines": ("experiments", "Install other libraries as contestants."),
+    },
+    "Enter the benchmark": {
+        "benchmark": ("benchmark", "Play DataMarket-v1, write a bundle, rank bundles."),
+    },
+}
+"""The module of each command, which has it under its name (``list_`` for list), and its help in a line."""
 
 
 class Commands(TyperGroup):
-    """The commands, each imported when it is asked for; all of them, where somebody asks which there are."""
+    """Commands that are imported when they are typed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names."""
-        return list(_MODULES)
+        """List all names."""
+        return [name for commands in COMMANDS.values() for name in commands]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command; for a name that is none all are read, so that the error can name those it may have meant."""
-        for name in [cmd_name] if cmd_name in _MODULES else _MODULES:
-            if name not in self.commands:
-                self.add_command(_command(name), name)
+        """Import a command; an error about a name that is none can name those that may be meant."""
+        if cmd_name not in self.commands:
+            if cmd_name in self.list_commands(ctx):
+                self.commands[cmd_name] = _import_command(cmd_name)
+            else:
+                self._add_lines()
         return super().get_command(ctx, cmd_name)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help of all commands."""
+        self._add_lines()
+        super().format_help(ctx, formatter)
 
-def _command(name: str) -> Any:
-    found = import_module(f"{commands.__name__}.{_MODULES[name]}")
+    def _add_lines(self) -> None:
+        for heading, commands in COMMANDS.items():
+            for name, (_, line) in commands.items():
+                self.commands[name] = TyperCommand(name, help=line, rich_help_panel=heading)
+
+
+def _import_command(name: str) -> Any:
+    module = next(commands[name][0] for commands in COMMANDS.values() if name in commands)
+    attribute = "list_" if name == "list" else name
+    command = getattr(import_module(f"datamarket_gym.cli.{module}"), attribute)
     alone = typer.Typer()
-    if hasattr(found, "group"):  # a command with sub-commands
-        alone.add_typer(found.group, name=name, rich_help_panel=_HEADING[name])
+    if isinstance(command, typer.Typer):  # a command with sub-commands
+        alone.add_typer(command, name=name)
     else:
-        alone.command(name, rich_help_panel=_HEADING[name])(found.command)
+        alone.command(name)(command)
     return get_group(alone).commands[name]
 
 
@@ -70,7 +100,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Pay people for training data without paying cheats.",
+    help="Pay people for training data without paying attackers.",
 )
 
 

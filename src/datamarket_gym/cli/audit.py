@@ -1,28 +1,26 @@
-"""``datamarket audit``: progress on stderr, findings on stdout."""
+"""``datamarket audit``: let every provider of a submission try the attack library."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich import table as rich
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 
+from datamarket_gym.cli import options
+from datamarket_gym.cli.output import say
+from datamarket_gym.core import scripts
 from datamarket_gym.core.files import write_text
+from datamarket_gym.core.machine import available_cores
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.evidence.collapse import told_once
-from datamarket_gym.judge.redteam import (
-    AuditReport,
-    Finding,
-    Loss,
-    Trial,
-    audit,
-    market_state,
-)
+from datamarket_gym.judge.redteam import AuditReport, Finding, Loss, Trial, market_state
+from datamarket_gym.judge.redteam import audit as run_audit
 from datamarket_gym.judge.redteam.clock import forgeries
 from datamarket_gym.judge.redteam.expectation import asked_checks
 from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
@@ -30,7 +28,7 @@ from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
 from datamarket_gym.payout.inputs import SubmittedRows, read_tables
 from datamarket_gym.payout.intake.times import IntakeLog
 from datamarket_gym.payout.scored import read_scored, scores_file
-from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.payout.spec import PayoutSpec, payout_spec
 from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
 from datamarket_gym.units.readers.databases import as_files
 from datamarket_gym.units.readers.tables import Table
@@ -41,73 +39,110 @@ _NAME = 24
 """Letters of the longest name of an attack: it is not cut where there is any room."""
 
 
-@dataclass(frozen=True)
-class AuditedTables:
-    """Where the units, the validation rows and, if there are any, the reference rows and scores are."""
-
-    submissions: str
-    validation: str
-    reference: str | None
-    scores: str | None = None
-
-
-def audit_and_show(
-    tables: AuditedTables,
-    intake: str | None,
-    spec: PayoutSpec,
-    mechanism: str,
-    utility: Utility,
-    checks: int | None,
-    knowledge: float,
-    providers: int | None,
-    attacks: str | None,
-    stop_at: float,
-    seed: int,
-    out: Path,
-    jobs: int,
+@options.with_settings(("learner", "files.scores", "checks", "power", *options.TABLES))
+def audit(
+    submission: Annotated[
+        str, typer.Argument(help="Table of units, or a folder identity/label/image, as for `pay`.")
+    ],
+    validation: Annotated[
+        str,
+        typer.Option(
+            help="Validation rows (features, and labels if there are any), on which value is measured."
+        ),
+    ],
+    settings: dict[str, Any],
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Other honest units (likewise) on which `recommended` measures its threshold in their stead."
+        ),
+    ] = None,
+    intake: options.Intake = None,
+    config: options.Config = None,
+    mechanism: Annotated[
+        str, typer.Option(help="The mechanism that would pay, such as quotient_shapley/cosine@0.95.")
+    ] = "recommended",
+    empty: Annotated[
+        str | None,
+        typer.Option(
+            help="What accuracy is counted from: chance if left out, or none. Coverage is counted from nothing."
+        ),
+    ] = None,
+    knowledge: Annotated[
+        float, typer.Option(help="The share of the others' units that attackers see: 0 none, 1 all.")
+    ] = 1.0,
+    providers: Annotated[
+        int | None,
+        typer.Option(help="How many providers to try, drawn at random; all if left out.", min=1),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Only attacks of these names, or written so (comma-separated, * allowed)."),
+    ] = None,
+    stop_at: Annotated[float, typer.Option(help="A gain up to this counts as stopped.", min=1.0)] = 1.05,
+    seed: Annotated[int, typer.Option(help="Seed of the attackers' randomness.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("runs/audit"),
+    jobs: options.Jobs = 0,
+    cluster: options.Cluster = "",
+    device: options.BlockDevice = "cpu",
+    memory: options.Memory = options.MEMORY,
+    load: options.Load = None,
 ) -> None:
-    """Audit a submission, then print the findings and where the files are; ``spec`` says how tables are read.
+    """Let every provider of a submission try the attack library, and print what it would gain.
 
-    ``intake`` is the log that times are from, if they are from one.
+    Each payee is taken for an honest provider. Printed are the worst gain of each attack were nothing checked, and
+    what is expected given the checks (with a mechanism of your own none, if --checks is left out): which attacks are
+    stopped, deterred by checks alone, or neither. Writes audit.json and audit.md; interrupted, the same command
+    resumes.
     """
+    scripts.load(load or [])
+    # Nothing is paid here; but the settings of a payout run include an amount.
+    spec = payout_spec(config, {"amount": "1", **settings})
+    utility = spec.utility if empty is None else Utility(spec.learner, empty)
+    checks = settings["checks"] if config is None else spec.checks
     log = None if intake is None else IntakeLog.open(intake)
-    with as_files(vars(tables)) as found:
-        state, oracle, ignored = _market(found, spec, utility, seed, log)
-    chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
-    with shown_on_stderr() as progress, told_once():  # the report has it
-        report = audit(
+    tables = {
+        "submissions": submission, "validation": validation, "reference": reference, "scores": spec.files.scores,
+    }  # fmt: skip
+    with (
+        options.computes_by(cluster=cluster, device=device, memory=memory),
+        shown_on_stderr() as progress,
+        told_once(),  # the report has it
+    ):
+        with as_files(tables) as files:
+            state, oracle, ignored = _market(files, spec, utility, seed, log)
+        chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
+        report = run_audit(
             state,
             chosen,
             oracle,
             providers=providers,
-            only=attacks,
+            only=only,
             stop_at=stop_at,
             out=out,
-            jobs=jobs,
+            jobs=jobs or available_cores(),
             progress=progress,
             checks=asked_checks(chosen, checks, spec.power),
             knowledge=knowledge,
         )
     write_text(out / "audit.md", markdown(report))
-    console = Console()
-    console.print(_table(report))
+    Console().print(_table(report))
     for words in (report.assumed, verdicts(report), _sentence(report)):
         if words:
-            console.print(words, highlight=False, markup=False)
-    style = "red" if report.harms else None
-    console.print(_harm(report), style=style, highlight=False, markup=False)
+            say(words)
+    say(_harm(report), "red" if report.harms else None)
     for words in (*_forged(report), _evidence(report), *_unplayed(report)):
-        console.print(words, highlight=False, markup=False)
-    told = f"Labels do not count: {'; '.join(ignored)}"
-    for warning in (*report.warnings, *([told] if ignored else [])):
-        console.print(f"Warning: {warning}.", style="red", highlight=False, markup=False)
-    console.print(f"\nthe report with all certificates is in {out}/", highlight=False)
+        say(words)
+    more = [f"Labels do not count: {'; '.join(ignored)}"] if ignored else []
+    for warning in (*report.warnings, *more):
+        say(f"Warning: {warning}.", "red")
+    say(f"\nthe report with all certificates is in {out}/")
 
 
 def _market(
     tables: dict[str, Path], spec: PayoutSpec, utility: Utility, seed: int, log: IntakeLog | None
 ) -> tuple[MarketState, UtilityOracle, tuple[str, ...]]:
-    """The market that is audited, what it is paid by, and labels that do not count; read as a payday reads tables."""
+    """Read, as a payout run does, the market that is audited, what it is paid by, and labels that do not count."""
     submissions, validation = tables["submissions"], tables["validation"]
     read = read_tables(submissions, validation, tables.get("reference"), spec, {}, log)
     held, other = read.held, read.sample
@@ -125,7 +160,7 @@ def _market(
 
 
 def _submission(path: Path, spec: PayoutSpec, rows: SubmittedRows) -> Submission:
-    """The submitted units with all other columns, some of which attacks and mechanisms of one's own look at."""
+    """Read the submitted units with all other columns: attacks and mechanisms of one's own look at some of them."""
     columns = spec.columns
     metadata: dict[str, Any] = {}
     named: dict[str, Any] = {}
@@ -192,7 +227,7 @@ def _stopped_by(finding: Finding, stop_at: float) -> str:
 
 
 def verdicts(report: AuditReport) -> str:
-    """Which attacks are stopped, which are deterred by checks alone, and which are neither; nothing unchecked."""
+    """Say which attacks are stopped, deterred by checks alone, or neither; nothing where nothing is checked."""
     if report.checks is None:
         return ""
     heads = {
@@ -206,17 +241,17 @@ def verdicts(report: AuditReport) -> str:
 
 
 def _attack(trial: Trial) -> str:
-    """The attack, who played it and what it assumes; a line may end before the bracket."""
+    """Name the attack, who played it and what it assumes; a line may end before the bracket."""
     return f"{trial.attack.replace('(', ' (')} by {trial.provider}{assuming(trial)}"
 
 
 def _lost(loss: Loss) -> str:
-    """The largest loss by an attack; where evidence adds to it, what would be lost if nothing were tied."""
+    """Write the largest loss by an attack; where evidence adds to it, what would be lost if nothing were matched."""
     lost = loss.trial.victim_loss
     if lost is None:
         return "undefined"
     apart = loss.untied is not None and loss.by_evidence > STOP_LOSS
-    return f"{lost:.0%}" + (f" (untied {loss.untied:.0%})" if apart else "")
+    return f"{lost:.0%}" + (f" (unmatched {loss.untied:.0%})" if apart else "")
 
 
 def _sentence(report: AuditReport) -> str:
@@ -231,7 +266,7 @@ def _sentence(report: AuditReport) -> str:
 
 
 def _harm(report: AuditReport) -> str:
-    """The attack by which evidence costs another provider most, or that there is none."""
+    """Name the attack by which evidence costs another provider most, or say that there is none."""
     if report.harms:
         return f"Others lose most by {report.harms[0].family}: {report.harms[0].loss.words}"
     return (
@@ -241,7 +276,7 @@ def _harm(report: AuditReport) -> str:
 
 
 def _forged(report: AuditReport) -> list[str]:
-    """What forged times gain and cost, with the log and without."""
+    """Say what forged times gain and cost, with the log and without."""
     return [each.words(each.family) for each in forgeries(report)]
 
 
@@ -252,12 +287,12 @@ def _evidence(report: AuditReport) -> str:
 
 
 def _unplayed(report: AuditReport) -> list[str]:
-    """What could not be tried in this market, and why."""
+    """Say what could not be tried in this market, and why."""
     return [f"Not played, {', '.join(names)}: {why}." for why, names in report.unplayed.items()]
 
 
 def markdown(report: AuditReport) -> str:
-    """The findings as a page to file: a sentence and the certificate's paragraph each."""
+    """Write the findings as a page to file: a sentence and the certificate's paragraph each."""
     impossible = sum(trial.why is not None for trial in report.trials)
     lines = [
         f"# Audit of {report.label}",

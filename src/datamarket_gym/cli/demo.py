@@ -1,10 +1,12 @@
-"""``datamarket demo``: the main job on one screen."""
+"""``datamarket demo``: the main job on one screen: a small market, honest and attacked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -36,7 +38,7 @@ SHOWN = (
 """The attacks of the demo; behind honesty, those first that pay until somebody looks at units."""
 _NOISY = {SHOWN[1]: "noisy copies of all others' units", SHOWN[4]: "noisy copies of another's units"}
 
-CHEAT = "provider_0"
+ATTACKER = "provider_0"
 SMALL = Synthetic(n_providers=4, per_provider=40)
 
 
@@ -51,7 +53,7 @@ class Scheme:
 
 
 def schemes() -> tuple[Scheme, Scheme, Scheme]:
-    """What most markets would do, and what we recommend: without checks, and with them."""
+    """Return what most markets would do, and what we recommend: without checks, and with them."""
     ours, checks = mechanism("recommended"), Checks()
     return (
         Scheme("Shapley over names", mechanism("shapley"), Utility("logistic", "none")),
@@ -65,8 +67,13 @@ Gains = dict[tuple[str, str], list[tuple[float, float, bool]]]
 (in words) and scheme."""
 
 
-def show_demo(attack: str, seeds: int) -> None:
-    """Run the small market and print payments, gains and what happened."""
+def demo(
+    attack: Annotated[
+        str, typer.Option(help="Attack whose payments are shown provider by provider.")
+    ] = "near_duplicate_2x_sybils",
+    seeds: Annotated[int, typer.Option(help="Markets over which gains are averaged.", min=1)] = 5,
+) -> None:
+    """Pay a small market, honest and attacked, by Shapley and as we recommend, with and without checks."""
     chosen = written(ATTACKS.create(attack))
     words = {
         written(ATTACKS.create(name)): _NOISY.get(name, describe("attack", name).title) for name in SHOWN
@@ -83,7 +90,7 @@ def show_demo(attack: str, seeds: int) -> None:
                 oracle = market.utility_oracle(scheme.utility)
                 before = scheme.mechanism.pay(market.honest.submission, oracle)
                 honest = provider_totals(before, market.honest)
-                clear = clearly_paid(honest[CHEAT], before.grand_value, len(honest))
+                clear = clearly_paid(honest[ATTACKER], before.grand_value, len(honest))
                 for name, title in words.items():
                     attacked = ATTACKS.create(name).apply(0, market.state)
                     after = scheme.mechanism.pay(attacked.submission, oracle)
@@ -94,13 +101,13 @@ def show_demo(attack: str, seeds: int) -> None:
                             attacked,
                             market.honest,
                             oracle,
-                            CHEAT,
-                            honest[CHEAT],
+                            ATTACKER,
+                            honest[ATTACKER],
                             after,
                         )
-                        paid[CHEAT] = played.expected(scheme.checks).pay
+                        paid[ATTACKER] = played.expected(scheme.checks).pay
                     gains.setdefault((title, scheme.title), []).append(
-                        (paid[CHEAT], honest[CHEAT], clear)
+                        (paid[ATTACKER], honest[ATTACKER], clear)
                     )
                     if seed == 0 and name == chosen:
                         payments[scheme.title, False], payments[scheme.title, True] = honest, paid
@@ -112,7 +119,7 @@ def show_demo(attack: str, seeds: int) -> None:
 
 
 def _payment_table(attack: str, payments: dict[tuple[str, bool], dict[str, float]]) -> Table:
-    table = Table(title=f"Shares of the pot; provider_0 attacks: {attack}")
+    table = Table(title=f"Shares of the amount; provider_0 attacks: {attack}")
     table.add_column("provider")
     certain = [s.title for s in schemes() if s.checks is None]
     columns = [(title, attacked) for title in certain for attacked in (False, True)]
@@ -120,7 +127,7 @@ def _payment_table(attack: str, payments: dict[tuple[str, bool], dict[str, float
         table.add_column(f"{_narrow(title)}\n{'attacked' if attacked else 'honest'}", justify="right")
     for provider in payments[columns[0]]:
         shares = [payments[c][provider] / sum(payments[c].values()) for c in columns]
-        style = "bold" if provider == CHEAT else None
+        style = "bold" if provider == ATTACKER else None
         table.add_row(provider, *(f"{share:.1%}" for share in shares), style=style)
     return table
 
@@ -155,13 +162,13 @@ def _gain_table(gains: Gains, seeds: int) -> Table:
 
 
 def _mean(found: list[tuple[float, float, bool]]) -> float:
-    """Of the ratios in the markets where they mean something; NaN where there is none."""
+    """Average the ratios of the markets where they mean something; NaN where there is none."""
     ratios = [paid / honest for paid, honest, clear in found if clear]
     return float(np.mean(ratios)) if ratios else float("nan")
 
 
 def _narrow(title: str) -> str:
-    """A title on two lines."""
+    """Break a title into two lines."""
     first, _, last = title.rpartition(" ") if "," not in title else title.partition(" ")
     return f"{first}\n{last}"
 
@@ -170,11 +177,11 @@ def _sentence(gains: Gains) -> str:
     by_name, unchecked, checked = (_best(gains, scheme.title) for scheme in schemes())
     checks = Checks()
     return (
-        f"Paid by name, the best of these attacks ({by_name[0]}) multiplies the cheat's payment by {by_name[1]:.3f}. "
-        f"Paid by the recommended mechanism, {_left(unchecked, 'multiplies')} while nobody looks at units. Where "
-        f"{checks.per_payee} units of each payee are checked, a check finds {checks.power:.0%} of false units and who "
-        f"fails is paid nothing, {_left(checked, 'can be expected to multiply')}. A search finds stronger attacks: "
-        "datamarket run best-response."
+        f"Paid by name, the best of these attacks ({by_name[0]}) multiplies the attacker's payment by "
+        f"{by_name[1]:.3f}. Paid by the recommended mechanism, {_left(unchecked, 'multiplies')} while no units are "
+        f"checked. Where {checks.per_payee} units of each payee are checked, a check finds {checks.power:.0%} of "
+        f"false units and who fails is paid nothing, {_left(checked, 'can be expected to multiply')}. A search finds "
+        "stronger attacks: datamarket run best-response."
     )
 
 
@@ -189,7 +196,7 @@ def _best(gains: Gains, title: str) -> tuple[str, float]:
 
 
 def _left(best: tuple[str, float], multiplies: str) -> str:
-    """What the best attack still gains."""
+    """Say what the best attack still gains."""
     name, gain = best
     if np.isnan(gain):
         return "no market here tells, as it pays the honest next to nothing"

@@ -1,19 +1,22 @@
-"""``datamarket embed``: progress on stderr, one line on stdout.
+"""``datamarket embed``: embed texts or images by a frozen encoder.
 
-Work in progress lies in a folder beside the file to be written, keyed by content: an interrupted run
-is resumed, and a changed source only costs what changed.
+Work in progress lies in a folder beside the file to be written, keyed by content: an interrupted run is
+resumed, and a changed source only costs what changed.
 """
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
-from rich.console import Console
 
+from datamarket_gym.cli import options
+from datamarket_gym.cli.output import say
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.progress import shown_on_stderr
 from datamarket_gym.units.readers.databases import as_files
@@ -27,77 +30,94 @@ from datamarket_gym.world.data import (
     write_embeddings,
 )
 from datamarket_gym.world.data.corpus import read_source
+from datamarket_gym.world.data.files import looking_in
 from datamarket_gym.world.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
 from datamarket_gym.world.encoders.base import ENCODERS
 
 USUAL = {"text": "minilm", "image": "resnet18"}
 
 
-@dataclass(frozen=True)
-class Job:
-    """What the command line asked."""
+def embed(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A domain (cifar10, stl10, agnews, imdb), a table with a column 'text', "
+            "or a folder of images (one sub-folder per class)."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write (.npz or .parquet); for a domain, one in the user's cache."),
+    ] = None,
+    encoder: Annotated[
+        str,
+        typer.Option(help="See: datamarket list encoder. Left out: the usual one for texts or images."),
+    ] = "",
+    device: Annotated[str, typer.Option(help="cpu, cuda, numpy or auto.")] = "auto",
+    limit: Annotated[
+        int, typer.Option(help="Embed only this many units, the first; 0: all.", min=0)
+    ] = 0,
+    skip_bad: Annotated[
+        bool, typer.Option(help="Leave out what cannot be embedded, and say how many.")
+    ] = False,
+    if_missing: Annotated[
+        bool, typer.Option("--if-missing", help="Do nothing where the embeddings are there.")
+    ] = False,
+    data: options.Data = None,
+) -> None:
+    """Embed texts or images by a frozen encoder, or resume; the same content is never embedded twice."""
+    with looking_in(data):
+        usual = source in DOMAINS and not encoder and not limit  # only then is there a usual file
+        if out is None and not usual:
+            raise ParameterError("--out", None, "name the file to write, for example embeddings.npz")
+        existing = (
+            find(DOMAINS[source].embeddings_file) if out is None else out if out.is_file() else None
+        )
+        if if_missing and existing is not None:
+            say(f"the embeddings of {source} are in {existing}")
+            return
+        _embed(
+            source,
+            out or cache_folder() / DOMAINS[source].embeddings_file,
+            encoder,
+            device,
+            limit,
+            skip_bad,
+        )
 
-    source: str
-    out: Path | None
-    encoder: str
-    device: str
-    limit: int
-    skip_bad: bool
-    if_missing: bool = False
 
-
-def run_embed(job: Job) -> None:
-    """Embed a source into a file."""
-    if job.if_missing and (there := _there(job)) is not None:
-        Console().print(f"the embeddings of {job.source} are in {there}", highlight=False)
-        return
-    if job.source in DOMAINS:
-        corpus = load_corpus(job.source)
+def _embed(source: str, out: Path, name: str, device: str, limit: int, skip_bad: bool) -> None:
+    if source in DOMAINS:
+        corpus = load_corpus(source)
     else:
-        with as_files({"texts": job.source}) as tables:
+        with as_files({"texts": source}) as tables:
             corpus = read_source(tables["texts"])
-    if job.limit:
-        corpus = _rows(corpus, np.arange(min(job.limit, len(corpus))))
-    encoder = _encoder(job, corpus.kind)
-    out = job.out or _default(job)
+    if limit:
+        corpus = _rows(corpus, np.arange(min(limit, len(corpus))))
+    encoder = _encoder(name, corpus.kind, device)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix not in (".npz", ".parquet"):
         raise DataMarketError(f"cannot write embeddings as {out.suffix!r}; use .npz or .parquet")
-    good, bad = _checked(corpus, encoder, job.skip_bad)
+    good, bad = _checked(corpus, encoder, skip_bad)
     corpus = _rows(corpus, good)
     parts = out.with_name(f"{out.name}.parts")
     worker = StoredEncoder(encoder, EmbeddingStore(parts))
     with shown_on_stderr() as progress:
-        progress.stage(f"embedding {job.source}", "units")
+        progress.stage(f"embedding {source}", "units")
         vectors = worker.encode(corpus.content.tolist(), progress.count)
-    found = Embeddings(vectors, corpus.label, corpus.train)
-    write_embeddings(out, found, worker.keys(corpus.content.tolist()))
+    embeddings = Embeddings(vectors, corpus.label, corpus.train)
+    write_embeddings(out, embeddings, worker.keys(corpus.content.tolist()))
     shutil.rmtree(parts, ignore_errors=True)
     left = f"; left out {len(bad)} that cannot be embedded, first: {bad[0]}" if bad else ""
-    shape = f"{vectors.shape[0]} x {vectors.shape[1]}"
-    Console().print(f"{shape} embeddings by {encoder.identity} in {out}{left}", highlight=False)
+    say(f"{vectors.shape[0]} x {vectors.shape[1]} embeddings by {encoder.identity} in {out}{left}")
 
 
-def _encoder(job: Job, kind: str) -> Encoder:
-    encoder = ENCODERS.create(job.encoder or USUAL[kind])
+def _encoder(name: str, kind: str, device: str) -> Encoder:
+    encoder = ENCODERS.create(name or USUAL[kind])
     if encoder.kind != kind:
-        raise ParameterError("encoder", job.encoder, f"it reads {encoder.kind}s, these are {kind}s")
+        raise ParameterError("encoder", name, f"it reads {encoder.kind}s, these are {kind}s")
     fields = getattr(encoder, "__dataclass_fields__", {})
-    return replace(encoder, device=job.device) if "device" in fields else encoder  # type: ignore[type-var]
-
-
-def _there(job: Job) -> Path | None:
-    """The file that is already there."""
-    if job.out is not None:
-        return job.out if job.out.is_file() else None
-    _default(job)  # only a whole domain by its usual encoder has a file of its own
-    return find(DOMAINS[job.source].embeddings_file)
-
-
-def _default(job: Job) -> Path:
-    if job.source not in DOMAINS or job.encoder or job.limit:
-        raise ParameterError("--out", None, "name the file to write, for example embeddings.npz")
-    return cache_folder() / DOMAINS[job.source].embeddings_file
+    return replace(encoder, device=device) if "device" in fields else encoder  # type: ignore[type-var]
 
 
 def _checked(corpus: Corpus, encoder: Encoder, skip: bool) -> tuple[NDArray[np.int64], list[str]]:

@@ -1,4 +1,4 @@
-"""``datamarket explain`` and ``statements``: a payee's payment as text or JSON, and pages for all payees."""
+"""``datamarket explain``: why a payee is paid what it is, or which validation rows nobody covers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
-from rich.text import Text
+from rich.table import Table
 
-from datamarket_gym.cli.needs import print_needs
-from datamarket_gym.payout.covered_words import not_known
-from datamarket_gym.payout.explain import explain
+from datamarket_gym.cli import options
+from datamarket_gym.cli.output import FEW, say
+from datamarket_gym.core.errors import require_known
+from datamarket_gym.payout.comparison import compare_runs
+from datamarket_gym.payout.covered_words import (
+    SECRET,
+    RunNeeds,
+    covered_lines,
+    covered_row_lines,
+    not_known,
+)
+from datamarket_gym.payout.explain import explain as explain_payment
 from datamarket_gym.payout.explained_words import (
     SHOWN,
     fate_words,
@@ -24,116 +34,156 @@ from datamarket_gym.payout.explained_words import (
     tie_words,
     without_words,
 )
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements.record import MOST_TIES, Explanation
 
 
-def show_explanation(
-    run: Path,
-    identity: str,
-    as_json: bool,
-    what_if: bool,
-    submissions: Path | None,
-    validation: Path | None,
-    reference: Path | None,
-    prior: Sequence[Path] = (),
-    intake: str | None = None,
-    needs: bool = False,
+def explain(
+    run: options.RunFolder,
+    payee: Annotated[str | None, typer.Option(help="Whose payment to explain.")] = None,
+    as_json: options.AsJson = False,
+    what_if: Annotated[
+        bool,
+        typer.Option(
+            "--what-if",
+            help="Also score the market again without the evidence in its clusters; needs the run's inputs, and time.",
+        ),
+    ] = False,
+    needs: Annotated[
+        bool,
+        typer.Option(
+            "--needs",
+            help="Also say which validation rows its units cover, in their own words; without a payee, which rows are "
+            "covered least. They are secret: for the operator alone.",
+        ),
+    ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of another run, such as last month's: print what each payee was paid then and now, "
+            "and which settings and inputs differ; with a payee, of that one alone.",
+        ),
+    ] = None,
+    submissions: options.MovedSubmissions = None,
+    validation: options.MovedValidation = None,
+    reference: options.MovedReference = None,
+    prior: options.MovedPrior = None,
+    intake: options.MovedIntake = None,
 ) -> None:
-    """Explain a payment and print it; ``what_if`` scores the market anew without the evidence in its clusters.
-
-    ``needs``: with the validation rows that its units cover, and what these say.
-    """
-    found = explain(run, identity, MOST_TIES if as_json else SHOWN, with_rows=needs)
-    if needs and found.needs is None:
+    """Explain a payment: what a payee's units were matched with, by which evidence, and who is paid for them."""
+    if against is not None:
+        if what_if or needs:
+            raise typer.BadParameter("--against compares two runs; leave --what-if and --needs out")
+        _compare(run, against, payee, as_json)
+        return
+    if payee is None:
+        if not needs or what_if:
+            raise typer.BadParameter(
+                "say whose payment to explain: --payee NAME (or --needs or --against alone)"
+            )
+        _show_least_covered(run, validation, as_json)
+        return
+    explanation = explain_payment(run, payee, MOST_TIES if as_json else SHOWN, with_rows=needs)
+    if needs and explanation.needs is None:
         raise not_known("Leave --needs out")
     if what_if:
         from datamarket_gym.core.progress import shown_on_stderr
         from datamarket_gym.payout.what_if import without_its_evidence
 
         with shown_on_stderr(in_logs=False) as progress:
-            paid = without_its_evidence(
-                run, identity, submissions, validation, progress, reference, prior, intake
+            without = without_its_evidence(
+                run, payee, submissions, validation, progress, reference, prior or [], intake
             )
-        found = replace(found, without_its_evidence=paid)
+        explanation = replace(explanation, without_its_evidence=without)
     words = None
     if needs:
         from datamarket_gym.payout.need_words import need_words
 
         words = need_words(run, validation)
     if as_json:
-        told = {} if words is None else {"need_words": _told(found, words)}
-        Console().print_json(json.dumps(asdict(found) | told))
+        more = {} if words is None else {"need_words": _words_of_rows(explanation, words)}
+        Console().print_json(json.dumps(asdict(explanation) | more))
     else:
-        _print(found, Console(), words)
+        _print(explanation, words)
 
 
-def _told(found: Explanation, words: Sequence[str]) -> dict[int, str]:
-    """What the validation rows say that an explanation names."""
-    units = [] if found.needs is None else found.needs.units
+def _words_of_rows(explanation: Explanation, words: Sequence[str]) -> dict[int, str]:
+    units = [] if explanation.needs is None else explanation.needs.units
     return {row: words[row] for row in sorted({need.row for unit in units for need in unit.needs})}
 
 
-def _print(found: Explanation, console: Console, words: Sequence[str] | None) -> None:
-    """What is paid, what was sent, what matched what, and what else had a say; a paragraph each."""
-
-    def say(words: str) -> None:
-        console.print(words, highlight=False, markup=False)
-
-    name = escape(visible(found.identity))
-    console.print(f"[bold]{name}[/] {paid_words(found)}", highlight=False)
-    for paragraph in sent_words(found):
+def _print(explanation: Explanation, words: Sequence[str] | None) -> None:
+    name = escape(visible(explanation.identity))
+    Console().print(f"[bold]{name}[/] {paid_words(explanation)}", highlight=False)
+    for paragraph in sent_words(explanation):
         say(paragraph)
-    if found.needs is not None:
-        print_needs(found.needs, words, console)
-    for paragraph in fate_words(found):
+    covered = explanation.needs
+    if covered is not None:
+        for indent, line in (
+            covered_lines(covered) if words is None else covered_row_lines(covered, words)
+        ):
+            say(line, indent=indent)
+        if words is None and covered.units:
+            say("To see which validation rows these are: --needs. They are secret: keep it to yourself.")
+    for paragraph in fate_words(explanation):
         say(paragraph)
-    if not found.ties:
-        say("None of its units was matched with another.")
+    if explanation.ties:
+        say("What matched what", "italic")
+        for match in explanation.ties:
+            for indent, line in zip((2, 4), tie_words(match), strict=True):
+                say(line, indent=indent)
     else:
-        _print_ties(found, console)
-    if found.ties_in_all > SHOWN:
-        rest = "all of them" if found.ties_in_all <= MOST_TIES else f"{MOST_TIES:,}"
+        say("None of its units was matched with another.")
+    if explanation.ties_in_all > SHOWN:
+        rest = "all of them" if explanation.ties_in_all <= MOST_TIES else f"{MOST_TIES:,}"
         say(
-            f"{SHOWN} of {found.ties_in_all:,} matches of its units are shown; --json lists {rest}, and "
+            f"{SHOWN} of {explanation.ties_in_all:,} matches of its units are shown; --json lists {rest}, and "
             "evidence.parquet holds those of everybody."
         )
-    for paragraph in other_words(found):
+    for paragraph in other_words(explanation):
         say(paragraph)
-    say(without_words(found))
+    say(without_words(explanation))
 
 
-def _print_ties(found: Explanation, console: Console) -> None:
-    """Two lines for each pair of units of which one is the payee's: names of any length stay whole."""
-    console.print("What matched what", style="italic")
-    for tie in found.ties:
-        for indent, words in zip((2, 4), tie_words(tie), strict=True):
-            console.print(Padding(Text(words, overflow="fold"), (0, 0, 0, indent)))
-
-
-def show_statements(
-    run: Path, out: Path | None, payee: str | None, pseudonyms: bool, contact: str | None
-) -> None:
-    """Write statements and say where they are."""
-    from datamarket_gym.core.progress import shown_on_stderr
-    from datamarket_gym.payout.statements.files import (
-        INDEX,
-        Manner,
-        write_statement,
-        write_statements,
-    )
-
-    manner = Manner(pseudonyms, contact)
-    if payee is not None:
-        path = write_statement(run, payee, out, manner)
-        Console().print(f"written: {path}", highlight=False, markup=False)
+def _show_least_covered(run: Path, validation: Path | None, as_json: bool) -> None:
+    needs = RunNeeds.read(run, validation, "Say whose payment to explain: --payee NAME")
+    if as_json:
+        Console().print_json(json.dumps({"needs": needs.rows()}))
         return
-    with shown_on_stderr(in_logs=False) as progress:
-        progress.stage("writing statements", "payees")
-        folder = write_statements(run, out, manner, progress.count)
-    pages = len(list(folder.glob("*.html")))
-    Console().print(
-        f"{pages:,} statements in {folder}; {INDEX} says which is whose. Each is for its payee alone.",
-        highlight=False,
-        markup=False,
-    )
+    for indent, line in needs.least_covered_lines():
+        say(line, indent=indent)
+    say(SECRET)
+
+
+def _compare(run: Path, other: Path, payee: str | None, as_json: bool) -> None:
+    """Print what differs between a run and an earlier one, and every payment, or that of one payee."""
+    comparison = compare_runs(other, run)
+    if payee is not None:
+        require_known("payee", [payee], [each.identity for each in comparison.payments])
+    payments = [each for each in comparison.payments if payee in (None, each.identity)]
+    if as_json:
+        Console().print_json(json.dumps(asdict(comparison if payee is None else payments[0])))
+        return
+    columns = ("", visible(other.name), visible(run.name))
+    differing = Table(*columns, title="Settings and inputs that differ")
+    for each in (*comparison.settings, *comparison.inputs):
+        values = ("none" if value is None else str(value) for value in (each.before, each.after))
+        differing.add_row(each.name, *(escape(visible(value, 80)) for value in values))
+    before, after = (Currency(code) for code in comparison.currencies)
+    codes = " and ".join(dict.fromkeys(comparison.currencies))
+    paid = Table(*columns, "change", title=f"Payments ({codes})")
+    for payment in payments[:FEW]:
+        amounts = (
+            "none" if payment.before is None else before.shown(payment.before),
+            "none" if payment.after is None else after.shown(payment.after),
+            ""
+            if payment.change is None
+            else f"{'+' * (payment.change > 0)}{after.shown(payment.change)}",
+        )
+        paid.add_row(escape(visible(payment.identity)), *amounts)
+    for table in (differing, paid):
+        if table.row_count:
+            Console().print(table)
+    if len(payments) > FEW:
+        say(f"… and {len(payments) - FEW:,} more; --json has all of them")

@@ -1,22 +1,20 @@
-"""``datamarket intake``: batches on their way into the log, and what receipts show."""
+"""``datamarket intake``: batches on their way into the log, receipts, and what they show."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
+import typer
 from rich.table import Table
 
-from datamarket_gym.cli.payout import print_checks
+from datamarket_gym.cli import options
+from datamarket_gym.cli.output import make_table, print_checks, print_rows, say
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.screen import counted, listed
 from datamarket_gym.payout.book.entry import BookEntry
 from datamarket_gym.payout.book.place import book_at
-from datamarket_gym.payout.book.store import Book, begun, open_book
+from datamarket_gym.payout.book.store import begun, open_book
 from datamarket_gym.payout.intake.batch import UnitBatch, read_batch
 from datamarket_gym.payout.intake.log import received
 from datamarket_gym.payout.intake.receipts import (
@@ -35,134 +33,179 @@ from datamarket_gym.units.readers.databases import as_files, is_query
 
 _FEW = 5
 
-
-@dataclass(frozen=True)
-class Handed:
-    """A batch that is named on the command line, and which of its columns are what."""
-
-    written: str
-    columns: Columns
-    files: Files
-
-    def read(self) -> UnitBatch:
-        """The units of the batch; files of a folder that are no units are told."""
-        with as_files({"submissions": self.written}) as found:
-            batch = read_batch(found["submissions"], self.columns, self.files)
-        if batch.skipped:
-            told = listed((f"{visible(name)} ({why})" for name, why in batch.skipped), _FEW, "; ")
-            _say(f"Not read, and not entered: {told}")
-        return batch
-
-    def beside(self, entry: BookEntry) -> Path:
-        """Where the receipt of an entry goes if nobody says: beside the batch."""
-        path = Path("batch") if is_query(self.written) else Path(self.written)
-        return path.with_name(f"{path.name.partition('#')[0]}.entry-{entry.number}.receipt.json")
+intake = typer.Typer(
+    no_args_is_help=True,
+    help="The intake log: which units arrived, from whom and when, by your clock. See docs/intake.md.",
+)
+Log = Annotated[
+    str,
+    typer.Argument(
+        metavar="LEDGER", help="The log: a ledger of its own, or the market's; file or address."
+    ),
+]
+PayeeColumn = Annotated[
+    str, typer.Option(help="Column with the payee, where the batch has one; it must agree.")
+]
 
 
-def begin_log(where: str) -> None:
-    """Begin a log, or say that there is one."""
-    there = begun(where)
+@intake.command("init")
+def init(where: Log) -> None:
+    """Begin a log. A ledger that is there takes batches as it is."""
+    existed = begun(where)
     book = open_book(where, new=True)
     accounts = book.accounts()
-    how = "was there before, and takes batches" if there and accounts.number > 1 else "takes batches"
-    _say(f"{book.where}: {counted(accounts.number, 'entry', 'entries')}, id {accounts.id}; {how}")
+    how = "was there before, and takes batches" if existed and accounts.number > 1 else "takes batches"
+    say(
+        f"{book.where}: {counted(accounts.number, 'entry', 'entries')}, id {accounts.id}; {how}",
+        whole=True,
+    )
 
 
-def add_batch(
-    where: str, handed: Handed, identity: str | None, receipt: Path | None, by: str | None
+@intake.command("add")
+@options.with_settings(options.BATCH)
+def add(
+    where: Log,
+    batch: Annotated[
+        str,
+        typer.Argument(
+            help="Table of one submitter's units, in any format that pay reads, or a folder identity/label/image."
+        ),
+    ],
+    settings: dict[str, Any],
+    payee: Annotated[
+        str | None, typer.Option(help="Whose units they are; the column of the batch if left out.")
+    ] = None,
+    payee_column: PayeeColumn = "identity",
+    receipt: Annotated[
+        Path | None, typer.Option(help="Where the receipt goes; beside the batch if left out.")
+    ] = None,
+    by: options.By = None,
 ) -> None:
-    """Enter a batch and write its receipt."""
+    """Enter a batch that arrives now, and write the receipt that its submitter keeps.
+
+    The same batch again is not entered twice: the receipt is that of the first time.
+    """
     book = book_at(where)
     before = book.accounts().number
-    batch = handed.read()
-    entry = received(book, batch.owner(identity), batch.digests, batch.what, by)
-    _told(book, entry, entry.number <= before, receipt or handed.beside(entry))
+    units = _read(batch, payee_column, settings)
+    entry = received(book, units.owner(payee), units.digests, units.what, by)
+    table = _table("entry", "time (UTC)", "payee", "units", "sha256")
+    cells = (str(entry.number), _moment(entry), visible(entry.payee), f"{entry.content['units']:,}")
+    print_rows(table, [(*cells, entry.content["sha256"][:16])])
+    if entry.number <= before:
+        say("It was entered before, just as it is; nothing was entered now: the first time counts.")
+    path = Path("batch") if is_query(batch) else Path(batch)
+    beside = path.with_name(f"{path.name.partition('#')[0]}.entry-{entry.number}.receipt.json")
+    IntakeReceipt.of(book, entry).write(receipt or beside)
+    say(f"receipt: {receipt or beside}", whole=True)
 
 
-def write_receipt_again(where: str, number: int, out: Path) -> None:
-    """Write the receipt of an entry."""
-    book = book_at(where)
-    found = [entry for entry in book.accounts().arrived.entries if entry.number == number]
-    if not found:
-        raise DataMarketError(f"entry {number} is no batch; see: datamarket intake show {where}")
-    IntakeReceipt.of(book, found[0]).write(out)
-    _say(f"receipt: {out}")
+@intake.command("check")
+@options.with_settings(options.BATCH)
+def check(
+    receipt: Annotated[Path, typer.Argument(help="File of a receipt.")],
+    settings: dict[str, Any],
+    ledger: Annotated[
+        str | None, typer.Option(help="The log that must hold it: file or address.")
+    ] = None,
+    checkpoints: options.Checkpoints = None,
+    unit_in: Annotated[
+        str | None,
+        typer.Option(help="A batch at hand: is it the one of the receipt, does it hold the unit?"),
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="A unit of that batch, by its id.")] = None,
+    payee_column: PayeeColumn = "identity",
+) -> None:
+    """Verify a receipt; exit code 1 where something does not hold.
 
-
-def check_shown(
-    path: Path, where: str | None, anchor: Path | None, handed: Handed | None, unit: str | None
-) -> bool:
-    """Check a receipt, and print what holds; whether all of it does."""
-    if not path.is_file():
-        raise DataMarketError(f"there is no file {str(path)!r}; name a receipt")
+    Anybody can write one that agrees with itself: --ledger or --checkpoints shows that the log holds it.
+    """
+    if not receipt.is_file():
+        raise DataMarketError(f"there is no file {str(receipt)!r}; name a receipt")
     try:
-        shown = read_receipt(path)
+        shown = read_receipt(receipt)
     except ReceiptError as error:
-        return print_checks([Check("receipt", False, str(error))])
-    found = [check_itself(shown)]
-    if where is not None:
-        found += check_in_book(shown, book_at(where))
-    if anchor is not None:
-        found.append(check_anchored(shown, anchor))
-    if handed is not None:
-        found.append(check_batch(shown, handed.read(), unit))
-    elif unit is not None:
-        raise DataMarketError("there is no batch to look into; name it with --unit-in")
-    if where is None and anchor is None:
-        alone = (
-            "not asked: it agrees with itself, which anybody can write; whether the operator's log holds it is shown "
-            "by the log (--book), or by an anchor that others keep (--anchor)"
-        )
-        found.append(Check("log", False, alone))
-    return print_checks(found)
+        checks = [Check("receipt", False, str(error))]
+    else:
+        checks = [check_itself(shown)]
+        if ledger is not None:
+            checks += check_in_book(shown, book_at(ledger))
+        if checkpoints is not None:
+            checks.append(check_anchored(shown, checkpoints))
+        if unit_in is not None:
+            checks.append(check_batch(shown, _read(unit_in, payee_column, settings), unit))
+        elif unit is not None:
+            raise DataMarketError("there is no batch to look into; name it with --unit-in")
+        if ledger is None and checkpoints is None:
+            alone = (
+                "not verified: the receipt agrees with itself, which anybody can write; whether the operator's log "
+                "holds it is shown by the log (--ledger), or by a checkpoint that others keep (--checkpoints)"
+            )
+            checks.append(Check("log", False, alone))
+    if not print_checks(checks):
+        raise typer.Exit(1)
 
 
-def show_log(where: str) -> None:
-    """Print the batches of a log."""
+@intake.command("receipt")
+def receipt_(
+    where: Log,
+    entry: Annotated[int, typer.Option(help="Number of the batch's entry (see: intake show).")],
+    out: Annotated[Path, typer.Option(help="File of the receipt.")],
+) -> None:
+    """Write the receipt of a batch again."""
+    book = book_at(where)
+    batches = [each for each in book.accounts().arrived.entries if each.number == entry]
+    if not batches:
+        raise DataMarketError(f"entry {entry} is no batch; see: datamarket intake show {where}")
+    IntakeReceipt.of(book, batches[0]).write(out)
+    say(f"receipt: {out}", whole=True)
+
+
+@intake.command("show")
+def show(where: Log) -> None:
+    """List the batches of the log: when they came, from whom, how many units."""
     book = book_at(where)
     accounts = book.accounts()
-    arrived = accounts.arrived
-    _say(f"{book.where}: {counted(len(arrived.entries), 'batch', 'batches')}, head {accounts.head}")
-    table = _table("entry", "time (UTC)", "identity", "of", "units", "sha256")
-    for entry in arrived.entries:
-        said = entry.content
-        cells = (
-            str(entry.number),
-            _moment(entry),
-            visible(entry.payee),
-            said["what"],
-            f"{said['units']:,}",
-        )
-        table.add_row(*map(escape, cells), said["sha256"][:8])
-    Console().print(table)
-
-
-def _told(book: Book, entry: BookEntry, again: bool, receipt: Path) -> None:
-    """The entry in a short table, and where its receipt is."""
-    table = _table("entry", "time (UTC)", "identity", "units", "sha256")
-    said = entry.content
-    cells = (str(entry.number), _moment(entry), visible(entry.payee), f"{said['units']:,}")
-    table.add_row(*map(escape, cells), said["sha256"][:16])
-    Console().print(table)
-    if again:
-        _say("It was entered before, just as it is; nothing was entered now: the first time counts.")
-    IntakeReceipt.of(book, entry).write(receipt)
-    _say(f"receipt: {receipt}")
-
-
-def _moment(entry: BookEntry) -> str:
-    """To the millisecond: it decides who was first."""
-    return entry.at[:23].replace("T", " ")
-
-
-def _say(words: str) -> None:
-    Console(soft_wrap=True).print(words, highlight=False, markup=False)
+    entries = accounts.arrived.entries
+    say(
+        f"{book.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.head}",
+        whole=True,
+    )
+    table = _table("entry", "time (UTC)", "payee", "batch", "units", "sha256")
+    print_rows(
+        table,
+        (
+            (str(entry.number), _moment(entry), visible(entry.payee), str(entry.content.get("what")),
+             f"{entry.content['units']:,}", entry.content["sha256"][:8])
+            for entry in entries
+        ),
+    )  # fmt: skip
 
 
 def _table(*heads: str) -> Table:
-    """A table for 80 columns: numbers, times and hashes are never broken."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for head in heads:
-        side: Literal["left", "right"] = "right" if head == "units" else "left"
-        table.add_column(head, overflow="fold", justify=side, no_wrap=head != "identity")
-    return table
+    return make_table(*heads, right=("units",), whole=("entry", "time (UTC)", "units", "sha256"))
+
+
+def _read(batch: str, payee_column: str, settings: dict[str, Any]) -> UnitBatch:
+    """Read a batch; files of a folder that are no units are named."""
+    columns, files = (
+        {
+            name.removeprefix(group): value
+            for name, value in settings.items()
+            if name.startswith(group) and value is not None
+        }
+        for group in ("columns.", "files.")
+    )
+    with as_files({"submissions": batch}) as tables:
+        units = read_batch(
+            tables["submissions"], Columns(identity=payee_column, **columns), Files(**files)
+        )
+    if units.skipped:
+        names = listed((f"{visible(name)} ({why})" for name, why in units.skipped), _FEW, "; ")
+        say(f"Not read, and not entered: {names}", whole=True)
+    return units
+
+
+def _moment(entry: BookEntry) -> str:
+    """Write a time to the millisecond: it decides who was first."""
+    return entry.at[:23].replace("T", " ")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from datamarket_gym.core.compute import Compute, computing, device_named
-from datamarket_gym.payout.settings import HELP
+
+if TYPE_CHECKING:
+    from datamarket_gym.payout.spec import Setting
 
 Jobs = Annotated[int, typer.Option(help="Processes to use; 0 uses every core.", min=0)]
 # By what a command computes: none of it is a setting of a run, and none changes a result.
@@ -23,8 +28,8 @@ Cluster = Annotated[
 Memory = Annotated[
     float,
     typer.Option(
-        help="Memory in GiB for blocks and buffers, beside the units and one copy of them. The results are the same to "
-        "the byte. See docs/scale.md."
+        help="Memory in GiB for blocks and buffers, beside the units and one copy of them. The results are the "
+        "same. See docs/scale.md."
     ),
 ]
 MEMORY = Compute().memory
@@ -44,95 +49,115 @@ Data = Annotated[
 Load = Annotated[
     list[Path] | None,
     typer.Option(
-        help="A Python file that registers plug points of yours (again for more). See docs/plug-points.md."
+        help="A Python file that registers components of yours (again for more). See docs/plug-points.md."
     ),
 ]
 Config = Annotated[
-    Path | None, typer.Option(help="TOML file with any settings of `pay`; flags come on top.")
+    Path | None, typer.Option(help="TOML file with any settings of `pay`; options come on top.")
 ]
-# What is done to a run or to a book: to which, by whom, why, and where the inputs are by now.
-RunFolder = Annotated[Path, typer.Argument(help="Folder of a payout run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+# What is done to a run or to a ledger: to which, by whom, why, and where the inputs are by now.
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a payout run.")]
+Ledger = Annotated[
+    str,
+    typer.Argument(
+        metavar="LEDGER", help="The ledger: its file, its address, or the folder of a run in it."
+    ),
+]
+Payee = Annotated[str, typer.Option(help="The payee, as runs name it.")]
 By = Annotated[str | None, typer.Option(help="Who does it; the user's name if left out.")]
-Why = Annotated[str, typer.Option(help="The reason, for whoever asks later.")]
+Why = Annotated[str, typer.Option(help="The reason, for anybody who asks later.")]
+Currency = Annotated[str, typer.Option(help="Three letters; needed where there are several.")]
+Checkpoints = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoints", help="File of checkpoints of the ledger (see: datamarket ledger checkpoint)."
+    ),
+]
 MovedSubmissions = Annotated[
     Path | None, typer.Option(help="Where the submissions are now, if they were moved.")
 ]
-MovedValidation = Annotated[Path | None, typer.Option(help="The same for the validation rows.")]
-MovedReference = Annotated[Path | None, typer.Option(help="The same for the reference rows.")]
+MovedValidation = Annotated[
+    Path | None, typer.Option(help="Where the validation rows are now, if they were moved.")
+]
+MovedReference = Annotated[
+    Path | None, typer.Option(help="Where the reference rows are now, if they were moved.")
+]
 MovedPrior = Annotated[
     list[Path] | None,
     typer.Option(
-        help="The folder of an earlier run that this one is priced given, if they were moved; repeat it for each."
+        help="Where an earlier run that this one builds on is now, if it was moved; repeat it."
     ),
 ]
 MovedIntake = Annotated[
     str | None,
     typer.Option(
-        "--intake", help="The same for the intake log, where times are from one: its file or address."
+        "--intake", help="Where the intake log is now, where times are from one: its file or address."
     ),
-]
-_Text = str | None
-PaidFor = Annotated[
-    _Text,
-    typer.Option(
-        "--utility",
-        "--learner",
-        help=HELP["learner"],
-    ),
-]
-Scores = Annotated[
-    _Text,
-    typer.Option(help=HELP["files.scores"]),
 ]
 Intake = Annotated[
-    _Text,
-    typer.Option(help=HELP["intake"]),
+    str | None,
+    typer.Option(
+        help="Ledger with your intake log: times are when it received each unit, and nothing that the table says; "
+        "units that are not in it are refused. See: intake --help."
+    ),
 ]
-# Which columns of a table are what, and what lies beside it: the same for all commands that read units.
-Id = Annotated[_Text, typer.Option("--id", help=HELP["columns.id"])]
-Identity = Annotated[_Text, typer.Option(help=HELP["columns.identity"])]
-Label = Annotated[
-    _Text,
-    typer.Option(help=HELP["columns.label"]),
-]
-FeatureColumns = Annotated[_Text, typer.Option(help=HELP["columns.features"])]
-EmbeddingColumns = Annotated[_Text, typer.Option(help=HELP["columns.embedding"])]
-Time = Annotated[
-    _Text,
-    typer.Option(help=HELP["columns.time"]),
-]
-TextColumn = Annotated[_Text, typer.Option(help=HELP["columns.text"])]
-ImageColumn = Annotated[_Text, typer.Option(help=HELP["columns.image"])]
-Images = Annotated[_Text, typer.Option(help=HELP["files.images"])]
-EncoderName = Annotated[_Text, typer.Option(help=HELP["encoder"])]
-FeaturesFile = Annotated[_Text, typer.Option(help=HELP["files.features"])]
-EmbeddingFile = Annotated[_Text, typer.Option(help=HELP["files.embedding"])]
-ValidationFeaturesFile = Annotated[_Text, typer.Option(help=HELP["files.validation_features"])]
-ReferenceFeaturesFile = Annotated[_Text, typer.Option(help=HELP["files.reference_features"])]
+
+BATCH = (
+    "columns.id", "columns.label", "columns.features", "columns.text", "columns.image", "files.images",
+    "files.features",
+)  # fmt: skip
+"""The settings by which a batch of units is read."""
+TABLE = ("columns.identity", *BATCH, "columns.embedding", "columns.time", "encoder")
+"""The settings by which a table of units is read."""
+TABLES = (*TABLE, "files.embedding", "files.validation_features", "files.reference_features")
+"""The settings by which tables of units, validation and reference rows are read."""
 
 
 def computes_by(
     *, cluster: str, device: str = "cpu", memory: float = MEMORY
 ) -> AbstractContextManager[None]:
-    """While it is entered, a command computes by what these options name; of ``auto`` it is said what that is."""
+    """Compute by what these options name while it is entered; say what ``auto`` is."""
     found = device_named(device)
     if device == "auto":
         typer.echo(f"large blocks are multiplied on: {found}", err=True)
     return computing(Compute(found, memory, cluster))
 
 
-def column_settings(
-    *,
-    id_: _Text, identity: _Text, label: _Text, features: _Text, embedding: _Text, time: _Text, text: _Text,
-    image: _Text, images: _Text, encoder: _Text, features_file: _Text, embedding_file: _Text = None,
-    validation_features_file: _Text = None, reference_features_file: _Text = None,
-) -> dict[str, Any]:  # fmt: skip
-    """The settings of a run (see `payout_spec`) that these options stand for."""
-    return {
-        "encoder": encoder, "columns.id": id_, "columns.identity": identity, "columns.label": label,
-        "columns.features": features, "columns.embedding": embedding, "columns.time": time,
-        "columns.text": text, "columns.image": image, "files.images": images,
-        "files.features": features_file, "files.embedding": embedding_file,
-        "files.validation_features": validation_features_file,
-        "files.reference_features": reference_features_file,
-    }  # fmt: skip
+def with_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each of these settings of a payout run.
+
+    The command has an argument ``settings``: those that were typed, by name; None for the others. The options' names,
+    help and panels are in `payout.spec`.
+    """
+    from datamarket_gym.payout.spec import SETTINGS
+
+    chosen = {name.replace(".", "_"): name for name in names}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        parameters = [parameter for parameter in own if parameter.name != "settings"]
+        for key, name in chosen.items():
+            annotation = _option(SETTINGS[name])
+            parameters.append(
+                inspect.Parameter(
+                    key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+                )
+            )
+
+        @wraps(command)
+        def typed(**values: Any) -> None:
+            settings = {name: values.pop(key) for key, name in chosen.items()}
+            command(**values, settings=settings)
+
+        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        typed.__annotations__ = {each.name: each.annotation for each in parameters}
+        return typed
+
+    return decorate
+
+
+def _option(setting: Setting) -> Any:
+    flags = f"{setting.flag}/{setting.off}" if setting.kind is bool else setting.flag
+    kind = list[str] if setting.kind is list else setting.kind
+    return Annotated[kind | None, typer.Option(flags, help=setting.help, rich_help_panel=setting.panel)]

@@ -1,43 +1,81 @@
-"""``datamarket theta``: the table, the verdict, and the files asked for."""
+"""``datamarket theta``: measure which similarity threshold embeddings allow."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich import table as rich
 from rich.console import Console
 
+from datamarket_gym.cli import options
 from datamarket_gym.core.files import write_text
 from datamarket_gym.evidence.threshold.admissibility import Admissibility
 from datamarket_gym.payout.spec import payout_spec
 from datamarket_gym.payout.theta import ThetaCheck, domain_task, in_words, recommended, table_rows
 from datamarket_gym.units.labels import are_numbers, is_labelled
 from datamarket_gym.units.readers.databases import as_files
-from datamarket_gym.world.data import DOMAINS, Embeddings
+from datamarket_gym.world.data import (
+    DOMAINS,
+    Embeddings,
+)
+from datamarket_gym.world.data.files import looking_in
 
 
-@dataclass(frozen=True)
-class Question:
-    """What the command line asked."""
+@options.with_settings((*options.TABLE,))
+def theta(
+    embeddings: Annotated[
+        str,
+        typer.Argument(
+            help="Embeddings (.npz, .npy, or a table with a column 'embedding' or 'features' as for `pay`), "
+            "or a domain: cifar10, stl10, agnews, imdb."
+        ),
+    ],
+    settings: dict[str, Any],
+    partition: Annotated[
+        str,
+        typer.Option(
+            help="How honest providers come by their units: iid, class_stratified, dirichlet@0.5, ..., "
+            "or identities (the table's own). A domain has its own default."
+        ),
+    ] = "",
+    providers: Annotated[int, typer.Option(help="Providers in a simulated market.", min=2)] = 4,
+    per_provider: Annotated[int, typer.Option(help="Units of each.", min=1)] = 50,
+    trials: Annotated[int, typer.Option(help="Simulated markets.", min=1)] = 30,
+    variants: Annotated[
+        str,
+        typer.Option(help="The attack whose copies must be matched; see: datamarket list attack."),
+    ] = "near_duplicate_2x_sybils@0.02",
+    sample: Annotated[int, typer.Option(help="Units of which variants are made.", min=1)] = 5000,
+    cutoff: Annotated[float, typer.Option(help="Tolerated share of mixed components.")] = 0.10,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
+    json_: Annotated[
+        Path | None, typer.Option("--json", help="Write everything that was found to this file.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the curve and the bounds (.png, .svg or .pdf).")
+    ] = None,
+    data: options.Data = None,
+    config: options.Config = None,
+) -> None:
+    """Measure which similarity threshold these embeddings allow.
 
-    embeddings: str
-    check: ThetaCheck
-    config: Path | None
-    columns: dict[str, Any]
-
-
-def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None:
-    """Answer, print, and write."""
-    domain = asked.embeddings if asked.embeddings in DOMAINS else ""
-    rows = domain_task(domain).pool() if domain else _read(asked)
-    found = asked.check.of_domain(domain) if domain else asked.check.of(rows.training())
-    policy = recommended(rows)
-    if to_json is not None:
+    Prints the theta that `recommended` takes where these are the validation rows (or the reference rows), by the
+    false-match cost of lineage: a share of pay by 5-NN accuracy, whatever a run pays for. Then the check for
+    components, by which the paper's mechanisms match: two floors, a ceiling, the admissible interval and a verdict.
+    The options are those of the second. Columns are named as for `pay`.
+    """
+    check = ThetaCheck(partition, providers, per_provider, trials, variants, sample, cutoff, seed)
+    with looking_in(data):
+        domain = embeddings if embeddings in DOMAINS else ""
+        rows = domain_task(domain).pool() if domain else _read(embeddings, config, settings)
+        found = check.of_domain(domain) if domain else check.of(rows.training())
+        policy = recommended(rows)
+    if json_ is not None:
         both = found.as_dict() | {"recommended": policy.model_dump(mode="json")}
-        write_text(to_json, json.dumps(both, indent=2) + "\n")
+        write_text(json_, json.dumps(both, indent=2) + "\n")
     if plot is not None:
         from datamarket_gym.evidence.threshold.drawing import draw
 
@@ -51,10 +89,10 @@ def show_theta(asked: Question, to_json: Path | None, plot: Path | None) -> None
     )
 
 
-def _read(asked: Question) -> Embeddings:
-    # Nothing is paid here; but the settings of a payday say an amount.
-    spec = payout_spec(asked.config, {"amount": "1", **asked.columns})
-    with as_files({"embeddings": asked.embeddings}) as files:
+def _read(embeddings: str, config: Path | None, settings: dict[str, Any]) -> Embeddings:
+    # Nothing is paid here; but the settings of a payout run include an amount.
+    spec = payout_spec(config, {"amount": "1", **settings})
+    with as_files({"embeddings": embeddings}) as files:
         return table_rows(files["embeddings"], spec)
 
 

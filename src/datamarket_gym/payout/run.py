@@ -166,7 +166,7 @@ def _where(out: Path, book: str | None) -> str:
         return book or default_book(out)
     if book is not None and not same_book(book, receipt.book):
         raise DataMarketError(
-            f"the run in {str(out)!r} is in the book {receipt.book!r}; choose another --out, or leave --book out"
+            f"the run in {str(out)!r} is in the book {receipt.book!r}; choose another --out, or leave --ledger out"
         )
     return book or receipt.book
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
 from datamarket_gym.core.specs import Document, fault
@@ -29,6 +29,31 @@ MOST_CHECKS = 1000
 """Checks of one payee; more are surely a mistake."""
 
 
+@dataclass(frozen=True)
+class Setting:
+    """Describe a field of the settings once: for the command line, the explorer and written commands."""
+
+    help: str
+    panel: str
+    option: str = ""
+    """The option's name without dashes; the field's name if left out."""
+    kind: type = str
+
+    @property
+    def flag(self) -> str:
+        """Return the option that sets it."""
+        return f"--{self.option}"
+
+    @property
+    def off(self) -> str:
+        """Return the option that turns it off, if it is true or false."""
+        return f"--no-{self.option}"
+
+
+_MONEY, _UTILITY, _CHECKS, _TIMES = "Amount", "What is paid for", "Checks", "Times"
+_COLUMNS, _FILES, _LINKAGE = "Columns", "Units and features in other files", "Who is one payee"
+
+
 class Columns(Document):
     """Our roles and the names of the columns that hold them; None where the role is not used.
 
@@ -37,74 +62,223 @@ class Columns(Document):
     there is one, and else there are no labels (`payout.inputs`).
     """
 
-    id: str | None = None
-    identity: str = "identity"
-    label: str | None = None
-    features: str | None = None
-    embedding: str | None = None
-    text: str | None = None
-    image: str | None = None
-    time: str | None = None
-    trusted_source: str | None = None
-    metadata: str | None = None
+    id: Annotated[str | None, Setting("Column with unit ids.", _COLUMNS)] = None
+    identity: Annotated[str, Setting("Column with payees; identity if left out.", _COLUMNS, "payee")] = (
+        "identity"
+    )
+    label: Annotated[
+        str | None,
+        Setting(
+            "Column with labels, in all tables; if left out the column label, and no labels where there is none.",
+            _COLUMNS,
+        ),
+    ] = None
+    features: Annotated[
+        str | None,
+        Setting("List column, stem of numbered columns, or columns a,b,c; in all tables.", _COLUMNS),
+    ] = None
+    embedding: Annotated[
+        str | None,
+        Setting("Columns that similarity compares, named likewise; the features if left out.", _COLUMNS),
+    ] = None
+    time: Annotated[
+        str | None,
+        Setting(
+            "Column with when you received each unit, by your clock and not the submitter's: the earliest of "
+            "several copies is paid for all.",
+            _COLUMNS,
+        ),
+    ] = None
+    text: Annotated[str | None, Setting("Column with texts, which the encoder embeds.", _COLUMNS)] = None
+    image: Annotated[
+        str | None, Setting("Column with image files, which the encoder embeds.", _COLUMNS)
+    ] = None
+    trusted_source: Annotated[
+        str | None,
+        Setting(
+            "Column naming the unit each unit derives from. It counts where that unit came earlier; blank, "
+            "unknown, its own id or a later one: the clock decides as without.",
+            _COLUMNS,
+        ),
+    ] = None
+    metadata: Annotated[
+        str | None,
+        Setting(
+            "Column that you fill in, such as a watermark id, a licence or a device: a unit that agrees in it with "
+            "an earlier unit descends from the first such one. Blank: it says nothing.",
+            _COLUMNS,
+        ),
+    ] = None
 
 
 class Files(Document):
     """Arrays outside the table (``file.npy``, ``file.npz#name``) and folders of images."""
 
-    features: str | None = None
-    embedding: str | None = None
-    validation_features: str | None = None
-    reference_features: str | None = None
-    images: str | None = None
+    features: Annotated[
+        str | None,
+        Setting("Features of the table as .npy or .npz#name, row by row.", _FILES, "features-file"),
+    ] = None
+    embedding: Annotated[
+        str | None, Setting("Embeddings of the table, likewise.", _FILES, "embedding-file")
+    ] = None
+    validation_features: Annotated[
+        str | None,
+        Setting("Features of the validation rows, likewise.", _FILES, "validation-features-file"),
+    ] = None
+    reference_features: Annotated[
+        str | None,
+        Setting("Features of the reference rows, likewise.", _FILES, "reference-features-file"),
+    ] = None
+    images: Annotated[str | None, Setting("Folder of those image files.", _FILES)] = None
     validation_images: str | None = None
     reference_images: str | None = None
-    scores: str | None = None  # of another tool, where these are paid for
+    scores: Annotated[
+        str | None,
+        Setting(
+            "What another tool says each unit is worth on each validation row, for --utility scores: a table "
+            "unit, row, score, or a matrix (.npy, .npz), units by validation rows. See docs/scores.md.",
+            _UTILITY,
+        ),
+    ] = None
 
 
 class LinkageRule(Document):
-    """Which identities belong together: those that confirm one another, or that an edge table ties.
+    """Which identities belong together: those that confirm one another, or that an edge table matches.
 
-    Keys and splink find claims, which tie nobody. A key is one column, or several joined by ``+``; ``time:3600``
+    Keys and splink find claims, which match nobody. A key is one column, or several joined by ``+``; ``time:3600``
     counts times within the hour as equal.
     """
 
-    keys: list[str] = Field(default_factory=list)
-    fuzzy: list[str] = Field(default_factory=list)  # columns splink compares
-    confirm: str | None = None  # column in which an identity names those that are the same payee
-    edges: str | None = None  # table (id_l, id_r, probability)
-    between: Literal["identities", "units"] = "identities"
+    keys: Annotated[
+        list[str],
+        Setting(
+            "Column(s) whose shared values are listed as claims of who is who: payout, device+licence, "
+            "device+time:3600; repeatable. A claim alone matches nobody: see --confirm and --edges.",
+            _LINKAGE,
+            "link",
+        ),
+    ] = Field(default_factory=list)
+    fuzzy: Annotated[
+        list[str],
+        Setting(
+            "Column that splink compares, for claims likewise (needs the extra linkage); repeatable.",
+            _LINKAGE,
+            "link-fuzzy",
+        ),
+    ] = Field(default_factory=list)
+    confirm: Annotated[
+        str | None,
+        Setting(
+            "Column in which payees name those that are the same payee (several: a; b). Two that name each "
+            "other are paid as one.",
+            _LINKAGE,
+        ),
+    ] = None
+    edges: Annotated[
+        str | None,
+        Setting(
+            "Your own table id_l, id_r, probability of who is one payee; it stands alone.", _LINKAGE
+        ),
+    ] = None
+    between: Annotated[
+        Literal["identities", "units"],
+        Setting("What that table matches: identities or units.", _LINKAGE, "edges-between"),
+    ] = "identities"
     probability: float = Field(default=0.95, gt=0, le=1)
 
 
 class PayoutSpec(Document):
     """A whole payout run."""
 
-    amount: str
-    currency: str = "EUR"
-    negative: Literal["zero", "carry"] = "carry"
-    theta: str = "auto"  # auto, none or a number
-    learner: str = (
-        RECOMMENDED  # what is paid for: coverage, or the accuracy of knn, ridge, logistic, ...
-    )
-    encoder: str | None = None
-    audit: bool = True
-    leak_check: LeakCheck = "drop"  # what becomes of units that are validation rows
-    checks: int = Field(
-        default=3, ge=0, le=MOST_CHECKS
-    )  # units of each payee to look at before approval
-    power: float = 0.8  # how often a check finds a unit that is not genuine
+    amount: Annotated[str, Setting("Amount to divide, such as 10000.00.", _MONEY)]
+    currency: Annotated[str, Setting("Its currency; EUR if left out.", _MONEY)] = "EUR"
+    period: Annotated[
+        str | None, Setting('What the run pays for, such as "June 2026"; stands on pages.', _MONEY)
+    ] = Field(default=None, max_length=100)
+    negative: Annotated[
+        Literal["zero", "carry"],
+        Setting(
+            "Scores below zero, which accuracy has and coverage has not: carry (to the next run; if left out) or "
+            "zero (count as nothing).",
+            _MONEY,
+        ),
+    ] = "carry"
+    learner: Annotated[
+        str,
+        Setting(
+            "What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much more "
+            "alike than strangers counts; coverage(similarity=standardised): for tables), which needs no labels; "
+            "or the accuracy over chance of knn, ridge, logistic, ...; scores of another tool (--scores); a "
+            "function of your own (--load); see: list utility.",
+            _UTILITY,
+            "utility",
+        ),
+    ] = RECOMMENDED
+    theta: Annotated[
+        str,
+        Setting(
+            "Similarity threshold: auto (if left out), none, or a number, which may cost the honest at most 1 %.",
+            _UTILITY,
+        ),
+    ] = "auto"
+    encoder: Annotated[
+        str | None, Setting("Encoder of texts or images; see: list encoder.", _COLUMNS)
+    ] = None
+    checks: Annotated[
+        int,
+        Setting(
+            "How many units of each payee are to be checked before the run can be approved: 3 if left out, 0 for "
+            "none. See: check --help.",
+            _CHECKS,
+        ),
+    ] = Field(default=3, ge=0, le=MOST_CHECKS)
+    power: Annotated[
+        float, Setting("How often a check finds a unit that is not genuine; 0.8 if left out.", _CHECKS)
+    ] = 0.8
+    leak_check: Annotated[
+        LeakCheck,
+        Setting(
+            "Units that are validation rows, or nearly: drop (they earn nothing; if left out), error, or off "
+            "(they are paid).",
+            _CHECKS,
+        ),
+    ] = "drop"
+    quarantine: Annotated[
+        bool,
+        Setting(
+            "Set bad rows of the submissions aside, list them in quarantine.csv and go on, instead of stopping. "
+            "Validation rows are never set aside.",
+            _CHECKS,
+        ),
+    ] = False
+    audit: Annotated[bool, Setting("Attack a sample of the market for the report.", _CHECKS)] = True
+    opens: Annotated[
+        str | None,
+        Setting("When the market began (2026-05-01, or with a time): earlier units are listed.", _TIMES),
+    ] = None
+    closes: Annotated[
+        str | None,
+        Setting(
+            "When it closed, likewise: later units are listed. If left out: those later than now.",
+            _TIMES,
+        ),
+    ] = None
+    beacon: Annotated[
+        str | None,
+        Setting(
+            "Text that breaks ties between units of equal time: announce beforehand what it will "
+            "be, such as tomorrow's public random number. If left out: a digest of the validation rows.",
+            _TIMES,
+        ),
+    ] = None
+    strict: Annotated[
+        bool,
+        Setting(
+            "Stop, instead of warning, where times are missing, equal, too early or in the future.",
+            _TIMES,
+        ),
+    ] = False
     seed: int = Field(default=0, ge=0)
-    period: str | None = Field(
-        default=None, max_length=100
-    )  # what the payday is for, such as "June 2026"
-    opens: str | None = None  # when the market began and closed: a date, a date with a time, or seconds
-    closes: str | None = None
-    beacon: str | None = None  # what units of equal time draw lots under; None: the validation rows
-    quarantine: bool = (
-        False  # bad rows of the submissions are set aside and listed; else they are errors
-    )
-    strict: bool = False  # times that say nothing, or cannot be true, are errors
     columns: Columns = Columns()
     files: Files = Files()
     linkage: LinkageRule = LinkageRule()
@@ -216,6 +390,22 @@ class PayoutSpec(Document):
         )
 
 
+def _settings(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, Setting]]:
+    for name, field in model.model_fields.items():
+        kind = get_origin(field.annotation) or field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _settings(kind, f"{name}.")
+        for found in field.metadata:
+            if isinstance(found, Setting):
+                option = found.option or name.replace("_", "-")
+                plain = kind if kind in (bool, int, float, list) else str
+                yield f"{before}{name}", replace(found, option=option, kind=plain)
+
+
+SETTINGS = dict(_settings(PayoutSpec))
+"""Every setting that has an option, by its name with points (``columns.id``)."""
+
+
 def _seconds(name: str, text: str, days: int) -> float:
     """A moment in seconds since 1970, UTC where it names no zone; to a date alone so many days are added."""
     with suppress(ValueError):
@@ -239,10 +429,10 @@ def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
             data = tomllib.loads(config.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataMarketError(f"{str(config)!r} is not a readable TOML file: {error}") from error
-        if "utility" in data:  # as the flag has two spellings
+        if "utility" in data:  # as the option is called
             if "learner" in data:
                 raise DataMarketError(
-                    f"{str(config)!r} says both utility and learner, which are one setting; keep one"
+                    f"{str(config)!r} says both utility and learner, which are one setting; keep utility"
                 )
             data["learner"] = data.pop("utility")
         for name in ("cluster", "device", "memory"):

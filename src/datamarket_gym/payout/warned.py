@@ -127,7 +127,7 @@ def _loses_half(results: Results) -> StandingWarning | None:
         "loses_half",
         f"{counted(len(lost), 'payee loses', 'payees lose')} more than half of their pay to evidence",
         "Compared with the same run without any evidence. A cheat whose copies were caught is among them, and so is "
-        "somebody whose own work was taken for a copy. For each: datamarket explain RUN/ --identity NAME shows what "
+        "somebody whose own work was taken for a copy. For each: datamarket explain RUN/ --payee NAME shows what "
         "matched what; untie honest units with --overrides.",
         items,
     )
@@ -163,7 +163,7 @@ def _balances(results: Results) -> StandingWarning | None:
             title,
             "No score of this run is below zero: they were brought in from the book. While they are that large, a "
             "run pays by them, and next to nothing for what is new in it. Raise the amount, or end them (datamarket "
-            "book fund, datamarket book write-off) and pay again.",
+            "ledger fund, datamarket ledger write-off) and pay again.",
             items,
         )
     return StandingWarning.of(

@@ -1,6 +1,6 @@
 """Warnings that stand before money: what a person should look at before a run is approved.
 
-Each has a name. Whoever approves a run says every name that it has (``--despite NAME``), and the book keeps
+Each has a name. Whoever approves a run says every name that it has (``--accept NAME``), and the book keeps
 who did. What they are found by is in `datamarket_gym.payout.warned`; this is the record, and the rule of approval.
 """
 
@@ -126,7 +126,7 @@ def require_answered(found: Sequence[StandingWarning], despite: Sequence[str]) -
     if needless:
         has = f"it has {', '.join(present)}" if present else "it has none"
         raise DespiteError(
-            f"the run has no warning {needless[0]!r} ({has}); leave --despite {needless[0]} out"
+            f"the run has no warning {needless[0]!r} ({has}); leave --accept {needless[0]} out"
         )
     missing = [warning for warning in found if warning.name not in despite]
     if missing:
@@ -140,4 +140,4 @@ def _at_length(warning: StandingWarning) -> str:
     """A warning as whoever approves reads it, with the first of what it is about."""
     items = [f"\n    - {item}" for item in warning.items[:_FEW]]
     more = f"\n    and {warning.count - _FEW:,} more" if items and warning.count > _FEW else ""
-    return f"  --despite {warning.name}\n    {warning.title}. {warning.words}{''.join(items)}{more}"
+    return f"  --accept {warning.name}\n    {warning.title}. {warning.words}{''.join(items)}{more}"

@@ -1,4 +1,4 @@
-"""A payday written down: as a command line, and as a TOML file of its settings. Either gives the same run again."""
+"""A payout run written down: as a command line, and as a TOML file of its settings. Either gives the same run again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from datamarket_gym.core.errors import ParameterError
 from datamarket_gym.payout.request import PayRequest
-from datamarket_gym.payout.settings import FLAGS, OFF
-from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.payout.spec import SETTINGS, PayoutSpec
 
 CONFIG = "payday.toml"
 
@@ -33,7 +32,7 @@ def as_toml(spec: PayoutSpec) -> str:
 
 
 def as_command(request: PayRequest, config: str | None = None) -> str:
-    """The command line of a payday, for a shell; where a ``config`` is named, that file has the settings."""
+    """The command line of a payout run, for a shell; where a ``config`` is named, that file has the settings."""
     given = {
         "validation": request.validation,
         "out": request.out,
@@ -41,34 +40,35 @@ def as_command(request: PayRequest, config: str | None = None) -> str:
         "overrides": request.overrides,
         "prior": list(request.prior),
         "reuse": request.reuse,
-        "book": request.book,
+        "ledger": request.book,
         "intake": request.intake,
     }
     settings = settings_of(request.spec)
-    for name in () if config is not None else settings.keys() - FLAGS.keys():
+    for name in () if config is not None else settings.keys() - SETTINGS.keys():
         raise ParameterError(
             name, settings[name], "no option says it; put it into a TOML file (--config)"
         )
     words = ["datamarket", "pay", request.submissions]
     for name, value in given.items():
-        words += _option(name, value)
+        words += _option(f"--{name}", value)
     if config is not None:
         words += ["--config", config]
     for name, value in {} if config is not None else settings.items():
-        words += _option(name, value)
+        flag = SETTINGS[name].off if value is False else SETTINGS[name].flag
+        words += _option(flag, value)
     return shlex.join(words)
 
 
-def _option(name: str, value: Any) -> list[str]:
-    """A setting as words of a command line; none where it is not given."""
+def _option(flag: str, value: Any) -> list[str]:
+    """Return an option as words of a command line; none if it has no value."""
     if value is None:
         return []
     if isinstance(value, list):
-        return [word for each in value for word in _option(name, each)]
+        return [word for each in value for word in _option(flag, each)]
     if isinstance(value, bool):
-        return [FLAGS[name] if value else OFF[name]]
+        return [flag]
     text = str(value)
-    return [f"{FLAGS[name]}={text}"] if text.startswith("-") else [FLAGS[name], text]
+    return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -78,7 +78,9 @@ def python_of(name: str) -> Path:
     """The Python of a peer's environment, or an error with the line that installs it."""
     folder = peers_folder() / peer_named(name).name
     if not (folder / RECORD).is_file():
-        raise AbsentPeerError(f"the peer {name} is not installed here; datamarket peers install {name}")
+        raise AbsentPeerError(
+            f"the peer {name} is not installed here; datamarket baselines install {name}"
+        )
     return _python_in(folder)
 
 

@@ -280,8 +280,8 @@ def datamarket(*arguments, cwd):
 def test_the_command_prints_the_worst_and_what_stops_it(market, tmp_path):
     files(market, tmp_path)
     done = datamarket(
-        "sub.parquet", "--validation", "val.parquet", "--attacks", SOME, "--jobs", "1",
-        "--learner", "knn", "--checks", "0", cwd=tmp_path,
+        "sub.parquet", "--validation", "val.parquet", "--only", SOME, "--jobs", "1",
+        "--utility", "knn", "--checks", "0", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "copycat" in done.stdout
@@ -300,7 +300,7 @@ def test_the_command_prints_the_worst_and_what_stops_it(market, tmp_path):
 def test_the_command_names_the_victim(market, tmp_path):
     files(market, tmp_path)
     done = datamarket(
-        "sub.parquet", "--validation", "val.parquet", "--attacks", RUIN, "--jobs", "1",
+        "sub.parquet", "--validation", "val.parquet", "--only", RUIN, "--jobs", "1",
         "--mechanism", COMPONENTS, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -317,7 +317,7 @@ def test_mistakes_are_one_line_and_exit_2(market, tmp_path):
         (("missing.parquet", "--validation", "val.parquet"), "there is no file"),
         (("sub.parquet", "--validation", "missing.parquet"), "there is no file"),
         ((*good, "--mechanism", "shapely"), "unknown mechanism 'shapely'"),
-        ((*good, "--attacks", "sybil"), "no attack of the library matches"),
+        ((*good, "--only", "sybil"), "no attack of the library matches"),
         ((*good, "--empty", "chance"), "empty = 'chance': coverage is no accuracy"),
         ((*good, "--power", "0"), "power = 0.0: choose a value in (0, 1]"),
         ((*good, "--knowledge", "1.5"), "knowledge = 1.5: choose a value in [0, 1]"),
@@ -330,7 +330,7 @@ def test_mistakes_are_one_line_and_exit_2(market, tmp_path):
 
 def test_killed_by_force_it_resumes_and_ends_with_the_same_bytes(market, tmp_path):
     files(market, tmp_path)
-    arguments = ("sub.parquet", "--validation", "val.parquet", "--jobs", "1", "--attacks", SOME)
+    arguments = ("sub.parquet", "--validation", "val.parquet", "--jobs", "1", "--only", SOME)
     whole = datamarket(*arguments, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
     parts = tmp_path / "killed" / ".state"

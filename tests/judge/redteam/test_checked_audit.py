@@ -176,7 +176,7 @@ def test_the_command_says_what_is_stopped_deterred_and_neither(market, tmp_path)
     write_submission(market.honest.submission, tmp_path / "sub.parquet")
     rows = {"features": list(dataset.validation_features), "label": dataset.validation_label}
     write_table(pa.table(rows), tmp_path / "val.parquet")
-    done = datamarket("--attacks", SOME, "--providers", "1", cwd=tmp_path)
+    done = datamarket("--only", SOME, "--providers", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
     assert "gain unchecked expected" in text
@@ -193,8 +193,8 @@ def test_the_command_says_what_is_stopped_deterred_and_neither(market, tmp_path)
     assert "Deterred by checks alone: " in page
     assert "Deterred by checks. " in page
     other = datamarket(
-        "--attacks", SOME, "--providers", "1", "--checks", "1", "--power", "0.3", "--knowledge", "0.5",
-        "--learner", "knn", "--out", "other", cwd=tmp_path,
+        "--only", SOME, "--providers", "1", "--checks", "1", "--power", "0.3", "--knowledge", "0.5",
+        "--utility", "knn", "--out", "other", cwd=tmp_path,
     )  # fmt: skip
     assert other.returncode == 0, other.stderr
     text = " ".join(other.stdout.split())

@@ -113,8 +113,8 @@ def test_the_command_audits_tables_without_labels(tmp_path):
     write_table(held, tmp_path / "v.parquet")
     assert "label" not in honest.to_arrow().column_names
     asked = [
-        "audit", str(tmp_path / "s.parquet"), "--validation", str(tmp_path / "v.parquet"), "--learner", "coverage@0.9",
-        "--attacks", "label_noise,sybil_split_k", "--providers", "1", "--out", str(tmp_path / "out"),
+        "audit", str(tmp_path / "s.parquet"), "--validation", str(tmp_path / "v.parquet"), "--utility", "coverage@0.9",
+        "--only", "label_noise,sybil_split_k", "--providers", "1", "--out", str(tmp_path / "out"),
     ]  # fmt: skip
     found = CliRunner().invoke(app, asked)
     assert found.exit_code == 0, found.output

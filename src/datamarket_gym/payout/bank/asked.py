@@ -79,6 +79,6 @@ def _run_id(accounts: Accounts, run: str) -> str:
     found = [known for known in accounts.runs if run and known.startswith(run)]
     if len(found) != 1:
         raise DataMarketError(
-            f"{len(found) or 'no'} runs of the book have an id that begins with {run!r}; see: datamarket book show"
+            f"{len(found) or 'no'} runs of the book have an id that begins with {run!r}; see: datamarket ledger show"
         )
     return found[0]

@@ -132,7 +132,7 @@ def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: 
     )
     return BookError(
         f"nobody is owed anything in {currency} that can be sent now: runs are not approved, were paid, or payees are "
-        f"held or below the least amount; see: datamarket book show {where}{adds}"
+        f"held or below the least amount; see: datamarket ledger show {where}{adds}"
     )
 
 
@@ -147,8 +147,8 @@ def _currency(accounts: Accounts, currency: str | None, run: str | None) -> str:
 def _otherwise(batch: Batch, book: Book, again: bool) -> str:
     """What to do if a batch cannot be paid as it is."""
     if again:
-        return f"cancel the batch: datamarket book cancel {book.where} --batch {batch.id} --why ..."
-    return f"hold these payees: datamarket book hold {book.where} --payee ... --why ... (nothing was ordered)"
+        return f"cancel the batch: datamarket ledger cancel {book.where} --batch {batch.id} --why ..."
+    return f"hold these payees: datamarket ledger hold {book.where} --payee ... --why ... (nothing was ordered)"
 
 
 def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
@@ -158,7 +158,7 @@ def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
         raise BookError(
             f"the open batch {batch.id} pays {visible(held[0])!r}, who is held since: "
             f"{visible(accounts.holds[held[0]])}; cancel the batch and export again: "
-            f"datamarket book cancel {where} --batch {batch.id} --why ..."
+            f"datamarket ledger cancel {where} --batch {batch.id} --why ..."
         )
 
 

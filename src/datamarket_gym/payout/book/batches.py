@@ -24,7 +24,7 @@ def order(
         if batch is None:
             raise BookError(
                 "nobody is owed anything that can be sent now: runs are not approved, were paid, or payees are held or "
-                "below the least amount; see: datamarket book show"
+                "below the least amount; see: datamarket ledger show"
             )
     return batch
 

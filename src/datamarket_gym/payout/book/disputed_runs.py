@@ -57,7 +57,7 @@ def open_on_run(
             text = Currency(record.currency).text(on_its_way)
             told.append(
                 f"{record.currency} {text} to {visible(name)} are ordered at the bank already, and not held: stop them "
-                "there, then: datamarket book cancel"
+                "there, then: datamarket ledger cancel"
             )
     return OpenedDispute(dispute, record.state, told)
 

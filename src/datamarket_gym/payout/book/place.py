@@ -84,7 +84,7 @@ def book_of(folder: Path) -> Book:
     if not is_address(receipt.book) and not Path(receipt.book).is_file():
         raise BookError(
             f"the book {receipt.book!r} of the run in {str(folder)!r} is gone; if it was moved: "
-            f"datamarket book attach {folder} BOOK"
+            f"datamarket ledger attach {folder} BOOK"
         )
     return open_book(receipt.book)
 

@@ -44,7 +44,7 @@ def read_receipt(folder: Path) -> Receipt | None:
     except (TypeError, KeyError) as error:
         raise RunError(
             f"{str(folder / FILE)!r} does not say which book the run is in; remove it, then run: "
-            f"datamarket book attach {folder} BOOK"
+            f"datamarket ledger attach {folder} BOOK"
         ) from error
     where = book if is_address(book) else os.path.normpath(folder.resolve() / book)
     return Receipt(where, Head(number, head))

@@ -171,8 +171,8 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
         if batch is not None and batch.runs != [record.run]:
             raise BookError(
                 f"the open batch {batch.id} holds the payments of {len(batch.runs)} runs, and is sent as a whole or "
-                f"not at all; if the bank has sent it: datamarket book sent {folder} --batch {batch.id} "
-                f"--reference ...; if it was never handed in, cancel it first: datamarket book cancel"
+                f"not at all; if the bank has sent it: datamarket ledger sent {folder} --batch {batch.id} "
+                f"--reference ...; if it was never handed in, cancel it first: datamarket ledger cancel"
             )
         if batch is None:
             _require_as_paid(page.accounts, record, folder)

@@ -33,7 +33,7 @@ def correct(book: Book, payee: str, amount: str, of: int, why: str, by: str | No
     code = accounts.entries[of - 1].currency
     if not code:
         raise DataMarketError(
-            f"entry {of} is about no money; name the payment (datamarket statement shows it)"
+            f"entry {of} is about no money; name the payment (datamarket statements shows it)"
         )
     return money.correct(book, payee, Currency(code).change(amount), of, why, by)
 

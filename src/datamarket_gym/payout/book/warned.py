@@ -126,7 +126,7 @@ def _left_behind(record: RunRecord) -> list[StandingWarning]:
             "left_behind",
             f"{record.currency} {total} are owed by payees who earn nothing in this run",
             "Credits of others stand against these debts, and nobody funds them while their debtors stay away. Pay the "
-            "credits yourself (datamarket book fund), or end both sides (datamarket book write-off).",
+            "credits yourself (datamarket ledger fund), or end both sides (datamarket ledger write-off).",
             [f"{who} owes {money.text(-left)}" for who, left in gone],
         )
     ]

@@ -43,12 +43,12 @@ class UnitBatch:
             )
         if named is None and not inside:
             raise SubmissionError(
-                f"{self.where} does not say whose units it holds; name who hands it in with --identity"
+                f"{self.where} does not say whose units it holds; name who hands it in with --payee"
             )
         if named is not None and inside and inside != [named]:
             raise SubmissionError(
                 f"{self.where} holds units of {visible(inside[0])!r}, and is to be entered as {visible(named)!r}'s; "
-                "correct --identity, or the batch"
+                "correct --payee, or the batch"
             )
         owner = inside[0] if named is None else named
         require_writable("identity", [owner])

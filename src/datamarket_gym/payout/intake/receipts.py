@@ -132,8 +132,8 @@ def check_anchored(receipt: IntakeReceipt, anchors: Path) -> Check:
     hashes = [head.hash for head in read_anchors(anchors) if head.number == entry.number]
     if not hashes:
         return Check(
-            what, False, f"none is of entry {entry.number}; hold the receipt against the log (--book), and the log "
-            "against the anchors: datamarket verify BOOK --anchor FILE"
+            what, False, f"none is of entry {entry.number}; hold the receipt against the log (--ledger), and the log "
+            "against the anchors: datamarket verify BOOK --checkpoints FILE"
         )  # fmt: skip
     good = all(each == entry.hash for each in hashes)
     return Check(what, good, f"entry {entry.number} is {'' if good else 'not '}as it was anchored")

@@ -79,7 +79,7 @@ class PriorRun:
         if said is None:
             raise PriorError(
                 f"the run in {str(folder)!r} was made by an older version, which did not keep what it has bought; pay "
-                "it again, into another folder and a book of its own (--book), approve it there, and name that folder"
+                "it again, into another folder and a book of its own (--ledger), approve it there, and name that folder"
             )
         given = tuple(each["run"] for each in manifest.get(ROLE, ()))
         period, amount = manifest["spec"].get("period") or "", manifest["amount"]

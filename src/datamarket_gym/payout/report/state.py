@@ -28,7 +28,7 @@ _SAID = {
 
 _LATER = (
     "What came after the approval (corrections, holds, payments that came back, disputes) is not on this page: "
-    "<code>datamarket book show</code>."
+    "<code>datamarket ledger show</code>."
 )
 
 

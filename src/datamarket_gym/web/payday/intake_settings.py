@@ -7,8 +7,7 @@ from typing import Any
 
 from datamarket_gym.core.registry import components
 from datamarket_gym.payout.inputs import DEFAULTS
-from datamarket_gym.payout.settings import FLAGS, HELP
-from datamarket_gym.payout.spec import MOST_CHECKS, PayoutSpec
+from datamarket_gym.payout.spec import MOST_CHECKS, SETTINGS, PayoutSpec
 from datamarket_gym.payout.worth import worth_of
 
 Field = dict[str, Any]
@@ -20,17 +19,17 @@ _ON_A_PAGE = {
     "chance of knn, ridge, logistic, ...; or scores, of another tool: its table is one of the files above.",
     "checks": "How many units of each payee are to be checked before the run can be approved; 0 for none.",
     "linkage.keys": "Columns whose shared values are listed as claims of who is who: payout, device+licence, "
-    "device+time:3600. A claim alone ties nobody: columns of confirmations and tables of edges do.",
-    "linkage.between": "What a table of edges, one of the files above, ties: identities or units.",
-    "columns.text": "Column with texts, which the encoder embeds.",
+    "device+time:3600. A claim alone matches nobody: columns of confirmations and tables of edges do.",
+    "linkage.between": "What a table of edges, one of the files above, matches: identities or units.",
     "encoder": "What embeds texts.",
 }
 """The help of settings of which the command line speaks by its options."""
 
 
 def _field(name: str, label: str, kind: str = "text", **more: Any) -> Field:
-    said = _ON_A_PAGE.get(name, HELP[name])
-    return {"name": name, "label": label, "kind": kind, "help": said, "flag": FLAGS[name], **more}
+    setting = SETTINGS[name]
+    words = _ON_A_PAGE.get(name, setting.help)
+    return {"name": name, "label": label, "kind": kind, "help": words, "flag": setting.flag, **more}
 
 
 def form() -> list[dict[str, Any]]:
@@ -60,13 +59,13 @@ def form() -> list[dict[str, Any]]:
         _group("Times", False, [
             _field("opens", "The market began", place="2026-06-01"),
             _field("closes", "The market closed", place="2026-06-30"),
-            _field("beacon", "Beacon of the lots", place="announced beforehand"),
+            _field("beacon", "Beacon of ties", place="announced beforehand"),
         ]),
         _group("Who is who", False, [
             _field("linkage.keys", "Link columns", "list", place="payout, device+licence"),
             _field("linkage.fuzzy", "Link columns that splink compares", "list"),
             _field("linkage.confirm", "Confirm column"),
-            _field("linkage.between", "What the table of edges ties", "choice", default="identities",
+            _field("linkage.between", "What the table of edges matches", "choice", default="identities",
                    choices=["identities", "units"]),
         ]),
         _group("Columns by name", False, [

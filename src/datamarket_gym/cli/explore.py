@@ -1,4 +1,4 @@
-"""``datamarket explore``."""
+"""``datamarket explore``: look at it in a browser."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from datamarket_gym.core import scripts
 from datamarket_gym.core.machine import available_cores
 
 
-def command(
+def explore(
     named: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RUN | RESULTS | BOOK | FOLDER]...",
-            help="What to show: a payout run, a folder of runs, results of experiments, a book (its file or address), "
-            "a folder with tables. No file elsewhere is opened. With nothing: the market and the threshold alone.",
+            metavar="[RUN | RESULTS | LEDGER | FOLDER]...",
+            help="What to show: a payout run, a folder of runs, results of experiments, a ledger (its file or "
+            "address), a folder with tables. No file elsewhere is opened. With nothing: the market "
+            "and the threshold alone.",
         ),
     ] = None,
     port: Annotated[
@@ -63,18 +64,19 @@ def command(
     data: Data = None,
     load: Load = None,
 ) -> None:
-    """Look at it in a browser: a market under attack, the threshold, results, and paydays from table to approval.
+    """Look at it in a browser: a market under attack, the threshold, results, and payout runs from table to approval.
 
     The page is served by this machine to this machine, needs no network, and ends with Ctrl-C.
     """
-    from datamarket_gym.web.serve import Asked, explore
+    from datamarket_gym.web.serve import Asked
+    from datamarket_gym.web.serve import explore as serve
     from datamarket_gym.web.workers import Setup
     from datamarket_gym.world.data.files import looking_in
 
     files = tuple(load or ())
     scripts.load(files)
     with looking_in(data):
-        explore(
+        serve(
             Asked(
                 named=tuple(named or ()), host=host, port=port, names=tuple(name or ()), token=token,
                 workers=workers or available_cores(), upload_limit=upload_limit, uploads=uploads,

@@ -1,0 +1,200 @@
+"""``datamarket benchmark``: the suite, a judge's key, submissions and the leaderboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from datamarket_gym.arena.entry import ArenaEntry
+from datamarket_gym.arena.leaderboard import Board, board_of
+from datamarket_gym.arena.leaderboard import leaderboard as rank
+from datamarket_gym.arena.markdown import markdown_page
+from datamarket_gym.arena.page import Section, html_page, sections
+from datamarket_gym.arena.submit import submit as play
+from datamarket_gym.arena.suite import make_key, private, public
+from datamarket_gym.arena.suite import suite as benchmark_suite
+from datamarket_gym.cli.options import Jobs, Load
+from datamarket_gym.cli.output import make_list, print_rows, say
+from datamarket_gym.core import scripts
+from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.core.extras import require_extra
+from datamarket_gym.core.files import write_text
+from datamarket_gym.core.machine import available_cores
+from datamarket_gym.core.progress import shown_on_stderr
+
+_WIDE = 130
+"""Columns of a terminal from which on standard errors and costs are shown."""
+_COSTS = 2  # the last columns of a table of mechanisms
+
+benchmark = typer.Typer(
+    no_args_is_help=True,
+    help="DataMarket-v1: play it with a mechanism, a program or an attack; rank bundles.",
+)
+
+
+@benchmark.command("suite")
+def suite() -> None:
+    """Show what is played: tasks and their utilities, attacks, and the hash that every bundle has."""
+    played = benchmark_suite()
+    say(f"{played.name}, hash {played.hash}", whole=True)
+    tables: dict[str, list[Sequence[str]]] = {
+        "task": [
+            (t.name, t.market.task, f"{t.utility.learner}, empty {t.utility.empty}")
+            for t in played.tasks
+        ],
+        "attack": [
+            (a.name, a.attack, f"sees {a.knowledge:.0%} of others' units") for a in played.attacks
+        ],
+        "opponent": [(o.label, o.mechanism, f"{o.checks} checks") for o in played.opponents],
+    }
+    for title, rows in tables.items():
+        say("")
+        print_rows(make_list(title, "written", "how"), rows)
+    say(f"\n{played.draws} draws of each task; {played.trials} searched attacks in each market")
+
+
+@benchmark.command("key")
+def key(file: Annotated[Path, typer.Argument(help="Where to write the key.")]) -> None:
+    """Make a private key: its owner can play markets that nobody could prepare for."""
+    made = make_key(file)
+    typer.echo(f"{file}: keep it to yourself. Bundles that are played with it say {made.commitment}")
+
+
+@benchmark.command("submit")
+def submit(
+    spec: Annotated[
+        str | None, typer.Argument(help="A mechanism (see: datamarket list mechanism), or its JSON.")
+    ] = None,
+    program: Annotated[
+        str, typer.Option("--command", help="A program that speaks the file protocol, in place of SPEC.")
+    ] = "",
+    attack: Annotated[
+        str,
+        typer.Option(
+            help="An attack, in place of SPEC, for the attack track; {0.5} is noise in standard deviations."
+        ),
+    ] = "",
+    checks: Annotated[int, typer.Option(help="Units of each payee that are spot-checked.", min=0)] = 0,
+    name: Annotated[str, typer.Option(help="Its name on the leaderboard.")] = "",
+    authors: Annotated[str, typer.Option(help="Who submits it.")] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the bundle; bundles/NAME if left out.")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Play one market, to see that it runs; never ranked with others."),
+    ] = False,
+    private_key: Annotated[
+        Path | None,
+        typer.Option(
+            help="A judge's key (datamarket benchmark key): markets that nobody could prepare for."
+        ),
+    ] = None,
+    jobs: Jobs = 0,
+    load: Load = None,
+) -> None:
+    """Play DataMarket-v1 with a mechanism, a program or an attack, and write a bundle for the leaderboard.
+
+    A run that was stopped goes on where it stopped. See docs/enter.md.
+    """
+    scripts.load(load or [])
+    if sum(map(bool, (spec, program, attack))) != 1:
+        raise DataMarketError(
+            "submit one thing: a mechanism, as in datamarket benchmark submit recommended, or a program with "
+            "--command, or an attack with --attack"
+        )
+    if spec:
+        entry = ArenaEntry.of_spec(spec, checks=checks, name=name, authors=authors)
+    elif checks:
+        raise ParameterError("--checks", checks, "only a mechanism of our pipeline can be checked")
+    elif program:
+        entry = ArenaEntry.of_command(program, name=name, authors=authors)
+    else:
+        entry = ArenaEntry.of_attack(attack, name=name, authors=authors)
+    draws = public() if private_key is None else private(private_key)
+    words = re.sub(r"[^\w.@-]+", "-", entry.name).strip("-.") or "submission"
+    folder = out or Path("bundles") / (f"{words}-quick" if quick else words)
+    with shown_on_stderr() as progress:
+        bundle = play(
+            entry, draws, folder, quick=quick, jobs=jobs or available_cores(), progress=progress
+        )
+    _print_board(board_of(bundle))
+    say(f"\nthe bundle is in {folder}/", whole=True)
+
+
+@benchmark.command("leaderboard")
+def leaderboard(
+    bundles: Annotated[Path, typer.Argument(help="Folder with bundles, one folder each.")],
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(help="Write a page, too: FILE.html or FILE.md (again for both)."),
+    ] = None,
+    recompute: Annotated[
+        int,
+        typer.Option(
+            help="Play this many markets of each bundle again, drawn by chance, and compare.", min=0
+        ),
+    ] = 0,
+    private_key: Annotated[
+        list[Path] | None, typer.Option(help="A judge's key, to play private markets again.")
+    ] = None,
+    load: Load = None,
+) -> None:
+    """Check bundles and rank them; what is not believed is listed with the reason.
+
+    Scores are worked out from the rows of each bundle. Nothing of a bundle is loaded or run.
+    """
+    scripts.load(load or [])
+    for path in out or []:
+        if path.suffix not in (".html", ".md"):
+            raise ParameterError("--out", str(path), "end it in .html or .md")
+        if path.suffix == ".html":
+            require_extra("jinja2", "payout")
+    with shown_on_stderr(in_logs=bool(recompute)) as progress:
+        draws = [private(each) for each in private_key or []]
+        board = rank(bundles, markets=recompute, draws=draws, progress=progress)
+    _print_board(board)
+    for path in out or []:
+        page = html_page(board) if path.suffix == ".html" else markdown_page(board, bundles.as_posix())
+        write_text(path, page)
+
+
+def _print_board(board: Board) -> None:
+    console = Console()
+    wide = console.width >= _WIDE
+    for section in sections(board):
+        say(f"{board.suite.name}: {section.title}", "bold")
+        if section.track == "attack" and not wide:
+            for line in section.lines:  # too many mechanisms to stand beside one another
+                gains = zip(section.heads, line.cells, strict=True)
+                say(f"{line.place} {line.name}: {'; '.join(f'{head} {cell}' for head, cell in gains)}")
+        else:
+            console.print(_table(section, wide), "")
+        for line in section.lines:
+            if line.what != line.name:
+                say(f"{line.name} is {line.what}", "dim")
+        for text in dict.fromkeys(line.checked for line in section.lines):
+            names = ", ".join(line.name for line in section.lines if line.checked == text)
+            say(f"{text}: {names}", "dim")
+    for each in board.refused:
+        say(f"not ranked, {each.folder}: {each.why}", "red")
+
+
+def _table(section: Section, wide: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", justify="right")
+    table.add_column("submission", overflow="fold", min_width=12)
+    shown = len(section.heads) - (0 if wide else _COSTS)
+    for head in section.heads[:shown]:
+        table.add_column(head, justify="right", overflow="fold")
+    for line in section.lines:
+        cells = line.cells if wide else [each.split(" ± ")[0] for each in line.cells]
+        table.add_row(str(line.place), Text(line.name), *cells[:shown])
+    return table

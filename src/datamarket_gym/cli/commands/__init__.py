@@ -1,1 +1,0 @@
-"""The commands; see `datamarket_gym.cli.app`."""

@@ -1,0 +1,312 @@
+"""``datamarket run``, ``suite``, ``results``, ``figures``, ``list`` and ``baselines``: experiments."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from datamarket_gym.cli.options import Cluster, Data, Device, Jobs, Load, computes_by
+from datamarket_gym.cli.output import make_list, say
+from datamarket_gym.core import scripts
+from datamarket_gym.core.errors import (
+    DataMarketError,
+    ParameterError,
+    PluginWarning,
+    UnknownNameError,
+    require_choice,
+)
+from datamarket_gym.core.extras import require_extra
+from datamarket_gym.core.files import write_text
+from datamarket_gym.core.machine import available_cores, gpu_there
+from datamarket_gym.core.progress import shown_on_stderr
+from datamarket_gym.core.registry import HOMES, broken_plugins, components, describe, lookup
+from datamarket_gym.evidence.collapse import told_at_the_end
+from datamarket_gym.lab import ExperimentSpec, builtin_specs, parse_spec, run_experiment
+from datamarket_gym.lab.cells import Row, attacks_of
+from datamarket_gym.lab.figures import draw, figures_of
+from datamarket_gym.lab.folders import as_built_in, held, is_finished, opened
+from datamarket_gym.lab.pages import result_pages
+from datamarket_gym.lab.paper_table import reasons, sentences
+from datamarket_gym.lab.reproduction import PaperComparison, compare_with_paper, summarize
+from datamarket_gym.lab.results import collect
+from datamarket_gym.lab.suite import run_suite
+from datamarket_gym.lab.tables import grids
+from datamarket_gym.lab.text_tables import as_text, paper_text
+from datamarket_gym.peers.environments import PEERS, install, installed, peer_named, peers_folder
+from datamarket_gym.world.data.files import looking_in
+
+DEVICES = ("cpu", "cuda", "auto")
+
+
+def run(
+    experiment: Annotated[
+        str, typer.Argument(help="An experiment (see: datamarket list experiment) or a TOML file.")
+    ],
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="How many seeds; the experiment's own count if left out.", min=1),
+    ] = None,
+    first_seed: Annotated[
+        int | None, typer.Option(help="The first seed; the experiment's own if left out.", min=0)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; runs/EXPERIMENT if left out.")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Only attacks or mechanisms of these names (comma-separated, * allowed)."),
+    ] = None,
+    jobs: Jobs = 0,
+    device: Device = "cpu",
+    cluster: Cluster = "",
+    memo: Annotated[
+        Path | None, typer.Option(help="A file in which fits are kept, for this and later runs.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print all tables below the paper's.")
+    ] = False,
+    data: Data = None,
+    load: Load = None,
+) -> None:
+    """Run an experiment, or resume it, and print its table beside the paper's numbers.
+
+    An experiment of which the paper says nothing prints all its tables. Writes results.parquet, table.json,
+    table.md, manifest.json and timings.json. With more seeds, a finished run in the same folder computes the new
+    ones alone.
+    """
+    scripts.load(load or [])
+    require_choice("--device", device, DEVICES)
+    with looking_in(data), computes_by(cluster=cluster):
+        spec = _spec(experiment)
+        changes = {"seeds": seeds, "first_seed": first_seed, "only": only}
+        spec = spec.model_copy(
+            update={key: value for key, value in changes.items() if value is not None}
+        )
+        out = out or Path("runs") / spec.name
+        with told_at_the_end() as told, shown_on_stderr() as progress:
+            rows = run_experiment(
+                spec, out, jobs=jobs or available_cores(), device=device, memo=memo, progress=progress
+            )
+    width = Console().width
+    say(f"{spec.title}\n", "bold")
+    shown, tables = compare_with_paper(spec.name, rows), grids(rows, spec.tables)
+    if shown:
+        say(_paper(spec, rows, shown, width), whole=True)
+    if everything or not shown:
+        say(as_text(tables, width), whole=True)
+    for warning in told:
+        say(f"Warning: {warning}.", "red")
+    if shown and not everything:
+        say(f"All {len(tables)} tables: the same command with --all, or {out}/table.md", whole=True)
+    drawn = [out / f"{name}.svg" for name in figures_of(spec.name) or [spec.name]]
+    figures = ", ".join(map(str, drawn)) if all(file.exists() for file in drawn) else ""
+    say(f"Figure: {figures or f'datamarket figures {out}'}", whole=True)
+    say(f"Results, tables and manifest: {out}/", whole=True)
+
+
+def _spec(experiment: str) -> ExperimentSpec:
+    if not experiment.endswith(".toml"):
+        spec: ExperimentSpec = lookup("experiment", experiment)
+        return spec
+    path = Path(experiment)
+    if not path.is_file():
+        raise DataMarketError(f"there is no file {experiment!r}; check the path")
+    return parse_spec(path.read_text(encoding="utf-8"), path.name)
+
+
+def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[PaperComparison], width: int) -> str:
+    """Write the paper's table, how many of its numbers are within our tolerance, and why the others are not."""
+    known = builtin_specs()[spec.name]
+    parts = [paper_text(rows, _names(spec) - _names(known), width)]
+    parts.append("\n".join(_wrap(f"- {text}", width) for text in sentences(shown)))
+    lines = [f"{summarize(shown)}."]
+    if spec.seeds < known.seeds:
+        lines.append(
+            f"This run has {spec.seeds} of the experiment's {known.seeds} seeds: expect more cells outside."
+        )
+    lines += [_wrap(text, width) for text in reasons(shown)]
+    return "\n\n".join(filter(None, [*parts, "\n".join(lines)])) + "\n"
+
+
+def _names(spec: ExperimentSpec) -> set[str]:
+    """Collect the mechanisms and attacks that an experiment lists, as tables name them."""
+    mechanisms = {found.name for entry in spec.mechanisms for found, _ in entry.expand()}
+    return mechanisms | {name for name, _ in attacks_of(spec)}
+
+
+def _wrap(text: str, width: int) -> str:
+    return textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def suite(
+    name: Annotated[
+        str, typer.Argument(metavar="SUITE", help="A suite of experiments, such as synthetic.")
+    ],
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds; each experiment's own count if left out.", min=1)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the runs, one folder each.")] = Path("runs"),
+    jobs: Jobs = 0,
+    device: Device = "cpu",
+    cluster: Cluster = "",
+) -> None:
+    """Run all experiments of a suite in order, or go on where an earlier run stopped."""
+    require_choice("--device", device, DEVICES)
+    specs = [spec.model_copy(update={"seeds": seeds or spec.seeds}) for spec in members(name, device)]
+    with computes_by(cluster=cluster), shown_on_stderr() as progress:
+        seconds = run_suite(specs, out, jobs=jobs or available_cores(), device=device, progress=progress)
+    table = make_list("experiment", "cells", "seconds, added up")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for spec in specs:
+        timings = json.loads((out / spec.name / "timings.json").read_text(encoding="utf-8"))
+        table.add_row(spec.name, str(timings["cells"]), f"{timings['cell_seconds']:.1f}")
+    Console().print(table, f"\n{seconds:,.1f} seconds by the clock for all of them")
+
+
+def members(suite: str, device: str) -> list[ExperimentSpec]:
+    """List the experiments of a suite in order; those that need a GPU only where there is one to use."""
+    specs = builtin_specs().values()
+    known = {spec.suite for spec in specs if spec.suite}
+    if suite not in known:
+        raise UnknownNameError("suite", suite, known)
+    gpu = device == "cuda" or (device == "auto" and gpu_there())
+    return [s for s in specs if s.suite == suite and (s.device == "any" or gpu)]
+
+
+def results(
+    runs: Annotated[
+        Path | None,
+        typer.Argument(help="Folder of runs to take in first; without it only the pages are rewritten."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The front page to write.")] = Path("docs/results.md"),
+) -> None:
+    """Write the pages of results: a front page, and for each experiment all tables beside the paper's numbers.
+
+    Compact results are kept in the folder of the page's name (docs/results), one file per experiment, and the page of
+    each lies beside them.
+    """
+    if out.suffix != ".md":
+        raise ParameterError("out", str(out), "the pages are Markdown; name a file that ends in .md")
+    folder = out.with_suffix("")
+    for name in collect(runs, folder) if runs is not None else ():
+        typer.echo(f"{folder / name}.json")
+    for place, text in result_pages(folder).items():
+        write_text(out.parent / place, text)
+        typer.echo(str(out.parent / place))
+
+
+def figures(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULTS",
+            help="The folder of a run, a folder of runs, or one of compact results (`datamarket results`).",
+        ),
+    ] = Path("docs/results"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the figures; if left out, each run's own, and docs/figures for compact results."
+        ),
+    ] = None,
+) -> None:
+    """Draw figures, as SVG and PNG, from results that are there; nothing is computed again.
+
+    An experiment of one's own has a general figure: the gain of every attack under every mechanism.
+    """
+    require_extra("matplotlib", "figures")  # before anything is read
+    built_in = builtin_specs()
+    found = [one for one in held(folder) if one.form == "compact" or is_finished(one.path)]
+    if not found:
+        raise DataMarketError(
+            f"there is neither a finished run nor a compact result in {str(folder)!r}; run an experiment first "
+            "(datamarket run s2), then: datamarket figures runs/s2"
+        )
+    read = [(one, opened(one, built_in)) for one in found]
+    others = {one.name: each.rows for one, each in read}
+    for one, each in read:
+        spec = each.spec
+        into = out or (one.path if one.form == "run" else Path("docs/figures"))
+        # A run has its experiment's own figures, if it was run as that is built in, else the general one.
+        own = figures_of(spec.name) if one.form == "compact" or as_built_in(each, built_in) else []
+        for name in own or [spec.name]:
+            general = {} if own else {"of": ""}
+            title = f"{spec.name}: {spec.title}"
+            for file in draw(name, each.rows, into, title=title, others=others, **general):
+                typer.echo(str(file))
+
+
+def list_(
+    kind: Annotated[
+        str | None, typer.Argument(help="One kind of component, such as attack or utility.")
+    ] = None,
+    load: Load = None,
+) -> None:
+    """List every component that is registered, with a line each."""
+    scripts.load(load or [])
+    warnings.simplefilter("ignore", PluginWarning)  # they are listed at the end
+    table = Table(box=None, pad_edge=False)
+    table.add_column("kind", style="dim")
+    table.add_column("name", no_wrap=True, style="bold")
+    table.add_column("what it is")
+    kind = "learner" if kind == "utility" else kind  # as the registry calls it
+    for each in [kind] if kind else sorted(HOMES):
+        for name in components(each):
+            it = describe(each, name)
+            line = ": ".join(filter(None, [it.title, it.summary]))
+            table.add_row("utility" if each == "learner" else each, name, line)
+    Console().print(table)
+    for why in broken_plugins().values():
+        say(f"\n{why}", whole=True)
+
+
+baselines = typer.Typer(
+    no_args_is_help=True, help="Other libraries as contestants, each from an environment of its own."
+)
+
+
+@baselines.command("list")
+def list_baselines() -> None:
+    """List the other libraries, what is installed of them and under which names they are mechanisms."""
+    table = make_list("library", "installed", "mechanisms")
+    for name, peer in PEERS.items():
+        found = installed(name)
+        state = (
+            f"{found['version']}, Python {found['python']}"
+            if found
+            else f"no: datamarket baselines install {name}"
+        )
+        table.add_row(name, state, " ".join(f"peer@{name}-{way}" for way in peer.valuators))
+    Console().print(table)
+    say(f"\nenvironments lie in {peers_folder()}", whole=True)
+
+
+@baselines.command("install")
+def install_baselines(
+    names: Annotated[
+        list[str], typer.Argument(help="Libraries to install (see: datamarket baselines list).")
+    ],
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            help="The Python to make the environment with; one that is new enough if left out."
+        ),
+    ] = None,
+) -> None:
+    """Make the environment of another library, or make it anew.
+
+    Environments lie under DATAMARKET_PEERS, or else in the user's data folder.
+    """
+    for name in names:
+        peer_named(name)
+    for name in names:
+        found = install(name, python, lambda line: typer.echo(line, err=True))
+        typer.echo(f"{name} {found['version']} is there, with Python {found['python']}")

@@ -1,0 +1,265 @@
+"""``datamarket statements``: a page for each payee of a run, or the account of a payee over all runs of a ledger."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from datamarket_gym.cli.output import WARNING, make_table, say
+from datamarket_gym.core.errors import ParameterError
+from datamarket_gym.core.files import write_text
+from datamarket_gym.core.progress import shown_on_stderr
+from datamarket_gym.payout.book.anchor import anchor_of
+from datamarket_gym.payout.book.place import book_at, run_folder
+from datamarket_gym.payout.book.statement import (
+    AccountStatement,
+    CurrencyAccount,
+    Owed,
+    account_statement,
+)
+from datamarket_gym.payout.book.statement_page import (
+    amount_of,
+    days_of,
+    run_row,
+    shown_places,
+    statement_html,
+    told,
+)
+from datamarket_gym.payout.book.statement_table import statement_csv
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.statements.files import INDEX, Manner, write_statement, write_statements
+
+_ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".csv": "csv"}
+_ACROSS, _WIDE = 110, 100  # columns of a text file, and from which on tables are not split
+_TEXTS = {"for", "approved on", "entered on", "run", "state", "entry", "day", "what"}
+
+
+class StatementFormat(StrEnum):
+    """How an account is written."""
+
+    text = "text"
+    html = "html"
+    csv = "csv"
+
+
+def statements(
+    where: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|LEDGER",
+            help="Folder of a payout run: pages about this run. A ledger (its file or address): the account of --payee "
+            "over all runs.",
+        ),
+    ],
+    payee: Annotated[
+        str | None, typer.Option(help="Write of this payee alone; needed for an account.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where it goes: the pages of a run to RUN/statements if left out, an account to the screen."
+        ),
+    ] = None,
+    pseudonyms: Annotated[
+        bool,
+        typer.Option(
+            "--pseudonyms",
+            help="Call other payees A, B, ... and leave their units' names out.",
+            rich_help_panel="Pages of a run",
+        ),
+    ] = False,
+    contact: Annotated[
+        str | None,
+        typer.Option(
+            help="What to do if one disagrees: whom to write to, and by when.",
+            rich_help_panel="Pages of a run",
+        ),
+    ] = None,
+    since: Annotated[
+        datetime.datetime | None,
+        typer.Option(
+            "--from",
+            formats=["%Y-%m-%d"],
+            help="The first day, such as 2026-01-01 (UTC).",
+            rich_help_panel="An account",
+        ),
+    ] = None,
+    until: Annotated[
+        datetime.datetime | None,
+        typer.Option(
+            "--to", formats=["%Y-%m-%d"], help="The last day, included.", rich_help_panel="An account"
+        ),
+    ] = None,
+    form: Annotated[
+        StatementFormat | None,
+        typer.Option(
+            "--format",
+            help="text, html or csv; by the ending of --out, else text.",
+            rich_help_panel="An account",
+        ),
+    ] = None,
+) -> None:
+    """Write a page for each payee of a run, in plain words, or a payee's account over all runs of a ledger.
+
+    A page says what was submitted, what was matched with whom and why, and what is paid. An account says what was
+    earned, carried forward, paid, corrected and sent; it adds up to the cent.
+    """
+    run = run_folder(where)
+    if run is not None:
+        if since or until or form:
+            raise typer.BadParameter(
+                "--from, --to and --format are of an account: name the ledger instead of a run"
+            )
+        _write_pages(run, out, payee, Manner(pseudonyms, contact))
+        return
+    if payee is None:
+        raise typer.BadParameter("say whose account: --payee NAME")
+    if pseudonyms or contact:
+        raise typer.BadParameter(
+            "--pseudonyms and --contact are of pages: name a run instead of a ledger"
+        )
+    first, last = (day.date() if day else None for day in (since, until))
+    _write_account(where, payee, first, last, form.value if form else None, out)
+
+
+def _write_pages(run: Path, out: Path | None, payee: str | None, manner: Manner) -> None:
+    if payee is not None:
+        say(f"written: {write_statement(run, payee, out, manner)}")
+        return
+    with shown_on_stderr(in_logs=False) as progress:
+        progress.stage("writing statements", "payees")
+        folder = write_statements(run, out, manner, progress.count)
+    pages = len(list(folder.glob("*.html")))
+    say(f"{pages:,} statements in {folder}; {INDEX} says which is whose. Each is for its payee alone.")
+
+
+def _write_account(
+    where: str,
+    payee: str,
+    since: datetime.date | None,
+    until: datetime.date | None,
+    form: str | None,
+    out: Path | None,
+) -> None:
+    if form is None:
+        form = "text" if out is None else _ENDINGS.get(out.suffix.lower())
+        if form is None:
+            raise ParameterError("out", str(out), "end the name in .txt, .html or .csv, or say --format")
+    accounts = book_at(where).accounts()
+    if since is not None and until is None and since.isoformat() > accounts.at[:10]:
+        raise ParameterError(
+            "from", str(since), f"the ledger ends on {accounts.at[:10]}; choose an earlier day"
+        )
+    statement = account_statement(accounts, payee, since, until)
+    if form == "text":
+        if out is None:
+            _print_account(statement, Console())
+            return
+        page = io.StringIO()
+        _print_account(statement, Console(file=page, width=_ACROSS))
+        text = page.getvalue()
+    else:
+        text = statement_html(statement) if form == "html" else statement_csv(statement)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
+        typer.echo(f"wrote {out}")
+
+
+def _print_account(statement: AccountStatement, console: Console) -> None:
+    def say(words: str, style: str | None = None) -> None:
+        console.print(words, style=style, highlight=False, markup=False)
+
+    say(f"Account of {visible(statement.payee)}", "bold")
+    say(f"{days_of(statement)} (days of UTC)")
+    for note in told(statement):
+        say(note, WARNING)
+    for account in statement.accounts:
+        console.print(_runs(account, console.width))
+        for table in _movements(account, console.width):
+            console.print(table)
+    if statement.drafts:
+        console.print(_drafts(statement, console.width))
+    for dispute in statement.disputes:
+        if dispute.open:
+            say(f"Dispute {dispute.number} of {visible(dispute.payee)} is open.", WARNING)
+    if statement.events:
+        table = _table("Holds, checks and disputes", "entry", "day", "what")
+        for event in statement.events:
+            table.add_row(str(event.entry.number), event.entry.at[:10], escape(event.words))
+        console.print(table)
+    say("As of this entry of the ledger; keep the line, verify --checkpoints takes it:")
+    console.print(anchor_of(statement), highlight=False, markup=False, soft_wrap=True)
+
+
+def _runs(account: CurrencyAccount, across: int) -> Table:
+    carries = any(run.carried for run in account.runs)
+    table = _table(
+        f"{account.currency} {Currency(account.currency).shown(account.earned)} earned",
+        *("for", "approved on", "run", "state", "earned"),
+        *(("paid now", "carried forward") if carries else ()),
+    )
+    for row in map(run_row, account.runs):
+        figures = [row["earned"], *([row["paid"], row["carried"]] if carries else [])]
+        table.add_row(
+            escape(row["period"]), row["day"], _short(row["run"], across), row["state"], *figures
+        )
+    return table
+
+
+def _movements(account: CurrencyAccount, across: int) -> list[Table]:
+    """Tell every movement and where the money is after it: in one table, or two where one is too wide."""
+    money, places = Currency(account.currency), shown_places(account)
+
+    def cells(owed: Owed) -> list[str]:
+        return [money.shown(getattr(owed, name)) for name in places]
+
+    moved, after = ["entry", "day", "what", "amount"], list(places.values())
+    rows = [("", "", "before", "", *cells(account.opening))]
+    for line in account.lines:
+        what = f"{line.words} ({line.period})" if line.period else line.words
+        start = (str(line.entry.number), line.entry.at[:10], what, amount_of(line, money))
+        rows.append((*start, *cells(line.after)))
+    rows.append(("", "", "after", "", *cells(account.closing)))
+    title = f"{account.currency}: every movement (without a sign: from one column to another)"
+    if across >= _WIDE:
+        table = _table(title, *moved, *after)
+        for row in rows:
+            table.add_row(*map(escape, row), style="" if row[0] else "bold")
+        return [table]
+    movements = _table(title, *moved)
+    balances = _table(f"{account.currency}: where it is after each", "entry", "day", *after)
+    for row in rows:
+        if row[0]:
+            movements.add_row(*map(escape, row[:4]))
+        balances.add_row(row[0] or row[2], row[1], *row[4:], style="" if row[0] else "bold")
+    return [movements, balances]
+
+
+def _drafts(statement: AccountStatement, across: int) -> Table:
+    heads = ("for", "entered on", "run", "state", "would earn")
+    table = _table("Not approved yet: nothing is owed by a draft", *heads)
+    for row in map(run_row, statement.drafts):
+        state = f"{row['state']}; {row['beside']}" if row["beside"] else row["state"]
+        earns = f"{row['currency']} {row['earned']}"
+        table.add_row(escape(row["period"]), row["day"], _short(row["run"], across), state, earns)
+    return table
+
+
+def _short(run: str, across: int) -> str:
+    return run if across >= _WIDE else run[:8]
+
+
+def _table(title: str, *heads: str) -> Table:
+    figures = set(heads) - _TEXTS
+    return make_table(*heads, title=title, right=figures, whole=figures, tight=False)
