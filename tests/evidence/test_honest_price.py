@@ -12,7 +12,7 @@ from datamarket_gym.evidence.threshold.choice import FEWEST, LEAST, LabelledVect
 from datamarket_gym.evidence.threshold.near_copies import stranger_level
 from datamarket_gym.evidence.threshold.price import DEALS, GRID, LIMIT, PROVIDERS, honest_price
 from datamarket_gym.learners.knn import NearestNeighbourGame
-from datamarket_gym.pipeline.settle import honest_rows
+from datamarket_gym.pipeline.threshold import honest_rows
 
 RNG = np.random.default_rng(11)
 LABEL = np.arange(300) % 3

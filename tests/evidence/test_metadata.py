@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, mechanism
 from datamarket_gym.core.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence.order import seniority_ranks
-from datamarket_gym.pipeline.prior import bought_before, prior_of
+from datamarket_gym.pipeline.prior import find_acquired_units, prior_of
 from datamarket_gym.units.io import read_submission, write_submission
 
 
@@ -143,5 +143,5 @@ def test_units_of_earlier_periods_are_recognised_by_the_mark():
     second = Submission(**second._columns(), metadata={"mark": np.where(np.arange(12) < 2, marks, None)})
     chosen = mechanism("quotient_shapley/metadata@mark", granularity="unit")
     oracle = market.utility_oracle()
-    known = bought_before(chosen, second, oracle.given(prior_of(chosen.pay(first, oracle))))
+    known = find_acquired_units(chosen, second, oracle.given(prior_of(chosen.pay(first, oracle))))
     assert known.unit.tolist() == [0, 1]

@@ -9,7 +9,7 @@ from datamarket_gym.judge.checked import CheckedAttack, expected
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import mechanism
-from datamarket_gym.pipeline.per_unit import unit_amounts
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth, SubmittedProfile, genuine
 from datamarket_gym.world.attacks.attack import ATTACKS

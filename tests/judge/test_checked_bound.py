@@ -12,7 +12,7 @@ from datamarket_gym.judge.guarantees import Checks, Deterrence, Paid, certify, d
 from datamarket_gym.judge.guarantees.certificate import Certificate
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import mechanism
-from datamarket_gym.pipeline.per_unit import unit_amounts
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.units.truth import genuine
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic

@@ -13,7 +13,7 @@ from datamarket_gym.core.errors import LeakedRowsWarning
 from datamarket_gym.judge.checked import CheckedAttack
 from datamarket_gym.judge.drafts import NamePay, _Market
 from datamarket_gym.judge.guarantees import Checks
-from datamarket_gym.pipeline.per_unit import unit_amounts
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 
 NAMES = ("a", "b", "c")
 

@@ -259,7 +259,7 @@ def test_noise_is_drawn_once_a_seed(name):
         for r in rows
         if r["attack"] == label
         and r["mechanism"] == m.name
-        and r["representative"] == m.representative
+        and r["representative"] == str(m.representative)
         and all(r[axis] == value for axis, value in axes.items())
     ]
     assert row["attacked_payment"] == once

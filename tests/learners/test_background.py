@@ -18,7 +18,7 @@ from datamarket_gym.learners.knn import Knn
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.pipeline.represent import CanonicalUnits
-from datamarket_gym.pipeline.score import QuotientGame, Valuator
+from datamarket_gym.pipeline.score import QuotientGame, score_clusters
 from datamarket_gym.semivalues.exact import full_table, semivalues_from_table
 from datamarket_gym.units.prior import PriorArt
 from datamarket_gym.units.submission import Submission
@@ -160,7 +160,7 @@ def test_the_game_is_worth_what_its_coalitions_add(name, per_player):
     for law in ("shapley", "banzhaf", "beta(alpha=4, beta=1)"):
         semivalue = create("semivalue", law)
         exact = semivalues_from_table(want - want[0], [semivalue])[0]
-        scores = Valuator(estimator="exact").scores(canonical, oracle, semivalue, 64)
+        scores = score_clusters(canonical, oracle, semivalue, "exact", samples=64)
         np.testing.assert_allclose(scores.values, exact, rtol=0, atol=1e-12)
         formula = game.closed_form(semivalue)
         if formula is not None:

@@ -9,8 +9,8 @@ from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.learners.coverage import CoverageScorer
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import mechanism
-from datamarket_gym.pipeline.represent import represent
-from datamarket_gym.pipeline.score import score
+from datamarket_gym.pipeline.represent import represent_clusters
+from datamarket_gym.pipeline.score import score_clusters
 from datamarket_gym.units.prior import PriorArt
 
 N, ROWS = 40, 21
@@ -76,7 +76,7 @@ def test_scoring_looks_at_similarities_once(monkeypatch, groups):
     pays = mechanism("recommended", evidence="none")
     clusters = clusters_by(units, Edges.none(), "unit", pays.lot)
     group = np.arange(ROWS) % 4 if groups else None
-    found = score(pays, represent(pays, units, clusters), oracle, group)
+    found = score_clusters(represent_clusters(clusters, pays.representative), oracle, groups=group)
     assert len(looks) == 1
     assert found.values.sum() == pytest.approx(found.grand_value)
     assert len(found.by_group) == (4 if groups else 0)

@@ -117,7 +117,7 @@ def test_a_sweep_gives_every_mechanism_its_own_axes():
     wanted = list(
         itertools.product(("identity", "unit"), ("identity", "collapse"), (0.0, 0.1), (0.2, 0.3, 0.4))
     )
-    assert [(m.granularity, m.representative, *axes.values()) for m, axes in found] == wanted
+    assert [(m.granularity, str(m.representative), *axes.values()) for m, axes in found] == wanted
     assert [(layer.p_fs, layer.p_fm) for layer in noise] == [cell[2:] for cell in wanted]
     assert [list(axes) for _, axes in entry.expand()] == [["p_fs", "p_fm"]] * 24
 

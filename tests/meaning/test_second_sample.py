@@ -14,7 +14,14 @@ from datamarket_gym.judge.guarantees import Paid, certify, hoeffding
 from datamarket_gym.judge.guarantees.certify import _rounding, raw_scores
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.pipeline import QuotientGame, Valuator, floored, mechanism, represent, tie
+from datamarket_gym.pipeline import (
+    QuotientGame,
+    Valuator,
+    floored,
+    match_units,
+    mechanism,
+    represent_clusters,
+)
 from datamarket_gym.pipeline.records import read_record, write_record
 from datamarket_gym.pipeline.score import Scores
 from datamarket_gym.semivalues import Exact, Permutation, estimate
@@ -97,13 +104,13 @@ def test_a_record_is_never_unpickled(market, tmp_path):
 def test_one_unit_stands_for_a_cluster_unless_more_are_asked_for(market):
     submission = market.honest.submission
     pooled = mechanism("uniform", representative="capped")
-    assert len(represent(pooled, submission, tie(pooled, submission)).label) == 1
+    assert len(represent_clusters(match_units(pooled, submission), pooled.representative).label) == 1
 
 
 def test_players_are_numbered_by_their_content(market):
     submission, shapley = market.honest.submission, mechanism("shapley")
-    clusters = tie(shapley, submission)
-    game = QuotientGame(represent(shapley, submission, clusters), market.utility_oracle(KNN))
+    clusters = match_units(shapley, submission)
+    game = QuotientGame(represent_clusters(clusters, shapley.representative), market.utility_oracle(KNN))
     assert (game.keys[:-1] <= game.keys[1:]).all()
 
 

@@ -18,7 +18,7 @@ from datamarket_gym.payout.manifest import RECORDS
 from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
-from datamarket_gym.pipeline import Amounts, CanonicalUnits, Mechanism, Scores, score
+from datamarket_gym.pipeline import Amounts, CanonicalUnits, Mechanism, Scores, pipeline, score_clusters
 from datamarket_gym.pipeline.records import read_record
 
 KINDS = {"ties": Clusters, "represented": CanonicalUnits, "scores": Scores, "amounts": Amounts}
@@ -75,7 +75,7 @@ def test_both_ways_give_the_same_records(tmp_path, changes, evidence):
     tables = wide(units(90, copies=12), 0), wide(validation(200), 1)
     folder = run(tmp_path, *tables, **changes)
     m = Mechanism.model_validate(json.loads((folder / "manifest.json").read_text())["mechanism"])
-    assert m.evidence.startswith(evidence)
+    assert str(m.evidence).startswith(evidence)
     places = write(tmp_path / "in", *tables)
     inputs = read_inputs(places.submissions, places.validation, spec(**changes))
     utility = utility_oracle(inputs, spec(**changes))
@@ -96,7 +96,12 @@ def test_both_ways_give_the_same_records(tmp_path, changes, evidence):
     kept = read_record(folder / "records" / "scores.npz", Scores)
     paid = m.pay(inputs.submission, utility)
     group = validation_groups(utility.features, utility.label, m.seed)
-    assert differing(kept, score(m, paid.canonical, utility, group)) == []
+    assert (
+        differing(
+            kept, score_clusters(paid.canonical, utility, samples=m.samples, seed=m.seed, groups=group)
+        )
+        == []
+    )
     assert len(kept.by_group) == (20 if utility.learner.has_closed_form else 0)
 
 
@@ -114,8 +119,10 @@ def results_of(folder):
 
 
 def test_results_are_read_from_the_records(folder, monkeypatch):
-    for name in ("tie", "represent", "score", "share", "choose_evidence"):
+    for name in ("match_units", "represent_clusters", "choose_evidence"):
         monkeypatch.setattr(stages, name, refuse)
+    for name in ("find_acquired_units", "score_clusters", "allocate"):
+        monkeypatch.setattr(pipeline, name, refuse)
     found = results_of(folder)
     assert dict(zip(found.names, found.division.paid, strict=True)) == cents(folder)
 
@@ -142,8 +149,10 @@ def test_a_run_that_is_taken_up_again_does_no_stage_twice(tmp_path, monkeypatch)
     (tmp_path / "run" / "records" / ".scores.npz.1.part").write_bytes(b"half")
     monkeypatch.undo()
     calm = outputs(run(tmp_path / "calm"))
-    for name in ("tie", "represent", "score", "share", "choose_evidence"):
+    for name in ("match_units", "represent_clusters", "choose_evidence"):
         monkeypatch.setattr(stages, name, refuse)
+    for name in ("find_acquired_units", "score_clusters", "allocate"):
+        monkeypatch.setattr(pipeline, name, refuse)
     run_module.pay(places, spec(), tmp_path / "run")
     assert outputs(tmp_path / "run") == calm
     assert sorted(p.name for p in (tmp_path / "run" / "records").iterdir()) == sorted(

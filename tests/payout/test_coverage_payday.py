@@ -30,7 +30,7 @@ from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import read_manifest, run_id, spec_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.spec import checked_spec, payout_spec
-from datamarket_gym.payout.stages import Payday, Places, Work
+from datamarket_gym.payout.stages import Payday, Places, compute_results
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 
@@ -211,7 +211,7 @@ def test_under_accuracy_kappa_is_larger_and_checks_deter_less(tmp_path):
 def _finished(out, places, chosen):
     from datamarket_gym.payout.stages import FinishedRun
 
-    return Work(Payday.read(places, chosen), FinishedRun(out, read_manifest(out)["outputs"])).results()
+    return compute_results(Payday.read(places, chosen), FinishedRun(out, read_manifest(out)["outputs"]))
 
 
 def test_explain_and_the_console_say_what_is_paid_for(tmp_path):

@@ -163,14 +163,14 @@ def test_the_crowd_is_asked_once(tmp_path, monkeypatch):
     """What the check of the threshold found of all units is kept for later periods as it is."""
     import importlib
 
-    settle = importlib.import_module("datamarket_gym.pipeline.settle")
-    asked, plain = [], settle.highest_cosines
+    threshold = importlib.import_module("datamarket_gym.pipeline.threshold")
+    asked, plain = [], threshold.highest_cosines
 
     def counted(unit, others, *more, rows=None):
         asked.append(len(others) if rows is None else len(rows))
         return plain(unit, others, *more, rows=rows)
 
-    monkeypatch.setattr(settle, "highest_cosines", counted)
+    monkeypatch.setattr(threshold, "highest_cosines", counted)
     leaked = validation(150)
     submitted = units()
     submitted["features"][:2] = leaked["features"][:2]  # set aside, and no part of the crowd

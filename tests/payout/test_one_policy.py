@@ -31,7 +31,7 @@ from datamarket_gym.lab import ExperimentSpec, run_experiment
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.payout.warnings import read_warnings
-from datamarket_gym.pipeline import settle
+from datamarket_gym.pipeline import resolve_threshold
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Dataset, Task, TaskDraw
 
@@ -198,8 +198,8 @@ def test_without_validation_embeddings_the_submissions_are_not_asked(market):
         submission.id, submission.identity, rng.normal(size=(UNITS, 2)), label, embedding=embedding
     )
     oracle = UtilityOracle(rng.normal(size=(150, 2)), label[:150], KNN)
-    settled, found = settle(mechanism("recommended"), units, oracle)
-    assert (found.theta, settled.evidence) == (None, "lineage@none")
+    settled, found = resolve_threshold(mechanism("recommended"), units, oracle)
+    assert (found.theta, str(settled.evidence)) == (None, "lineage@none")
     assert "the validation rows have no embeddings" in found.why
 
 
@@ -211,8 +211,8 @@ def test_neither_names_nor_rows_decide_a_threshold():
     renamed = submission.take(order, {"identity": rng.permutation(submission.identity)})
     turned = UtilityOracle(oracle.features[back], oracle.label[back], KNN)
     m = mechanism("recommended")
-    assert settle(m, submission, oracle) == settle(m, renamed, turned)
-    assert settle(m, submission, oracle)[1].theta is not None
+    assert resolve_threshold(m, submission, oracle) == resolve_threshold(m, renamed, turned)
+    assert resolve_threshold(m, submission, oracle)[1].theta is not None
 
 
 def test_the_price_is_measured_once_per_validation_rows_whatever_the_seed(market, monkeypatch):
@@ -224,9 +224,9 @@ def test_the_price_is_measured_once_per_validation_rows_whatever_the_seed(market
     m = mechanism("recommended")
     for seed in range(3):
         fresh = UtilityOracle(oracle.features.copy(), oracle.label, KNN)
-        settle(m.seeded(seed), submission, fresh)
+        resolve_threshold(m.seeded(seed), submission, fresh)
     assert len(made) == 1
-    settle(m, submission, UtilityOracle(oracle.features[::2], oracle.label[::2], KNN))
+    resolve_threshold(m, submission, UtilityOracle(oracle.features[::2], oracle.label[::2], KNN))
     assert len(made) == 2
 
 
@@ -234,7 +234,7 @@ def test_splits_move_no_threshold(market):
     submission, oracle = market
     split = submission.take(np.arange(UNITS), {"identity": [f"name {i}" for i in range(UNITS)]})
     m = mechanism("recommended")
-    assert settle(m, submission, oracle) == settle(m, split, oracle)
+    assert resolve_threshold(m, submission, oracle) == resolve_threshold(m, split, oracle)
 
 
 def test_the_command_prints_what_python_takes(market, tables, tmp_path):
@@ -263,7 +263,7 @@ def test_a_vector_of_zeros_is_similar_to_its_equals_alone_and_stops_nothing(mark
     assert paid.threshold.theta == mechanism("recommended").pay(submission, oracle).threshold.theta
     assert np.bincount(paid.clustering.label)[paid.clustering.label[:3]].tolist() == [3, 3, 3]
     empty = UtilityOracle(np.vstack([oracle.features, features[:1]]), np.r_[oracle.label, 0], KNN)
-    assert settle(mechanism("recommended"), blank, empty)[1].theta == paid.threshold.theta
+    assert resolve_threshold(mechanism("recommended"), blank, empty)[1].theta == paid.threshold.theta
 
 
 def test_a_threshold_that_somebody_names_is_kept_and_its_collapse_is_told(market):
@@ -306,7 +306,9 @@ def test_crowding_is_a_cosine_and_exceeds_one_by_no_rounding():
             features=oracle.features,
             label=oracle.label,
         )
-        found = settle(mechanism("recommended"), Submission.concat([submission, leaked]), oracle)[1]
+        found = resolve_threshold(
+            mechanism("recommended"), Submission.concat([submission, leaked]), oracle
+        )[1]
         assert found.crowding <= 1.0
         assert found.theta == 1.0
 

@@ -17,7 +17,7 @@ from datamarket_gym.payout.report.cheats import red_team_section
 from datamarket_gym.payout.report.glossary import attack_title
 from datamarket_gym.payout.report.page import write_report
 from datamarket_gym.payout.spec import checked_spec
-from datamarket_gym.payout.stages import FinishedRun, Payday, Work
+from datamarket_gym.payout.stages import FinishedRun, Payday, compute_results
 
 AIMED = {"bridge", "leak_stuffing", "own_source", "squat"}
 
@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 def results(folder):
     manifest = read_manifest(folder)
     day = Payday.read(places_of(folder), checked_spec(manifest["spec"]))
-    return Work(day, FinishedRun(folder, manifest["outputs"])).results()
+    return compute_results(day, FinishedRun(folder, manifest["outputs"]))
 
 
 def test_attacks_on_the_evidence_are_among_those_tried(folder):

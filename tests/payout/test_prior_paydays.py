@@ -22,6 +22,7 @@ from datamarket_gym.payout.prior.bought import BoughtUnits
 from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
+from datamarket_gym.pipeline import pipeline
 from datamarket_gym.pipeline.records import read_record
 
 
@@ -243,8 +244,10 @@ def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
         patched.setattr(payout_run, "write_bought", killed)
         with pytest.raises(KeyboardInterrupt):
             july(market, submitted, [bought], "resumed", period="July 2026")
-    for name in ("bought_before", "tie", "represent", "score", "share", "choose_evidence"):
+    for name in ("match_units", "represent_clusters", "choose_evidence"):
         monkeypatch.setattr(stages, name, killed)  # no stage is done twice
+    for name in ("find_acquired_units", "score_clusters", "allocate"):
+        monkeypatch.setattr(pipeline, name, killed)
     made = july(market, submitted, [bought], "resumed", period="July 2026")
     assert outputs(made) == outputs(stolen)
 

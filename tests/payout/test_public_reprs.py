@@ -59,7 +59,14 @@ from datamarket_gym.payout import Currency, account_statement, open_book, verify
 from datamarket_gym.payout.book.anchor import add_anchor
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.intake.log import arrivals, received
-from datamarket_gym.pipeline import OwnMechanism, Provenance, QuotientGame, Valuator, prior_of, represent
+from datamarket_gym.pipeline import (
+    OwnMechanism,
+    Provenance,
+    QuotientGame,
+    Valuator,
+    prior_of,
+    represent_clusters,
+)
 from datamarket_gym.semivalues import Exact
 from datamarket_gym.world.attacks import Block, Cheating
 from datamarket_gym.world.attacks.attack import Own
@@ -121,7 +128,7 @@ def results(market):
     paid, after = (lineage.pay(each.submission, oracle) for each in (honest, attacked))
     sides = [guarantees.Paid.by(lineage, each, oracle) for each in (honest, attacked)]
     clusters, submission = paid.clustering, honest.submission
-    game = QuotientGame(represent(knn, submission, clusters), oracle)
+    game = QuotientGame(represent_clusters(clusters, knn.representative), oracle)
     target = Target(state, knn, oracle, checks=checks)
     stage = Stage(state, knn, oracle, [0, 1], checks)
     yield from (market, market.state, oracle, *sides, after, game, target, stage, checks)

@@ -16,12 +16,12 @@ from datamarket_gym.core.files import read_json
 from datamarket_gym.evidence.leak import near_copy_level
 from datamarket_gym.judge.redteam import audit, market_state
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.inputs import read_inputs, utility_oracle
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.threshold import choose_evidence
 from datamarket_gym.payout.verify import verify
-from datamarket_gym.pipeline import settle
+from datamarket_gym.pipeline import resolve_threshold
 
 DIMENSIONS, SELLERS, FEW, MANY = 40, 6, 60, 500
 KNN = Utility("knn@5", "chance")
@@ -71,7 +71,9 @@ def chosen(places, reference=True, theta="auto"):
         spec(),
         reference=places.reference if reference else None,
     )
-    return choose_evidence(inputs, spec(theta=theta))
+    return choose_evidence(
+        inputs.submission, utility_oracle(inputs, spec(theta=theta)), spec(theta=theta)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -169,11 +171,14 @@ def test_python_takes_what_a_payday_takes(places):
         held["features"], held["label"], KNN,
         reference=ReferenceRows(REFERENCE["features"], REFERENCE["label"]),
     )  # fmt: skip
-    found = settle(mechanism("recommended"), Submission(**columns), oracle)[1]
+    found = resolve_threshold(mechanism("recommended"), Submission(**columns), oracle)[1]
     said = chosen(places)
     assert (found.theta, found.why) == (said.theta, said.why)
     assert (
-        settle(mechanism("recommended"), Submission(**columns), oracle.counted_from("none"))[1] == found
+        resolve_threshold(mechanism("recommended"), Submission(**columns), oracle.counted_from("none"))[
+            1
+        ]
+        == found
     )
 
 
@@ -187,7 +192,7 @@ def test_a_submission_with_embeddings_is_held_against_those_of_the_reference(pla
     def asked(**more):
         reference = ReferenceRows(REFERENCE["features"][:, :3], REFERENCE["label"], **more)
         oracle = UtilityOracle(held["features"][:, :3], held["label"], KNN, reference=reference)
-        return settle(mechanism("recommended"), units, oracle)[1]
+        return resolve_threshold(mechanism("recommended"), units, oracle)[1]
 
     assert asked(embedding=REFERENCE["features"]).price == chosen(places).price
     assert "the reference rows have no embeddings" in asked().why

@@ -11,7 +11,7 @@ from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
 from datamarket_gym.payout.results import in_cents
 from datamarket_gym.payout.stages import utility_oracle
-from datamarket_gym.pipeline import Payments, represent, score, share
+from datamarket_gym.pipeline import Payments, allocate, represent_clusters, score_clusters
 
 
 def scored(folder, held, chosen=None):
@@ -21,10 +21,10 @@ def scored(folder, held, chosen=None):
     mechanism = chosen.mechanism("exact_hash")
     submission, utility = inputs.submission, utility_oracle(inputs, chosen)
     clusters = clusters_by(submission, Edges.none(), "unit")
-    canonical = represent(mechanism, submission, clusters)
+    canonical = represent_clusters(clusters, mechanism.representative)
     dealt = validation_groups(utility.features, utility.label, chosen.seed)
-    found = score(mechanism, canonical, utility, dealt)
-    shares = share(mechanism, submission, clusters, canonical, found)
+    found = score_clusters(canonical, utility, groups=dealt)
+    shares = allocate(clusters, canonical, found, mechanism.allocation)
     paid = Payments(submission.identities, clusters, canonical, found, shares)
     return (
         inputs,
@@ -48,10 +48,10 @@ def test_groups_are_the_scores_on_their_own_validation_rows(learner, tmp_path, m
     rows = group == 0
     clusters = clusters_by(inputs.submission, Edges.none(), "unit")
     mechanism = chosen.mechanism("exact_hash")
-    canonical = represent(mechanism, inputs.submission, clusters)
+    canonical = represent_clusters(clusters, mechanism.representative)
     alone = UtilityOracle(utility.features[rows], utility.label[rows], chosen.utility)
     alone.classes = utility.classes
-    assert np.allclose(score(mechanism, canonical, alone).values, found.by_group[0], atol=1e-12)
+    assert np.allclose(score_clusters(canonical, alone).values, found.by_group[0], atol=1e-12)
 
 
 def test_groups_are_dealt_by_content():

@@ -9,7 +9,7 @@ from payout_files import run, spec, write
 from datamarket_gym.core.files import read_json
 from datamarket_gym.core.highest import highest_cosines
 from datamarket_gym.evidence.threshold.crowding import floor_of
-from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.inputs import read_inputs, utility_oracle
 from datamarket_gym.payout.threshold import choose_evidence
 
 DIMENSIONS, HELD = 64, 200
@@ -74,7 +74,9 @@ def asked(cosines, tmp_path_factory):
     """The evidence for a threshold somebody asked for."""
     places = write(tmp_path_factory.mktemp("asked"), market(cosines), held())
     inputs = read_inputs(places.submissions, places.validation, spec())
-    return lambda theta: choose_evidence(inputs, spec(theta=theta))
+    return lambda theta: choose_evidence(
+        inputs.submission, utility_oracle(inputs, spec(theta=theta)), spec(theta=theta)
+    )
 
 
 def test_one_honest_unit_in_twenty_may_be_as_close_as_the_floor(said, cosines):
@@ -94,7 +96,11 @@ def test_three_known_validation_rows_switch_nothing_off(tmp_path):
     for near in ((), (1.0, 1.0, 1.0)):
         places = write(tmp_path / str(len(near)), market(list(near)), held())
         inputs = read_inputs(places.submissions, places.validation, spec())
-        found.append(choose_evidence(inputs, spec(theta="auto")))
+        found.append(
+            choose_evidence(
+                inputs.submission, utility_oracle(inputs, spec(theta="auto")), spec(theta="auto")
+            )
+        )
     assert found[1].theta == found[0].theta < 0.8
     assert found[0].crowding <= found[1].crowding < found[0].crowding + 0.03
 
@@ -146,7 +152,9 @@ def test_the_nearest_of_many_that_are_almost_equally_near_is_found_to_the_last_d
 def test_a_market_without_close_strangers_does_not_lower_the_floor(tmp_path):
     places = write(tmp_path, market([]), held())
     inputs = read_inputs(places.submissions, places.validation, spec())
-    found = choose_evidence(inputs, spec(theta="0.5"))
+    found = choose_evidence(
+        inputs.submission, utility_oracle(inputs, spec(theta="0.5")), spec(theta="0.5")
+    )
     assert found.crowding < 0.5 < found.price.theta
     assert found.evidence == "lineage@none"
 
@@ -159,6 +167,10 @@ def test_the_length_of_embeddings_decides_nothing(tmp_path):
         ]
         places = write(tmp_path / str(scale), *longer)
         inputs = read_inputs(places.submissions, places.validation, spec())
-        said.append(choose_evidence(inputs, spec(theta="auto")))
+        said.append(
+            choose_evidence(
+                inputs.submission, utility_oracle(inputs, spec(theta="auto")), spec(theta="auto")
+            )
+        )
     assert said[0].theta == said[1].theta
     assert said[0].price.theta == said[1].price.theta

@@ -8,10 +8,10 @@ import numpy as np
 from datamarket_gym.core.narrow import WHOLE, Narrow
 from datamarket_gym.evidence.graph import Edges, clusters_by
 from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
-from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.pipeline.mechanism import mechanism
-from datamarket_gym.pipeline.represent import represent
+from datamarket_gym.pipeline.represent import represent_clusters
 from datamarket_gym.pipeline.score import QuotientGame
+from datamarket_gym.pipeline.threshold import compared
 from datamarket_gym.units.submission import Submission
 
 WIDTH = 64
@@ -64,7 +64,7 @@ def test_many_units_are_represented_and_put_in_order_without_a_copy():
     units.keys  # noqa: B018
     way = mechanism("recommended", evidence="none")
     tracemalloc.start()
-    canonical = represent(way, units, clusters)
+    canonical = represent_clusters(clusters, way.representative)
     game = QuotientGame(canonical, table_oracle())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

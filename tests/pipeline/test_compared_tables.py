@@ -11,9 +11,8 @@ from datamarket_gym.judge.guarantees.fairness import fairness_bound
 from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission
 from datamarket_gym.judge.redteam.own_market import honest_profile
 from datamarket_gym.learners.oracle import ReferenceRows
-from datamarket_gym.pipeline.compare import compared
-from datamarket_gym.pipeline.settle import settle
-from datamarket_gym.pipeline.tie import tie
+from datamarket_gym.pipeline.pipeline import match_units
+from datamarket_gym.pipeline.threshold import compared, resolve_threshold
 
 IN_UNITS = np.array([1.0, 0.1, 5.0, 0.01, 1.0, 2.0, 0.3, 700.0])
 """A table's columns: the last in other units, on top of a large mean, so that raw cosines are all near 1."""
@@ -74,7 +73,7 @@ def test_a_table_is_tied_and_settled_as_its_standardised_features_are():
 def test_reference_rows_are_compared_alike():
     more, label = blobs(150, 3)
     reference = ReferenceRows(as_table(more), label)
-    found = settle(mechanism("recommended"), TABLE, table_oracle(reference=reference))[1]
+    found = resolve_threshold(mechanism("recommended"), TABLE, table_oracle(reference=reference))[1]
     assert found.measured_on == "reference"
     assert found.price is not None
     assert found.theta < 0.999
@@ -133,7 +132,9 @@ def test_near_copies_of_a_table_are_tied_whatever_is_paid_for(learner, written):
     number = ROWS[:, 0] + 0.1 * np.arange(len(ROWS))
     units = submitted(written(ROWS), number, COPIED)
     oracle = UtilityOracle(written(HELD), HELD[:, 0], Utility.paying(learner))
-    found = tie(settle(mechanism("recommended"), units, oracle)[0], units, utility=oracle)
+    found = match_units(
+        resolve_threshold(mechanism("recommended"), units, oracle)[0], units, utility=oracle
+    )
     thiefs = units.identity == "thief"
     roots = [np.flatnonzero(found.label == each)[0] for each in found.label[thiefs]]
     assert (units.identity[roots] != "thief").all()

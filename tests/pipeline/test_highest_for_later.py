@@ -13,7 +13,7 @@ from datamarket_gym.learners.coverage import learner as coverage
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.learners.similarity import StandardisedSimilarity
 from datamarket_gym.pipeline.mechanism import mechanism
-from datamarket_gym.pipeline.settle import highest_for_later, judged_threshold
+from datamarket_gym.pipeline.threshold import highest_for_later, judged_threshold
 from datamarket_gym.units.prior import PriorArt
 from datamarket_gym.units.submission import Submission
 
@@ -79,7 +79,7 @@ def test_nothing_is_compared_with_old_units_where_it_is_known(monkeypatch, sprea
         raise AssertionError("they were looked at again")
 
     monkeypatch.setattr(coverage, "highest_similarities", looked)
-    settle = importlib.import_module("datamarket_gym.pipeline.settle")
+    settle = importlib.import_module("datamarket_gym.pipeline.threshold")
     asked = settle.highest_cosines
 
     def only_new(crowd, others):

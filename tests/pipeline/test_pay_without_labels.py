@@ -73,7 +73,7 @@ def test_a_threshold_is_measured_on_rows_without_labels():
     m, utility = mechanism("recommended"), Utility("coverage@0.9")
     bare = m.pay(labelled(HONEST, None), UtilityOracle(HELD, None, utility)).threshold
     classes = m.pay(labelled(HONEST, None), UtilityOracle(HELD, HELD_LABEL, utility)).threshold
-    assert bare.evidence.startswith("lineage@0.")
+    assert str(bare.evidence).startswith("lineage@0.")
     assert bare.price.prices != classes.price.prices
     assert "moves" in bare.why
 

@@ -5,7 +5,7 @@ import pytest
 
 from datamarket_gym.learners.oracle import Utility
 from datamarket_gym.pipeline.mechanism import mechanism
-from datamarket_gym.pipeline.per_unit import unit_amounts
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.market import ProviderMarket
 from datamarket_gym.world.tasks import Synthetic

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from datamarket_gym import PriorArt, Submission, UtilityOracle, mechanism, prior_of
 from datamarket_gym.core.errors import LeakError, ParameterError, SubmissionError
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline import bought_before
-from datamarket_gym.pipeline.settle import judged_threshold
+from datamarket_gym.pipeline import find_acquired_units
+from datamarket_gym.pipeline.threshold import judged_threshold
 from datamarket_gym.units.prior import joined
 
 WIDTH = 24
@@ -151,10 +151,10 @@ def test_every_layer_finds_what_was_bought(evidence):
     june, july, utility = market()
     prior = prior_of(recommended().pay(june, utility))
     mixed = Submission.concat([july, again(june, [5, 7], "eve", "old")])
-    known = bought_before(recommended(evidence=evidence), mixed, utility.given(prior))
+    known = find_acquired_units(recommended(evidence=evidence), mixed, utility.given(prior))
     assert known.unit.tolist() == [20, 21]
     assert prior.units.id[known.old].tolist() == ["j5", "j7"]
-    assert not len(bought_before(recommended(evidence=evidence), mixed, utility))
+    assert not len(find_acquired_units(recommended(evidence=evidence), mixed, utility))
 
 
 @pytest.mark.parametrize(
@@ -167,12 +167,14 @@ def test_copies_submitted_twice_are_known_twice(evidence, sigma):
     once = again(june, [5, 7, 9], "eve", "once", sigma)
     twice = replace(once, id=np.array(["a", "b", "c"]), identity=np.full(3, "mallory"))
     everything = Submission.concat([once, july, twice])
-    known = bought_before(recommended(evidence=evidence), everything, given_june)
+    known = find_acquired_units(recommended(evidence=evidence), everything, given_june)
     alone = [
         row
         for row in range(len(everything))
         if len(
-            bought_before(recommended(evidence=evidence), everything.take(np.array([row])), given_june)
+            find_acquired_units(
+                recommended(evidence=evidence), everything.take(np.array([row])), given_june
+            )
         )
     ]
     assert known.unit.tolist() == alone
@@ -363,7 +365,7 @@ def test_of_several_old_units_that_a_copy_is_tied_to_it_is_the_nearest():
     prior = prior_of(recommended(evidence="exact_hash").pay(Submission.concat([june, near]), utility))
     for source, name in ((june.take(np.array([5])), "j5"), (near, "near5")):
         mixed = Submission.concat([july, again(source, [0], "eve", "copy", 1e-4)])
-        known = bought_before(recommended(evidence="cosine@0.9"), mixed, utility.given(prior))
+        known = find_acquired_units(recommended(evidence="cosine@0.9"), mixed, utility.given(prior))
         assert known.unit.tolist() == [20]
         assert prior.units.id[known.old].tolist() == [name]
 

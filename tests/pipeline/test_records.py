@@ -10,7 +10,14 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.registry import create
 from datamarket_gym.evidence import Clusters
 from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline import Amounts, CanonicalUnits, Scores, mechanism, represent, tie
+from datamarket_gym.pipeline import (
+    Amounts,
+    CanonicalUnits,
+    Scores,
+    match_units,
+    mechanism,
+    represent_clusters,
+)
 from datamarket_gym.pipeline.records import read_record, write_record
 
 
@@ -105,7 +112,7 @@ def test_what_was_paid_can_be_read_back(market, tmp_path, changes):
 def test_rows_that_are_submitted_units_are_kept_as_numbers(market, tmp_path, representative):
     submission = create("attack", "exact_dup_2x_sybils").apply(0, market.state).submission
     m = mechanism("recommended", representative=representative, evidence="hybrid_hash_cosine@0.9")
-    canonical = represent(m, submission, tie(m, submission))
+    canonical = represent_clusters(match_units(m, submission), m.representative)
     kept = canonical.stored()
     assert (
         len(kept.features)

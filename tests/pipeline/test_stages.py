@@ -9,17 +9,18 @@ import pytest
 from datamarket_gym.core.content import unit_keys
 from datamarket_gym.core.registry import _components, create
 from datamarket_gym.evidence import Clusters
-from datamarket_gym.evidence.graph import Edges
+from datamarket_gym.evidence.graph import Edges, EvidenceGraph
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline import (
     Amounts,
     Payments,
+    Pipeline,
+    allocate,
+    match_units,
     mechanism,
-    represent,
-    score,
-    settle,
-    share,
-    tie,
+    represent_clusters,
+    resolve_threshold,
+    score_clusters,
 )
 from datamarket_gym.pipeline.share import Allocation, EqualSubmitted
 from datamarket_gym.units import Submission
@@ -125,21 +126,21 @@ def test_an_identitys_error_adds_parts_of_one_cluster_and_squares_over_clusters(
     assert made.standard_errors == pytest.approx([np.hypot(1.5, 0.4), 1.5, 0.6, 0.0])
 
 
-def test_pay_is_its_four_stages_and_given_ties_replace_the_first(market):
+def test_pay_is_its_four_stages_and_other_clusters_replace_the_first(market):
     profile = create("attack", "near_duplicate_2x_sybils").apply(0, market.state)
     submission, oracle = profile.submission, market.utility_oracle(Utility("knn", "chance"))
     m = mechanism("recommended")
     paid = m.pay(submission, oracle)
-    settled, threshold = settle(m, submission, oracle)
+    settled, threshold = resolve_threshold(m, submission, oracle)
     assert threshold == paid.threshold
-    clusters = tie(settled, submission)
-    canonical = represent(m, submission, clusters)
-    scores = score(m, canonical, oracle)
-    shares = share(m, submission, clusters, canonical, scores)
+    clusters = match_units(settled, submission)
+    canonical = represent_clusters(clusters, m.representative)
+    scores = score_clusters(canonical, oracle, m.semivalue, m.estimator)
+    shares = allocate(clusters, canonical, scores, m.allocation)
     assert (shares.amount == paid.amount).all()
     assert (shares.identity == paid.shares.identity).all()
-    untied = tie(m.model_copy(update={"evidence": "none"}), submission)
-    given = m.pay(submission, oracle, clusters=untied)
+    untied = match_units(m.model_copy(update={"evidence": "none"}), submission)
+    given = Pipeline(m, oracle).value(untied)
     assert given.as_dict() == m.model_copy(update={"evidence": "none"}).pay(submission, oracle).as_dict()
     assert given.as_dict() != paid.as_dict()
 
@@ -147,7 +148,7 @@ def test_pay_is_its_four_stages_and_given_ties_replace_the_first(market):
 def test_known_ties_hold_besides_those_that_are_found(submission):
     m = mechanism("recommended", evidence="exact_hash")
     known = Edges.of(np.array([5, 3]), np.array([1, 3 - 2]), "seen", np.array([0.5, 1.0]))
-    found = tie(m, submission, known=known)
+    found = EvidenceGraph.build(submission, m.evidence, known=known)
     assert found.label.tolist() == [0, 1, 0, 1, 0, 1]
     pairs = list(
         zip(

@@ -21,7 +21,7 @@ from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.spec import checked_spec
 from datamarket_gym.payout.theta import recommended, table_rows
-from datamarket_gym.pipeline.settle import honest_rows, judged_threshold
+from datamarket_gym.pipeline.threshold import honest_rows, judged_threshold
 from datamarket_gym.web.threshold.answers import histogram
 from datamarket_gym.world.data import DOMAINS, Embeddings, find, load_corpus
 from datamarket_gym.world.tasks import Synthetic

@@ -9,7 +9,7 @@ import numpy as np
 
 from datamarket_gym.conformance.promise import changed, check_written, promise, small_market
 from datamarket_gym.core.arrays import Codes
-from datamarket_gym.evidence.graph import GRANULARITIES, LAYERS, Clusters, EvidenceGraph, EvidenceLayer
+from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph, EvidenceLayer
 from datamarket_gym.learners.oracle import Utility, UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
@@ -154,7 +154,7 @@ def check_mechanism(mechanism: Payer) -> None:
     shuffled, _ = _shuffled(profile.submission)
     again = mechanism.pay(shuffled, small_market().utility_oracle(utility), profile.truth)
     promise(paid.as_dict() == again.as_dict(), "payments depend on the order of rows")
-    if not LAYERS.create(mechanism.evidence).needs_oracle:  # some err, by a draw for each name
+    if not mechanism.evidence.needs_oracle:  # some err, by a draw for each name
         _names_do_not_matter(mechanism, profile, small_market().utility_oracle(utility), paid.as_dict())
 
 

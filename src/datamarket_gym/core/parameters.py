@@ -23,7 +23,13 @@ from functools import lru_cache
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from datamarket_gym.core.errors import ParameterError, require_choice, require_count, require_in
+from datamarket_gym.core.errors import (
+    DataMarketError,
+    ParameterError,
+    require_choice,
+    require_count,
+    require_in,
+)
 from datamarket_gym.core.screen import Described
 
 __all__ = ["Component", "OneOf", "Parameter", "Range", "parameters_of"]
@@ -126,6 +132,15 @@ class Component(Described):
         for parameter in parameters_of(cls):
             if parameter.range is not None or parameter.choices:
                 parameter.validate(getattr(self, parameter.name))
+
+    def __str__(self) -> str:
+        """Return the written form, which `create` reads back; of what is registered nowhere, its ``repr``."""
+        from datamarket_gym.core.registry import written
+
+        try:
+            return written(self)
+        except DataMarketError:
+            return repr(self)
 
 
 @lru_cache(maxsize=512)

@@ -19,7 +19,7 @@ import numpy as np
 
 from datamarket_gym.core.errors import MarketWarning
 from datamarket_gym.core.screen import counted
-from datamarket_gym.evidence.graph import LAYERS, Clusters
+from datamarket_gym.evidence.graph import LAYERS, Clusters, EvidenceLayer
 from datamarket_gym.units.submission import Submission
 
 SHARE = 0.25
@@ -127,13 +127,14 @@ def told_at_the_end() -> Iterator[list[MarketWarning]]:
 
 
 def find_collapse(
-    evidence: str, submission: Submission, clusters: Clusters, *, checked: bool
+    evidence: str | EvidenceLayer, submission: Submission, clusters: Clusters, *, checked: bool
 ) -> CollapsedMarket | None:
     """The collapse of a market under evidence; None where there is none, or none to speak of.
 
     ``checked`` says whether the evidence was settled by the honest price.
     """
-    if not LAYERS.create(evidence).by_similarity:
+    layer, evidence = LAYERS.create(evidence), str(evidence)
+    if not layer.by_similarity:
         return None
     if clusters.granularity == "identity":
         return _merged_identities(evidence, submission, clusters, checked)

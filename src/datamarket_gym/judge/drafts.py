@@ -20,8 +20,8 @@ from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.metrics import ROUNDING
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.pipeline.payments import Payments
-from datamarket_gym.pipeline.per_unit import unit_amounts
 from datamarket_gym.units.truth import SubmittedProfile, genuine
 
 _MOST = 10

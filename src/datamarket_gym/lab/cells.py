@@ -142,7 +142,7 @@ def labels_of(mechanism: Mechanism | OwnMechanism) -> Row:
     return {
         "mechanism": mechanism.name,
         "granularity": mechanism.granularity,
-        "representative": mechanism.representative,
+        "representative": str(mechanism.representative),
     }
 
 

@@ -87,7 +87,7 @@ class _Scored(MarketUtility):
 
     def pay(self, m: Mechanism, submission: Submission) -> Payments:
         paid = super().pay(m, submission)
-        if m.evidence == "none" or self.of == "reported":
+        if not m.matches or self.of == "reported":
             return paid
         # What evidence ties does not depend on scores: the second time it is the same.
         with told_once(LeakedRowsWarning):

@@ -9,8 +9,8 @@ from datamarket_gym.core.screen import counted
 from datamarket_gym.judge.guarantees.deterred import Earned
 from datamarket_gym.judge.guarantees.deterrence import deterrence_gap
 from datamarket_gym.payout.results import Results
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.pipeline.payments import floored
-from datamarket_gym.pipeline.per_unit import unit_amounts
 
 
 def kappas(results: Results) -> Values:

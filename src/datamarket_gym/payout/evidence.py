@@ -67,11 +67,16 @@ class Payees:
         return [claim for claim in self.claims if code in claim.identities]
 
 
-def known_ties(inputs: Inputs, spec: PayoutSpec, edge_table: Path | None) -> Edges:
-    """Ties between units that the operator supplies; they stand as they are, whatever the clock says."""
+def known_ties(
+    ids: Sequence[str], absent: frozenset[str], spec: PayoutSpec, edge_table: Path | None
+) -> Edges:
+    """Read the matches between units that the operator supplies; they stand as they are, whatever the clock says.
+
+    Those of ``absent`` units are left out.
+    """
     if edge_table is None or spec.linkage.between != "units":
         return Edges.none()
-    return _supplied(edge_table, inputs.ids, spec, "unit", inputs.aside)
+    return _supplied(edge_table, ids, spec, "unit", absent)
 
 
 def payees(

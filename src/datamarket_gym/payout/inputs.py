@@ -145,19 +145,13 @@ class Inputs:
             identity=np.array([self.identities[owner[u]] for u in leaks.unit], dtype=object),
         )
 
-    def without(self, leaks: Leaks) -> Inputs:
-        """The inputs without leaked units; their identities stay."""
-        if not len(leaks):
-            return self
-        return self._of(leaks.others(len(self.ids)))
-
     def without_units(self, names: Collection[str]) -> Inputs:
         """The inputs without units that checks found to be false; their identities stay."""
         gone = np.array([name in names for name in self.ids])
         if gone.all():
             raise SubmissionError("no unit is left to pay for: all were found to be false")
         counts = Counter(self.identities[owner] for owner in self.owner[gone])
-        return replace(self._of(np.flatnonzero(~gone)), removed=dict(counts))
+        return replace(self.playing(np.flatnonzero(~gone)), removed=dict(counts))
 
     @property
     def kind(self) -> UnitKind:
@@ -204,12 +198,10 @@ class Inputs:
             [self.identities[c] for c in self.owner[known.unit]],
         )
 
-    def without_known(self, known: Known) -> Inputs:
-        """The inputs without them; their identities stay."""
-        return self._of(known.others(len(self.ids))) if len(known) else self
-
-    def _of(self, rest: Codes) -> Inputs:
-        """The inputs with these units alone; the others are set aside."""
+    def playing(self, rest: Codes) -> Inputs:
+        """Return the inputs with these units alone; the others are set aside, their identities stay."""
+        if len(rest) == len(self.ids):
+            return self
         kept = [self.ids[i] for i in rest]
         return replace(
             self,

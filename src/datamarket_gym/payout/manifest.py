@@ -151,7 +151,7 @@ def write_manifest(
             },
             "labelled": results.inputs.labelled,
             "interval": {"level": LEVEL, "groups": len(results.payments.scores.by_group)},
-            "evidence": {"used": results.mechanism.evidence, "why": results.threshold.why},
+            "evidence": {"used": str(results.mechanism.evidence), "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
             "standing_overrides": [o.model_dump(mode="json") for o in standing],

@@ -87,13 +87,12 @@ def write_needs(results: Results, folder: Path) -> None:
 
 def needs_of(results: Results) -> Needs:
     """Which clusters of a run cover which validation rows; none where coverage is not what is paid for."""
-    from datamarket_gym.games.semivalue import SEMIVALUES
     from datamarket_gym.learners.coverage import CoverageScorer
     from datamarket_gym.learners.coverage.covered_rows import WELL, covered_rows
-    from datamarket_gym.payout.inputs import utility_oracle, validation_order
+    from datamarket_gym.payout.inputs import validation_order
 
     inputs, canonical, scores = results.inputs, results.payments.canonical, results.payments.scores
-    scorer = utility_oracle(inputs, results.spec).scorer(
+    scorer = results.utility.scorer(
         canonical.features,
         canonical.label,
         canonical.weight,
@@ -106,7 +105,7 @@ def needs_of(results: Results) -> Needs:
     by_name[sorted(range(len(by_name)), key=results.names.__getitem__)] = np.arange(len(by_name))
     found = covered_rows(
         scorer,
-        SEMIVALUES.create(results.mechanism.semivalue),
+        results.mechanism.semivalue,
         MOST,
         scores.number[shares.cluster],
         by_name[shares.identity],

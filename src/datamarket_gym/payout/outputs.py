@@ -28,8 +28,8 @@ from datamarket_gym.payout.quarantine import FILE as QUARANTINE
 from datamarket_gym.payout.quarantine import quarantine_csv
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.pipeline.payments import floored
-from datamarket_gym.pipeline.per_unit import unit_amounts
 from datamarket_gym.pipeline.represent import canonical_training_set
 
 _CLUSTERS, _UNITS, _TIES = 200, 40, 40

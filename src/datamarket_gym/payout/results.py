@@ -11,8 +11,9 @@ from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.content import combined_keys
 from datamarket_gym.evidence.collapse import CollapsedMarket, find_collapse
 from datamarket_gym.evidence.leak import Leaks
+from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.evidence import Payees
-from datamarket_gym.payout.inputs import Inputs, utility_oracle
+from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
 from datamarket_gym.payout.overrides import Override
@@ -37,6 +38,7 @@ class Results:
 
     spec: PayoutSpec
     inputs: Inputs
+    utility: UtilityOracle
     threshold: DrawnThreshold
     mechanism: Mechanism
     overrides: list[Override]
@@ -70,8 +72,7 @@ class Results:
     @property
     def settled(self) -> SettledCoverage | None:
         """What coverage settled on, where it is what is paid for."""
-        rows = utility_oracle(self.inputs, self.spec).features  # in the order in which they were scored
-        return settled_coverage(self.spec.learner, rows)
+        return settled_coverage(self.spec.learner, self.utility.features)
 
     @property
     def named_mechanism(self) -> Mechanism:

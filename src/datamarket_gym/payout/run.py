@@ -36,6 +36,7 @@ from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
 from datamarket_gym.payout.kept import keep, kept_head, require_grown
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
+    NEAREST,
     read_manifest,
     require_as_written,
     submitted_hash,
@@ -49,13 +50,13 @@ from datamarket_gym.payout.prior.runs import ROLE as PRIOR
 from datamarket_gym.payout.prior.runs import accepted
 from datamarket_gym.payout.red_team import run_red_team
 from datamarket_gym.payout.report.page import write_report
-from datamarket_gym.payout.reuse import reusable
 from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.stages import Payday, Places, Work
+from datamarket_gym.payout.stages import Payday, Places, compute_results
 from datamarket_gym.payout.warned import warnings_of
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import read_warnings, write_warnings
+from datamarket_gym.pipeline.records import read_record
 
 
 def pay(
@@ -78,7 +79,7 @@ def pay(
     taken = _taken(out, accounts, spec.currency)
     if places.intake is not None and places.upto is None:
         places = replace(places, upto=kept_head(out))
-    known = None if reuse is None else reusable(reuse)
+    known = None if reuse is None else read_nearest(reuse)
     progress.stage("reading and checking the inputs", "rows")
     if places.prior:
         places = replace(places, prior=accepted(places.prior, out))
@@ -107,7 +108,7 @@ def work_out(
     """Work a payday out into a folder, or the rest of it; returns its manifest. No book knows of it yet.
 
     ``places`` are those of its files, where what databases answered is to be kept with the run; ``known`` is what
-    another run has kept (`payout.reuse`).
+    another run has kept (`read_nearest`).
     """
     if payday.spec.leak_check == "error":
         payday.leaks  # noqa: B018  refused before anything is written
@@ -118,7 +119,7 @@ def work_out(
                 keep(places, out, None if received is None else received.upto)
             # Large products are divided among the cores by this package.
             with one_thread("blas"), computing(replace(compute(), progress=progress)):
-                results = Work(payday, run, known).results()
+                results = compute_results(payday, run, known)
                 progress.stage("writing tables", "rows")
                 write_tables(results, out)
                 progress.stage("keeping what was bought")
@@ -136,6 +137,26 @@ def work_out(
             taken = payday.taken
             write_manifest(results, payday.run, taken.opening, taken.overrides, payday.settles, out)
     return read_manifest(out)
+
+
+def read_nearest(folder: Path) -> NearestRows:
+    """Read the nearest earlier units that a finished run has kept; refuse them where they are not as it left them.
+
+    Late units come in and a market is paid again: most pairs of units were compared before. What is taken over is
+    decided by content, unit by unit (`evidence.nearest`), and changes no payment, so neither the run's id nor its
+    manifest tells of it; `verify --recompute` works everything out.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise DataMarketError(
+            f"{str(folder)!r} is no finished run to re-use anything of; name the folder of one, or leave --reuse out"
+        )
+    outputs = read_manifest(folder)["outputs"]
+    if NEAREST not in outputs:
+        raise DataMarketError(
+            f"the run in {str(folder)!r} has kept nothing that can be re-used: an older version made it, or it was "
+            "priced given earlier runs; leave --reuse out"
+        )
+    return read_record(require_as_written(folder, outputs, NEAREST), NearestRows)
 
 
 def _where(out: Path, book: str | None) -> str:

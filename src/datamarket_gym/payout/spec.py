@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, get_origin
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.registry import written
 from datamarket_gym.core.specs import Document, fault
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.lineage import Lineage
@@ -23,7 +22,7 @@ from datamarket_gym.learners.oracle import RECOMMENDED, Utility
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.worth import Worth, worth_of
 from datamarket_gym.pipeline.mechanism import Mechanism, mechanism
-from datamarket_gym.pipeline.set_aside import LeakCheck
+from datamarket_gym.pipeline.pipeline import LeakCheck
 from datamarket_gym.units.times import looks_like
 
 MOST_CHECKS = 1000
@@ -381,10 +380,10 @@ class PayoutSpec(Document):
         if isinstance(layer, Lineage):
             sources = self.columns.trusted_source is not None
             metadata = "" if self.columns.metadata is None else "metadata"
-            evidence = written(replace(layer, sources=sources, metadata=metadata))
+            layer = replace(layer, sources=sources, metadata=metadata)
         return mechanism(
             "recommended",
-            evidence=evidence,
+            evidence=layer,
             leak_check=check,
             seed=self.seed,
             beacon=self.beacon or "",

@@ -1,4 +1,4 @@
-"""The stages of a run up to the cents: those of the pipeline, overrides after `tie`, money after `share`.
+"""The stages of a run up to the cents: those of the pipeline, overrides after matching, then money.
 
 The records of the stages are kept in the run's folder, where they say later how a payment came about; a
 run that is taken up again does not do those stages twice.
@@ -6,25 +6,24 @@ run that is taken up again does not do those stages twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from datamarket_gym.core.arrays import Values
+from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.core.files import json_text, read_json
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.core.runs import Format, Run
 from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
-from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
+from datamarket_gym.evidence.leak import Leaks
 from datamarket_gym.evidence.nearest import NearestRows
 from datamarket_gym.evidence.order import seniority_ranks
-from datamarket_gym.games.semivalue import ESTIMATORS
 from datamarket_gym.learners.function import FunctionUtility
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.payout.book.disputes import fitting
 from datamarket_gym.payout.book.runs import Taken
 from datamarket_gym.payout.evidence import known_ties, payees
@@ -35,28 +34,28 @@ from datamarket_gym.payout.intervals import half_width, moved_at_most, standard_
 from datamarket_gym.payout.manifest import require_as_written, run_id
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
-from datamarket_gym.payout.prior.known import KnownUnits
 from datamarket_gym.payout.prior.overrides import overridden_known
 from datamarket_gym.payout.prior.runs import ROLE as PRIOR
 from datamarket_gym.payout.prior.runs import PriorRun
 from datamarket_gym.payout.prior.units import PriorUnits
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
-from datamarket_gym.payout.reuse import told
 from datamarket_gym.payout.scored import scores_file
 from datamarket_gym.payout.settles import Settles
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
-from datamarket_gym.pipeline.compare import compared
 from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.pipeline.payments import Payments, among
-from datamarket_gym.pipeline.prior import Known, bought_before
+from datamarket_gym.pipeline.payments import among
+from datamarket_gym.pipeline.pipeline import (
+    Pipeline,
+    find_leaked_units,
+    match_units,
+    nearest_units,
+    require_playable,
+)
+from datamarket_gym.pipeline.prior import Known
 from datamarket_gym.pipeline.records import record_format
-from datamarket_gym.pipeline.represent import CanonicalUnits, represent
-from datamarket_gym.pipeline.score import Scores, score
-from datamarket_gym.pipeline.set_aside import require_playable
-from datamarket_gym.pipeline.settle import drawing_lots
-from datamarket_gym.pipeline.share import Amounts, share
-from datamarket_gym.pipeline.tie import nearest_units, tie
+from datamarket_gym.pipeline.represent import CanonicalUnits, represent_clusters
+from datamarket_gym.pipeline.threshold import OPEN
 from datamarket_gym.units.submission import Submission
 
 R = TypeVar("R")
@@ -145,10 +144,10 @@ class Payday:
         return payday.with_names(places.queries)
 
     def with_names(self, names: dict[str, str]) -> Payday:
-        """The same run of files that had these names: a file is what it holds, whatever it is called now."""
+        """Name the files anew: a file is what it holds, whatever it is called now."""
         files = {
-            role: {**said, "name": names.get(role, said["name"])}
-            for role, said in self.inputs.files.items()
+            role: {**file, "name": names.get(role, file["name"])}
+            for role, file in self.inputs.files.items()
         }
         return replace(self, inputs=replace(self.inputs, files=files))
 
@@ -158,20 +157,17 @@ class Payday:
         return frozenset() if self.settles is None else self.settles.unpaid
 
     @cached_property
+    def utility(self) -> UtilityOracle:
+        """What units are paid for, built once for the run."""
+        return utility_oracle(self.inputs, self.spec)
+
+    @cached_property
     def leaks(self) -> Leaks:
         """The units that are validation rows, or nearly; an error where there must be none."""
         inputs, check = self.inputs, self.spec.leak_check
-        leaks = Leaks.none() if check == "off" else find_leaks(*self._compared())
+        leaks = find_leaked_units(check, inputs.submission, self.utility, inputs.held)
         require_playable(check, inputs.named(leaks), len(inputs.ids), visible)
         return leaks
-
-    def _compared(self) -> tuple[Submission, HeldRows]:
-        """The units and, in the order of their file, the validation rows, as evidence compares them."""
-        inputs, utility = self.inputs, utility_oracle(self.inputs, self.spec)
-        seen, held = compared(inputs.submission, utility)[0], inputs.held
-        if seen is not inputs.submission:
-            held = replace(held, embedding=utility.compared(held.features))
-        return seen, held
 
 
 @dataclass(frozen=True)
@@ -196,139 +192,130 @@ _THRESHOLD = Format(
 )
 
 
-@dataclass(frozen=True)
-class Work:
-    """The stages of a payday in a run: one that is made now, or a finished one."""
+@dataclass(eq=False, kw_only=True)
+class PayoutPipeline(Pipeline):
+    """The stages in a run's folder: computed and kept there, or read from it."""
 
     payday: Payday
     run: Run | FinishedRun
     reuse: NearestRows | None = None  # kept by another run; the results are the same without
     asked: dict[str, Values] = field(default_factory=dict)  # as `judged_threshold` keeps it, if made now
+    overrides: list[Override] = field(init=False)  # of units of this run
 
-    def results(self) -> Results:
-        """Everything up to the cents."""
-        self.run.progress.stage("looking for leaked validation rows")
-        leaks, inputs = self._kept("leaks", Leaks, lambda: self.payday.leaks), self.payday.inputs
-        playing = replace(self, payday=replace(self.payday, inputs=inputs.without(leaks)))
-        return playing._paid_out(inputs.named(leaks))
+    def __post_init__(self) -> None:
+        self.overrides = self.payday.overrides
 
-    def _paid_out(self, leaks: Leaks) -> Results:
-        """The stages on the units that play."""
-        day, inputs, spec = self.payday, self.payday.inputs, self.payday.spec
-        self.run.progress.stage("checking which similarity threshold may be used")
-        threshold = self.threshold()
-        mechanism = drawing_lots(spec.mechanism(threshold.evidence), utility_oracle(inputs, spec))
-        self.run.progress.stage(f"looking for copies ({threshold.evidence})")
-        found, overrides = self.bought_before(mechanism)
-        known = inputs.named_known(found)
-        playing = replace(self, payday=replace(day, inputs=inputs.without_known(found)))
-        return playing._divided(
-            threshold, mechanism, playing.clusters(mechanism, overrides), leaks, known
+    def run_stage(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
+        """Read the record of a stage; where it is not there yet, compute and keep it."""
+        return self.run.output(f"records/{name}.npz", record_format(kind), compute)
+
+    def find_leaks(self, submission: Submission) -> Leaks:
+        """Find the units that are validation rows."""
+        return self.payday.leaks
+
+    def judge_threshold(self, submission: Submission, utility: UtilityOracle) -> DrawnThreshold:
+        """Choose the threshold, or read which was chosen."""
+        progress = self.run.progress
+        progress.stage("checking which similarity threshold may be used")
+        threshold = self.run.output(
+            "threshold.json",
+            _THRESHOLD,
+            lambda: choose_evidence(submission, utility, self.payday.spec, self.asked),
         )
+        progress.stage(f"looking for copies ({threshold.evidence})")
+        return threshold
 
-    def _divided(
-        self,
-        threshold: DrawnThreshold,
-        mechanism: Mechanism,
-        clusters: Clusters,
-        leaks: Leaks,
-        known: KnownUnits,
-    ) -> Results:
-        """What units that play, and were not bought before, are worth, and what that comes to in cents."""
-        day, inputs, spec = self.payday, self.payday.inputs, self.payday.spec
-        owners = payees(inputs, spec, day.edge_table, day.overrides)
-        self.run.progress.stage(f"scoring {clusters.n_clusters:,} clusters")
-        paid = self.paid(mechanism, clusters, "", groups=True)
-        self.run.progress.stage("scoring once more without evidence")
-        apart = clusters_by(inputs.submission, Edges.none(), clusters.granularity, clusters.lot)
-        plain = self.paid(mechanism, apart, "without_evidence_", groups=False)
-        cents, without = (
-            in_cents(p, inputs, spec, owners.group, day.taken.opening, day.unpaid) for p in (paid, plain)
-        )
-        return Results(
-            spec, inputs, threshold, mechanism, day.overrides, paid, owners, cents.names, cents.division,
-            raw_scores(paid), standard_errors(cents.payer, paid.scores), half_width(len(paid.scores.by_group)),
-            moved_at_most(cents.payer, paid.scores), without.division.paid, leaks, known, self.asked,
-        )  # fmt: skip
+    def match_units(self, mechanism: Mechanism, submission: Submission) -> Clusters:
+        """Match units by their nearest earlier ones, which are kept for another run."""
 
-    def threshold(self) -> DrawnThreshold:
-        """The evidence that may be used."""
-        inputs, spec = self.payday.inputs, self.payday.spec
-        return self.run.output(
-            "threshold.json", _THRESHOLD, lambda: choose_evidence(inputs, spec, self.asked)
-        )
+        def find_nearest() -> NearestRows:
+            nearest = nearest_units(mechanism, submission, self.utility, self.reuse)
+            if nearest.reused:
+                self.run.progress.stage(
+                    f"looking for copies: of {nearest.reused:,} of {len(nearest.digest):,} different units the nearest "
+                    "earlier one was known"
+                )
+            return nearest
 
-    def bought_before(self, mechanism: Mechanism) -> tuple[Known, list[Override]]:
-        """The units that earlier runs have bought, after overrides; and what these say of the others."""
-        day, inputs, prior = self.payday, self.payday.inputs, self.payday.inputs.prior
-        if prior is None:
-            return Known.none(), day.overrides
+        nearest = self.run_stage("nearest", NearestRows, find_nearest)
+        return match_units(mechanism, submission, utility=self.utility, nearest=nearest)
 
-        def found() -> Known:
-            return bought_before(mechanism, inputs.submission, utility_oracle(inputs, day.spec))
+    def override_acquired(self, known: Known, rows: Codes) -> Known:
+        """Apply the overrides that name units of earlier runs; the others are about units of this run."""
+        prior = self.payday.inputs.prior
+        assert prior is not None
+        ids, absent = self._names(rows)
+        overrides = [each.without(absent) for each in self.overrides]
+        known, self.overrides = overridden_known(known, overrides, prior, ids)
+        return known
 
-        known = self._kept("prior_known", Known, found)
-        overrides = [o.without(inputs.absent) for o in day.overrides]
-        return overridden_known(known, overrides, prior, inputs.ids)
+    def override_matches(self, clusters: Clusters, rows: Codes) -> Clusters:
+        """Add the matches that the operator knows, and apply the overrides."""
+        day, submission = self.payday, clusters.submission
+        assert submission is not None
+        ids, absent = self._names(rows)
+        known = known_ties(ids, absent, day.spec, day.edge_table)
+        if not len(known) and not self.overrides:
+            return clusters
+        overrides = [each.without(absent) for each in self.overrides]
+        rank = seniority_ranks(submission, clusters.lot)
+        edges = Edges.concat([clusters.edges, known]).once()
+        edges = overridden(edges, overrides, ids, "units", rank)
+        return clusters_by(submission, edges, clusters.granularity, clusters.lot)
 
-    def clusters(self, mechanism: Mechanism, overrides: Sequence[Override]) -> Clusters:
-        """The ties that were found, after the operator's overrides."""
-        day, submission = self.payday, self.payday.inputs.submission
-
-        def tied() -> Clusters:
-            known = known_ties(day.inputs, day.spec, day.edge_table)
-            utility = utility_oracle(day.inputs, day.spec)
-            nearest = self._kept(
-                "nearest",
-                NearestRows,
-                lambda: told(
-                    nearest_units(mechanism, submission, utility, self.reuse), self.run.progress
-                ),
-            )
-            return tie(mechanism, submission, known=known, utility=utility, nearest=nearest)
-
-        ties = self._kept("ties", Clusters, tied)
-        left = [o.without(day.inputs.absent) for o in overrides]
-        rank = seniority_ranks(submission, mechanism.lot)
-        edges = overridden(ties.edges, left, day.inputs.ids, "units", rank)
-        return clusters_by(submission, edges, ties.granularity, mechanism.lot)
-
-    def paid(self, mechanism: Mechanism, clusters: Clusters, prefix: str, *, groups: bool) -> Payments:
-        """The other stages; ``groups`` asks for scores on groups of validation rows too."""
-        inputs, submission = self.payday.inputs, self.payday.inputs.submission
-
-        def scored() -> Scores:
-            utility = utility_oracle(inputs, self.payday.spec)
-            require_learnable(canonical.label, utility)
-            dealt = (
-                validation_groups(utility.features, utility.label, mechanism.seed) if groups else None
-            )
-            return score(mechanism, canonical, self._counted(utility, canonical, mechanism), dealt)
-
-        canonical = self._kept(
+    def represent(self, clusters: Clusters, prefix: str) -> CanonicalUnits:
+        """Keep which rows stand for the clusters, and take what they hold from the submission."""
+        submission = clusters.submission
+        assert submission is not None
+        chosen = self.run_stage(
             f"{prefix}represented",
             CanonicalUnits,
-            lambda: represent(mechanism, submission, clusters).stored(),
-        ).restored(submission)
-        scores = self._kept(f"{prefix}scores", Scores, scored)
-        shares = self._kept(
-            f"{prefix}amounts",
-            Amounts,
-            lambda: share(mechanism, submission, clusters, canonical, scores),
+            lambda: represent_clusters(clusters, self.mechanism.representative).stored(),
         )
-        paid = Payments(submission.identities, clusters, canonical, scores, shares)
-        return among(paid, inputs.everyone)
+        return chosen.restored(submission)
 
-    def _counted(
-        self, utility: UtilityOracle, canonical: CanonicalUnits, mechanism: Mechanism
-    ) -> UtilityOracle:
-        """The same utility; one of the operator's own, which may take long, says how far it is."""
-        learner, progress = utility.learner, self.run.progress
+    def count_progress(self, clusters: Clusters) -> None:
+        """Let a utility of the operator's own, which may take long, say how far it is."""
+        learner, progress, mechanism = self.utility.learner, self.run.progress, self.mechanism
         if isinstance(learner, FunctionUtility):
-            most = ESTIMATORS.create(mechanism.estimator).budget(mechanism.samples, canonical.n_clusters)
-            utility.learner = replace(learner, progress=lambda done: progress.count(done, most))
-        return utility
+            most = mechanism.estimator.budget(mechanism.samples, clusters.n_clusters)
+            self.utility = copy(self.utility)
+            self.utility.learner = replace(learner, progress=lambda done: progress.count(done, most))
 
-    def _kept(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
-        """A stage's record; made, and kept, where it is not there yet."""
-        return self.run.output(f"records/{name}.npz", record_format(kind), make)
+    def _names(self, rows: Codes) -> tuple[list[str], frozenset[str]]:
+        """The ids of the units that play, and of those that were submitted and do not."""
+        inputs = self.payday.inputs
+        if len(rows) == len(inputs.ids):
+            return inputs.ids, inputs.absent
+        ids = [inputs.ids[row] for row in rows.tolist()]
+        return ids, inputs.absent | (frozenset(inputs.ids) - frozenset(ids))
+
+
+def compute_results(payday: Payday, run: Run | FinishedRun, reuse: NearestRows | None = None) -> Results:
+    """Compute everything up to the cents, or read what of it the run's folder keeps."""
+    inputs, spec, utility, progress = payday.inputs, payday.spec, payday.utility, run.progress
+    mechanism = spec.mechanism(OPEN)
+    pipeline = PayoutPipeline(mechanism, utility, payday=payday, run=run, reuse=reuse)
+    progress.stage("looking for leaked validation rows")
+    matching = pipeline.match(inputs.submission)
+    assert isinstance(matching.threshold, DrawnThreshold)
+    clusters, playing = matching.clusters, inputs.playing(matching.rows)
+    owners = payees(playing, spec, payday.edge_table, payday.overrides)
+    progress.stage(f"scoring {clusters.n_clusters:,} clusters")
+    groups = validation_groups(utility.features, utility.label, mechanism.seed)
+    pipeline.count_progress(clusters)
+    paid = among(pipeline.value(clusters, groups=groups), inputs.everyone)
+    progress.stage("scoring once more without evidence")
+    apart = clusters_by(matching.playing, Edges.none(), clusters.granularity, clusters.lot)
+    pipeline.count_progress(apart)
+    plain = among(pipeline.value(apart, "without_evidence_"), inputs.everyone)
+    cents, without = (
+        in_cents(each, playing, spec, owners.group, payday.taken.opening, payday.unpaid)
+        for each in (paid, plain)
+    )
+    return Results(
+        spec, playing, utility, matching.threshold, matching.mechanism, payday.overrides, paid, owners, cents.names,
+        cents.division, raw_scores(paid), standard_errors(cents.payer, paid.scores),
+        half_width(len(paid.scores.by_group)), moved_at_most(cents.payer, paid.scores), without.division.paid,
+        inputs.named(matching.leaks), inputs.named_known(matching.known), pipeline.asked,
+    )  # fmt: skip

@@ -16,9 +16,10 @@ from datamarket_gym.evidence.threshold.floors import (
     variant_similarities,
     variants_for,
 )
-from datamarket_gym.payout.inputs import Inputs, utility_oracle
+from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.pipeline.settle import honest_rows, judged_threshold
+from datamarket_gym.pipeline.threshold import honest_rows, judged_threshold
+from datamarket_gym.units.submission import Submission
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.data.embeddings import Embeddings
 
@@ -34,14 +35,19 @@ class DrawnThreshold(Threshold):
 
 
 def choose_evidence(
-    inputs: Inputs, spec: PayoutSpec, asked: dict[str, Values] | None = None
+    submission: Submission,
+    utility: UtilityOracle,
+    spec: PayoutSpec,
+    asked: dict[str, Values] | None = None,
 ) -> DrawnThreshold:
-    """Lineage at a threshold that the honest price and the crowd admit; ``asked`` is as `judged_threshold` keeps it."""
-    utility = utility_oracle(inputs, spec)
-    found = judged_threshold(inputs.submission, utility, spec.theta, asked)
-    drawn = DrawnThreshold.model_validate(found.model_dump())
-    honest = honest_rows(inputs.submission, utility)
-    if honest is None or found.price is None:
+    """Choose a threshold that the false-match cost and the density correction admit.
+
+    ``asked`` is as `judged_threshold` keeps it.
+    """
+    threshold = judged_threshold(submission, utility, spec.theta, asked)
+    drawn = DrawnThreshold.model_validate(threshold.model_dump())
+    honest = honest_rows(submission, utility)
+    if honest is None or threshold.price is None:
         return drawn
     return drawn.model_copy(update=_pictures(honest.pool(), spec.seed))
 

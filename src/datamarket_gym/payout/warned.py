@@ -18,7 +18,7 @@ from datamarket_gym.payout.warned_earlier import (
 from datamarket_gym.payout.warned_inputs import input_warnings
 from datamarket_gym.payout.warned_scores import uneven_scores, unscored_units
 from datamarket_gym.payout.warnings import MOST_ITEMS, StandingWarning, in_order
-from datamarket_gym.pipeline.set_aside import REMEDY
+from datamarket_gym.pipeline.pipeline import REMEDY
 
 MANY = 5
 """So many payees in one tree of tied units are many; in a smaller market of at least three, all of them."""

@@ -15,12 +15,12 @@ from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.evidence.graph import clusters_by
 from datamarket_gym.payout.book.runs import taken_of
-from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.results import Results, in_cents
-from datamarket_gym.payout.stages import FinishedRun, Payday, Places, Work
+from datamarket_gym.payout.stages import FinishedRun, Payday, Places, compute_results
 from datamarket_gym.pipeline.payments import among
+from datamarket_gym.pipeline.pipeline import Pipeline
 
 
 def without_its_evidence(
@@ -55,18 +55,15 @@ def finished_results(folder: Path, places: Places) -> tuple[Payday, Results]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"
         )
-    return payday, Work(payday, FinishedRun(folder, manifest["outputs"])).results()
+    return payday, compute_results(payday, FinishedRun(folder, manifest["outputs"]))
 
 
 def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
     """Payments had the ties in these clusters not been there."""
     inputs, spec, clusters = results.inputs, payday.spec, results.payments.clustering
     fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))
-    paid = results.mechanism.pay(
-        inputs.submission,
-        utility_oracle(inputs, spec),
-        clusters=clusters_by(inputs.submission, fewer, clusters.granularity, clusters.lot),
-    )
+    apart = clusters_by(inputs.submission, fewer, clusters.granularity, clusters.lot)
+    paid = Pipeline(results.mechanism, results.utility).value(apart)
     paid = among(paid, inputs.everyone)
     return in_cents(
         paid, inputs, spec, results.payees.group, payday.taken.opening, payday.unpaid

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+)
 
 from datamarket_gym.core.errors import (
     CollapsedMarketWarning,
@@ -21,6 +28,7 @@ from datamarket_gym.core.errors import (
     require_known,
     warn_user,
 )
+from datamarket_gym.core.parameters import Component
 from datamarket_gym.core.registry import (
     Kind,
     components,
@@ -34,60 +42,70 @@ from datamarket_gym.core.screen import Described
 from datamarket_gym.core.specs import fault
 from datamarket_gym.evidence.collapse import find_collapse
 from datamarket_gym.evidence.dates import nobody_first
-from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.evidence.graph import EvidenceLayer
+from datamarket_gym.games.semivalue import Estimator, Semivalue
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.learners.targets import require_learnable
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
-from datamarket_gym.pipeline.payments import Allocator, Payments, among
-from datamarket_gym.pipeline.prior import Known, bought_before
-from datamarket_gym.pipeline.represent import REPRESENTATIVES
-from datamarket_gym.pipeline.score import Valuator
-from datamarket_gym.pipeline.set_aside import (
+from datamarket_gym.pipeline.payments import Payments
+from datamarket_gym.pipeline.pipeline import (
     LeakCheck,
-    bought_rows,
-    found_leaks,
-    told,
-    without_leaks,
+    Matching,
+    Pipeline,
+    describe_acquired_rows,
+    describe_leaks,
 )
-from datamarket_gym.pipeline.settle import OPEN, settle
-from datamarket_gym.pipeline.tie import tie
+from datamarket_gym.pipeline.represent import Representative
+from datamarket_gym.pipeline.share import Allocation
+from datamarket_gym.pipeline.threshold import OPEN
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth
 
 VERSION = 1
+_COMPONENTS = ("evidence", "representative", "semivalue", "estimator", "allocation")
 
 
 class Mechanism(Described, BaseModel):
     """A frozen spec that pays a submission; to and from JSON without loss.
 
-    Components are written as in the registry (``cosine@0.99``). ``samples`` is the number of
-    permutations (the budget is samples x players evaluations). ``normalize`` rescales raw scores to
-    the grand-coalition value, a separate step with guarantees of its own. Units of equal time draw lots
-    under the seed and ``beacon``, a text known only after submissions close; where it is blank, under the
-    validation rows, which submitters do not know. ``leak_check`` says what becomes of units that are
-    validation rows, or nearly: they are set aside (``drop``), refused (``error``) or paid (``off``, as in the
-    paper).
+    Components are objects; texts (``cosine@0.99``) and mappings are parsed once, when the mechanism is made.
+    ``samples`` is the number of permutations (the budget is samples x players evaluations). ``normalize`` rescales raw
+    scores to the grand-coalition value, a separate step with guarantees of its own. Units of equal time draw lots under
+    the seed and ``beacon``, a text known only after submissions close; where it is blank, under the validation rows,
+    which submitters do not know. ``leak_check`` says what becomes of units that are validation rows, or nearly: they
+    are set aside (``drop``), refused (``error``) or paid (``off``, as in the paper).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True
+    )
 
     name: str
-    evidence: str = "none"
+    evidence: EvidenceLayer = "none"  # type: ignore[assignment]  # texts are parsed, by default as well
     granularity: Literal["unit", "batch", "identity"] = "identity"
-    representative: str = "identity"
-    semivalue: str = "shapley"
-    estimator: str = "auto"
+    representative: Representative = "identity"  # type: ignore[assignment]
+    semivalue: Semivalue = "shapley"  # type: ignore[assignment]
+    estimator: Estimator = "auto"  # type: ignore[assignment]
     samples: int = Field(default=256, ge=1)
-    allocation: str = "equal_submitted"
+    allocation: Allocation = "equal_submitted"  # type: ignore[assignment]
     normalize: bool = False
     leak_check: LeakCheck = "off"
     seed: int = 0
     beacon: str = ""
 
-    @field_validator("evidence", "representative", "semivalue", "estimator", "allocation")
+    @field_validator(*_COMPONENTS, mode="before")
     @classmethod
-    def _canonical(cls, value: str, info: Any) -> str:
-        return written(create(info.field_name, value))
+    def _parsed(cls, value: Any, info: Any) -> Component:
+        component: Component = create(info.field_name, value)
+        return component
+
+    @field_serializer(*_COMPONENTS)
+    def _written(self, value: Component) -> str:
+        return written(value)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Mechanism:
+        """Copy the mechanism with some fields changed; components are objects, or texts that are parsed."""
+        changes = {k: create(k, v) if k in _COMPONENTS else v for k, v in (update or {}).items()}
+        return super().model_copy(update=changes, deep=deep)
 
     @property
     def label(self) -> str:
@@ -123,31 +141,25 @@ class Mechanism(Described, BaseModel):
         return f"{self.seed}|{self.beacon}"
 
     @property
-    def pays_earliest(self) -> bool:
-        """Whether of tied units the earliest stands for the others: who was first then decides who is paid."""
-        return self.evidence != "none" and REPRESENTATIVES.create(self.representative).by_seniority
+    def matches(self) -> bool:
+        """Whether evidence matches units at all."""
+        return str(self.evidence) != "none"
 
     @property
-    def valuator(self) -> Valuator:
-        """What scores clusters: the representative, the estimator and the seed."""
-        return Valuator(self.representative, self.estimator, self.seed, self.normalize)
+    def pays_earliest(self) -> bool:
+        """Whether of matched units the earliest stands for the others: who was first then decides who is paid."""
+        return self.matches and self.representative.by_seniority
 
     def pay(
-        self,
-        submission: Submission,
-        utility: UtilityOracle,
-        oracle: GroundTruth | None = None,
-        *,
-        clusters: Clusters | None = None,
+        self, submission: Submission, utility: UtilityOracle, oracle: GroundTruth | None = None
     ) -> Payments:
         """Pay a submission. The oracle is shown only to evidence and allocations that declare it.
 
-        Evidence that leaves its threshold open (``lineage@auto``) is settled first; the payments
+        Evidence that leaves its threshold open (``lineage@auto``) is resolved first; the payments
         say how. Warns (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one
         unit, (`LeakedRowsWarning`) where units were set aside because they are validation rows, or such
-        rows were bought, and (`UndatedMarketWarning`) where it pays the earliest and no times say who that is. With
-        ``clusters`` the question is what would be paid if these were the ties. Where the utility is given
-        prior art, units that evidence ties to it were bought before, and earn nothing.
+        rows were bought, and (`UndatedMarketWarning`) where it pays the earliest and no times say who that is. Where
+        the utility is given previously acquired data, units that evidence matches with it earn nothing.
         """
         started = time.perf_counter()
         require_instance(
@@ -156,40 +168,29 @@ class Mechanism(Described, BaseModel):
         require_instance(
             "utility", utility, UtilityOracle, "a UtilityOracle, UtilityOracle(X_val, y_val, 'coverage')"
         )
-        submitted, everyone = submission, submission.identities
-        leaks = found_leaks(self.leak_check, submission, utility)
-        if len(leaks):
-            submission = submission.take(leaks.others(len(submission)))
-            warn_user(LeakedRowsWarning(self.name, told(leaks)))
-            clusters = None if clusters is None else without_leaks(clusters, submission, leaks)
-        bought = bought_rows(self.leak_check, utility)
-        if bought:
+        pipeline = Pipeline(self, utility, oracle)
+        matching = pipeline.match(submission)
+        self._warn(matching, utility)
+        paid = matching.complete(pipeline.value(matching.clusters))
+        return replace(paid, seconds=time.perf_counter() - started)
+
+    def _warn(self, matching: Matching, utility: UtilityOracle) -> None:
+        """Warn of what somebody should look at before anybody is paid."""
+        if len(matching.leaks):
+            warn_user(LeakedRowsWarning(self.name, describe_leaks(matching.leaks)))
+        if bought := describe_acquired_rows(self.leak_check, utility):
             warn_user(LeakedRowsWarning(self.name, bought))
-        require_learnable(submission.label, utility)
-        threshold, known = None, Known.none()
-        if clusters is None:
-            settled, threshold = settle(self, submission, utility)
-            known = bought_before(settled, submission, utility)
-            if len(known):
-                submission = submission.take(known.others(len(submission)))
-                require_learnable(submission.label, utility)  # what was bought has no say in it
-                known = known.among(leaks.others(len(leaks) + len(known) + len(submission)))
-            clusters = tie(settled, submission, oracle, utility=utility)
-            collapse = find_collapse(
-                settled.evidence, submission, clusters, checked=threshold is not None
-            )
-            if collapse is not None:
-                warn_user(CollapsedMarketWarning(self.name, collapse.words))
-            undated = nobody_first(submission) if self.pays_earliest else None
-            if undated is not None:
-                warn_user(UndatedMarketWarning(self.name, undated))
-        ours = replace(clusters, submission=submission)
-        values = self.valuator.fit(ours, utility, self.semivalue, self.samples)
-        paid = among(Allocator(oracle).allocate(values, self.allocation), everyone)
-        seconds = time.perf_counter() - started
-        return replace(
-            paid, seconds=seconds, threshold=threshold, leaks=leaks, known=known, submitted=submitted
+        collapse = find_collapse(
+            matching.mechanism.evidence,
+            matching.playing,
+            matching.clusters,
+            checked=matching.threshold is not None,
         )
+        if collapse is not None:
+            warn_user(CollapsedMarketWarning(self.name, collapse.words))
+        undated = nobody_first(matching.playing) if self.pays_earliest else None
+        if undated is not None:
+            warn_user(UndatedMarketWarning(self.name, undated))
 
 
 def mechanism(name: str, **changes: Any) -> Mechanism:

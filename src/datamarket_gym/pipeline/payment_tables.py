@@ -16,7 +16,6 @@ from datamarket_gym.core.content import combined_keys
 from datamarket_gym.core.errors import DataMarketError, InputTypeError, ParameterError, require_known
 from datamarket_gym.core.frames import ResultTable
 from datamarket_gym.core.screen import counted
-from datamarket_gym.pipeline.per_unit import unit_amounts
 from datamarket_gym.pipeline.share import apportion, grid_of
 from datamarket_gym.units.submission import Submission
 
@@ -106,6 +105,43 @@ def identity_table(payments: Payments) -> ResultTable:
         scale = 1.0 if payments.pot is None else paid / np.maximum(payments.scores.values, 0.0).sum()
         columns["standard_error"] = payments.standard_errors * scale
     return ResultTable(payments.title, columns, money=_money(payments))
+
+
+@dataclass(frozen=True, eq=False)
+class UnitAmounts:
+    """``amount[i]`` for the unit ``row[i]`` of the submission that played, to identity number ``identity[i]``.
+
+    Units that earn nothing because others stand for them are left out.
+    """
+
+    row: Codes
+    identity: Codes
+    amount: Values
+
+
+def unit_amounts(payments: Payments) -> UnitAmounts:
+    """Divide the amounts of payments among units.
+
+    What a name gets of a cluster goes to its units that stand for the cluster, by their claims. Where none of its units
+    does, to all of its units in the cluster alike. A name's amounts sum to its total, up to rounding.
+    """
+    submission = _playing(payments)
+    n = len(payments.identities)
+    identity = np.searchsorted(payments.identities, submission.identities)[submission.identity_codes]
+    pair = payments.clustering.label * n + identity
+    canonical = payments.canonical
+    claim = np.bincount(canonical.claim_unit, weights=canonical.claim_share, minlength=len(submission))
+    pairs, place = np.unique(pair, return_inverse=True)
+    unclaimed = np.bincount(place, weights=claim) <= 0.0
+    claim = np.where(unclaimed[place], 1.0, claim)
+    whole = np.bincount(place, weights=claim)
+    shares = payments.shares
+    at = np.searchsorted(pairs, shares.cluster * n + shares.identity)
+    paid = np.zeros(len(pairs))
+    np.add.at(paid, at, payments.amount)
+    is_paid = np.isin(np.arange(len(pairs)), at)[place] & (claim > 0.0)
+    row = np.flatnonzero(is_paid)
+    return UnitAmounts(row, identity[row], paid[place[row]] * claim[row] / whole[place[row]])
 
 
 @dataclass(frozen=True, eq=False)

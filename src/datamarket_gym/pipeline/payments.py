@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.frames import ResultTable, Tabular
 from datamarket_gym.core.plots import plot_intervals
 from datamarket_gym.core.screen import Described, Screen, Shown, counted
@@ -30,7 +29,7 @@ from datamarket_gym.pipeline.payment_tables import (
 from datamarket_gym.pipeline.prior import Known
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import ClusterValues, Scores
-from datamarket_gym.pipeline.share import Allocation, Amounts, divided, exact_amounts
+from datamarket_gym.pipeline.share import Allocation, Amounts, allocate, exact_amounts
 from datamarket_gym.units.submission import Submission, Text
 from datamarket_gym.units.truth import GroundTruth
 
@@ -297,20 +296,14 @@ class Allocator(Described):
     def allocate(
         self, cluster_values: ClusterValues, provenance_policy: str | Allocation = "equal_submitted"
     ) -> Payments:
-        """Each cluster's score divided among the identities in it, by an allocation rule."""
-        clusters, canonical, scores = (
-            cluster_values.clusters,
-            cluster_values.canonical,
-            cluster_values.scores,
+        """Divide each cluster's score among the identities in it, by an allocation rule."""
+        values = cluster_values
+        amounts = allocate(
+            values.clusters, values.canonical, values.scores, provenance_policy, self.oracle
         )
-        submission = clusters.submission
-        if submission is None:
-            raise SubmissionError(
-                "these clusters do not say which submission they divide, so there is nobody to pay; "
-                "make them by EvidenceGraph.build or clusters_by"
-            )
-        amounts = divided(provenance_policy, submission, clusters, canonical, scores, self.oracle)
-        return Payments(submission.identities, clusters, canonical, scores, amounts)
+        assert values.clusters.submission is not None  # else `allocate` refuses them
+        identities = values.clusters.submission.identities
+        return Payments(identities, values.clusters, values.canonical, values.scores, amounts)
 
 
 def among(payments: Payments, identities: Text) -> Payments:

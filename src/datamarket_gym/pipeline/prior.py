@@ -24,7 +24,7 @@ from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import LAYERS, EvidenceGraph
 from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.pipeline.compare import compared, compared_rows
+from datamarket_gym.pipeline.threshold import compared, compared_rows
 from datamarket_gym.units.prior import PriorArt, joined, require_same_columns
 from datamarket_gym.units.submission import Submission, Text
 
@@ -94,12 +94,12 @@ def prior_of(payments: Payments) -> PriorArt:
     return PriorArt(units if aside is None else Submission.concat([units, aside]), canonical.unit)
 
 
-def bought_before(mechanism: Mechanism, submission: Submission, utility: UtilityOracle) -> Known:
-    """The units that the mechanism's evidence ties to the utility's prior art, each by its strongest tie.
+def find_acquired_units(mechanism: Mechanism, submission: Submission, utility: UtilityOracle) -> Known:
+    """Find the units that the mechanism's evidence matches with previously acquired ones, each by its strongest match.
 
-    What evidence compares is as in `tie`. Unit by unit, whatever plays: that one unit of an identity was bought says
-    nothing of its others. Evidence that ties people (``linkage``) or everything (``pool``) says nothing of what was
-    bought: who sold in June sells other units in July.
+    What evidence compares is as in `match_units`. Unit by unit, whatever plays: that one unit of an identity was
+    acquired says nothing of its others. Evidence that matches people (``linkage``) or everything (``pool``) says
+    nothing of what was acquired: who sold in June sells other units in July.
     """
     prior, layer = utility.prior, LAYERS.create(mechanism.evidence)
     if prior is None or not layer.same_content:
@@ -107,7 +107,7 @@ def bought_before(mechanism: Mechanism, submission: Submission, utility: Utility
     if layer.needs_oracle:
         raise ParameterError(
             "evidence",
-            mechanism.evidence,
+            str(layer),
             "it asks an oracle, and nobody told it of earlier periods; choose evidence that looks at units",
         )
     n = len(prior)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Features, Keys, Values
 from datamarket_gym.core.content import unit_keys
+from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.narrow import in_order
 from datamarket_gym.core.parameters import Component, OneOf, Range
 from datamarket_gym.core.registry import Kind, register
@@ -24,10 +25,6 @@ from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.units.submission import Submission
-
-if TYPE_CHECKING:
-    from datamarket_gym.pipeline.mechanism import Mechanism
-
 
 _ROWS = 8192  # features that are read at a time
 
@@ -79,9 +76,16 @@ class Representative(Component, ABC):
 REPRESENTATIVES: Kind[Representative] = Kind("representative", Representative)
 
 
-def represent(mechanism: Mechanism, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-    """The rows that stand for the clusters, by the mechanism's representative."""
-    return REPRESENTATIVES.create(mechanism.representative).canonical(submission, clusters)
+def represent_clusters(
+    clusters: Clusters, representative: str | Representative = "collapse"
+) -> CanonicalUnits:
+    """Choose the rows that stand for the clusters of a submission."""
+    if clusters.submission is None:
+        raise SubmissionError(
+            "these clusters do not say which submission they divide, so there are no rows to train "
+            "on; make them by EvidenceGraph.build or clusters_by"
+        )
+    return REPRESENTATIVES.create(representative).canonical(clusters.submission, clusters)
 
 
 def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple[Codes, Codes]:

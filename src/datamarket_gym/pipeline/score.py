@@ -9,23 +9,18 @@ ordered or partitioned.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Keys, Values
 from datamarket_gym.core.content import combined_key, combined_keys
-from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.screen import Described, Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.games.semivalue import SEMIVALUES, Estimate, Estimator, Semivalue
 from datamarket_gym.learners.game import UtilityGame
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.pipeline.represent import REPRESENTATIVES, CanonicalUnits, Representative
+from datamarket_gym.pipeline.represent import CanonicalUnits, Representative, represent_clusters
 from datamarket_gym.semivalues import estimate, normalized
-
-if TYPE_CHECKING:
-    from datamarket_gym.pipeline.mechanism import Mechanism
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,12 +53,56 @@ class ClusterValues(Shown):
         return self.scores.values
 
 
+def score_clusters(
+    canonical: CanonicalUnits,
+    utility: UtilityOracle,
+    semivalue: str | Semivalue = "shapley",
+    estimator: str | Estimator = "auto",
+    *,
+    samples: int = 256,
+    seed: int = 0,
+    normalize: bool = False,
+    groups: Codes | None = None,
+) -> Scores:
+    """Score the clusters by a semivalue of their game.
+
+    ``groups`` numbers groups of validation rows on which scores are asked for as well. ``normalize`` rescales the
+    scores to v(all), a separate step with guarantees of its own.
+    """
+    game = QuotientGame(canonical, utility)
+    by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
+    if groups is not None:  # first: a closed form by groups may say at once what all of them sum to
+        parts = game.closed_form_by_group(SEMIVALUES.create(semivalue), groups)
+        if parts is not None:
+            by_group, size = parts, np.bincount(groups)
+    found = estimate(game, semivalue, estimator, samples=samples, seed=seed)
+    values, grand, total, scale = found.values, game.grand_value(), None, 1.0
+    if normalize:
+        total = float(values.sum())
+        values, scale = normalized(values, grand), abs(grand / total)
+    return Scores(
+        values[game.player],
+        (found.standard_errors * scale)[game.player],
+        found.evaluations,
+        found.method,
+        found.samples,
+        found.reach,
+        found.bias * scale,
+        found.proven,
+        number=game.player,
+        grand_value=grand,
+        raw_total=total,
+        by_group=by_group[:, game.player],
+        group_size=size,
+    )
+
+
 @dataclass(frozen=True)
 class Valuator(Described):
     """The paper's ``Valuator.fit(clusters, utility_oracle, semivalue, budget) -> cluster_values``.
 
-    What the line leaves open is set here: the representative R_theta of a cluster (the paper's default
-    collapses exact duplicates), the estimator, its seed, and whether scores are rescaled to v(all).
+    The representative R_theta of a cluster (the paper's default collapses exact duplicates), the estimator, its seed,
+    and whether scores are rescaled to v(all) are set here.
     """
 
     representative: str | Representative = "collapse"
@@ -78,66 +117,16 @@ class Valuator(Described):
         semivalue: str | Semivalue = "shapley",
         budget: int = 256,
     ) -> ClusterValues:
-        """Represent the clusters of a submission and score them; ``budget`` is the paper's R.
+        """Represent the clusters of a submission and score them.
 
-        That is the number of orders of joining (Algorithm 1) or of draws a player (Algorithm 2).
+        ``budget`` is the paper's R: the number of orders of joining (Algorithm 1) or of draws a player (Algorithm 2).
         """
-        if clusters.submission is None:
-            raise SubmissionError(
-                "these clusters do not say which submission they divide, so there are no rows to train "
-                "on; make them by EvidenceGraph.build or clusters_by"
-            )
-        canonical = REPRESENTATIVES.create(self.representative).canonical(clusters.submission, clusters)
-        return ClusterValues(
-            clusters, canonical, self.scores(canonical, utility_oracle, semivalue, budget)
-        )
-
-    def scores(
-        self,
-        canonical: CanonicalUnits,
-        utility: UtilityOracle,
-        semivalue: str | Semivalue,
-        budget: int,
-        group: Codes | None = None,
-    ) -> Scores:
-        """Scores of clusters that are represented already, and on each ``group`` of validation rows."""
-        game = QuotientGame(canonical, utility)
-        by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
-        if group is not None:  # first: a closed form by groups may say at once what all of them sum to
-            parts = game.closed_form_by_group(SEMIVALUES.create(semivalue), group)
-            if parts is not None:
-                by_group, size = parts, np.bincount(group)
-        found = estimate(game, semivalue, self.estimator, samples=budget, seed=self.seed)
-        grand, total, scale = game.grand_value(), None, 1.0
-        values = found.values
-        if self.normalize:
-            total = float(values.sum())
-            values, scale = normalized(values, grand), abs(grand / total)
-        return Scores(
-            values[game.player],
-            (found.standard_errors * scale)[game.player],
-            found.evaluations,
-            found.method,
-            found.samples,
-            found.reach,
-            found.bias * scale,
-            found.proven,
-            number=game.player,
-            grand_value=grand,
-            raw_total=total,
-            by_group=by_group[:, game.player],
-            group_size=size,
-        )
-
-
-def score(
-    mechanism: Mechanism,
-    canonical: CanonicalUnits,
-    utility: UtilityOracle,
-    group: Codes | None = None,
-) -> Scores:
-    """Scores of all clusters, and on each group of validation rows where ``group`` numbers these."""
-    return mechanism.valuator.scores(canonical, utility, mechanism.semivalue, mechanism.samples, group)
+        canonical = represent_clusters(clusters, self.representative)
+        scores = score_clusters(
+            canonical, utility_oracle, semivalue, self.estimator,
+            samples=budget, seed=self.seed, normalize=self.normalize,
+        )  # fmt: skip
+        return ClusterValues(clusters, canonical, scores)
 
 
 class QuotientGame(UtilityGame):
@@ -156,18 +145,15 @@ class QuotientGame(UtilityGame):
 
 
 def cluster_keys(canonical: CanonicalUnits) -> Keys:
-    """Content key of each cluster's representative: equal keys, equal multisets of training rows."""
-    return _cluster_keys(_weighted(canonical), canonical)
+    """Return the content key of each cluster's representative: equal keys, equal multisets of training rows."""
+    keys = _weighted(canonical)
+    order = np.lexsort((keys, canonical.cluster))
+    return combined_keys(keys[order], np.cumsum(np.bincount(canonical.cluster)))
 
 
 def _weighted(canonical: CanonicalUnits) -> Keys:
-    """Row keys that tell weights apart, so that the memo and the order of rows do too."""
+    """Row keys that tell weights apart, so that the utility cache and the order of rows do too."""
     if canonical.weight is None:
         return canonical.keys
     pairs = zip(canonical.keys.tolist(), canonical.weight.tolist(), strict=True)
     return np.array([combined_key([key, repr(weight).encode()]) for key, weight in pairs], dtype="S64")
-
-
-def _cluster_keys(keys: Keys, canonical: CanonicalUnits) -> Keys:
-    order = np.lexsort((keys, canonical.cluster))
-    return combined_keys(keys[order], np.cumsum(np.bincount(canonical.cluster)))

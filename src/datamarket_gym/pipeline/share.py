@@ -7,25 +7,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import OracleRequiredError
+from datamarket_gym.core.errors import OracleRequiredError, SubmissionError
 from datamarket_gym.core.parameters import Component, OneOf
-from datamarket_gym.core.registry import Kind, register, written
+from datamarket_gym.core.registry import Kind, register
 from datamarket_gym.core.screen import Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.pipeline.represent import CanonicalUnits
 from datamarket_gym.pipeline.score import Scores
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import GroundTruth
-
-if TYPE_CHECKING:
-    from datamarket_gym.pipeline.mechanism import Mechanism
-
 
 _BITS = 48  # of the 53 a float has; the rest is headroom for the products below
 _LEAST = 2.0**-1074  # the step between the smallest floats: scores near zero lie on it already
@@ -116,34 +112,27 @@ class Allocation(Component, ABC):
 ALLOCATIONS: Kind[Allocation] = Kind("allocation", Allocation)
 
 
-def share(
-    mechanism: Mechanism,
-    submission: Submission,
+def allocate(
     clusters: Clusters,
     canonical: CanonicalUnits,
     scores: Scores,
+    allocation: str | Allocation = "equal_submitted",
     truth: GroundTruth | None = None,
 ) -> Amounts:
-    """Every cluster's score divided among identities by the mechanism's allocation."""
-    return divided(mechanism.allocation, submission, clusters, canonical, scores, truth)
-
-
-def divided(
-    allocation: str | Allocation,
-    submission: Submission,
-    clusters: Clusters,
-    canonical: CanonicalUnits,
-    scores: Scores,
-    truth: GroundTruth | None = None,
-) -> Amounts:
-    """Every cluster's score divided among identities by an allocation.
+    """Divide every cluster's score among identities by an allocation.
 
     The truth is shown only to a rule that declares an oracle.
     """
+    submission = clusters.submission
+    if submission is None:
+        raise SubmissionError(
+            "these clusters do not say which submission they divide, so there is nobody to pay; "
+            "make them by EvidenceGraph.build or clusters_by"
+        )
     rule = ALLOCATIONS.create(allocation)
     if rule.needs_oracle and truth is None:
         raise OracleRequiredError(
-            f"allocation {written(rule)!r} asks an oracle, but there is no ground truth here; "
+            f"allocation {str(rule)!r} asks an oracle, but there is no ground truth here; "
             "use count_canonical, or pass oracle=profile.truth"
         )
     shares = rule.shares(
@@ -218,7 +207,7 @@ class LatentShare(Allocation):
 
     def shares(self, provenance: Provenance) -> Shares:
         """Counts, redirected from the submitting identity to those of the latent owner."""
-        assert provenance.truth is not None  # `share` hands it over where it is needed
+        assert provenance.truth is not None  # `allocate` hands it over where it is needed
         submission, canonical = provenance.submission, provenance.canonical
         truth = provenance.truth.aligned(submission)
         controller = truth.controllers(submission)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from datamarket_gym.core.errors import DataMarketError, ParameterError, require_count
-from datamarket_gym.games.semivalue import SEMIVALUES, Estimate
+from datamarket_gym.games.semivalue import Estimate
 from datamarket_gym.judge.guarantees.bounds import Eta, eta_of, normalized_bound
 from datamarket_gym.judge.guarantees.certificate import (
     Certificate,
@@ -34,7 +34,7 @@ from datamarket_gym.judge.guarantees.splits import size_law
 from datamarket_gym.judge.guarantees.stability import quotient_stability
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
-from datamarket_gym.pipeline.settle import open_lineage
+from datamarket_gym.pipeline.threshold import open_lineage
 
 _GRID = 2.0**-47  # of the sum of scores: the rounding of one amount, with room (see exact_amounts)
 
@@ -64,11 +64,10 @@ def certify(
         raise DataMarketError("the attacked profile names no attacker; apply an attack to get one")
     require_count("comparisons", comparisons)
     require_same_market(honest, attacked, provider)
-    semivalue = SEMIVALUES.create(mechanism.semivalue)
     settled = []
     for paid in (honest, attacked):
-        size_law(semivalue, paid.n_clusters)
-        settled.append(require_from_submission(paid, mechanism).evidence)
+        size_law(mechanism.semivalue, paid.n_clusters)
+        settled.append(str(require_from_submission(paid, mechanism).evidence))
     before, after = raw_scores(honest, mechanism), raw_scores(attacked, mechanism)
     bars = eta_of(
         before,

@@ -22,8 +22,8 @@ from datamarket_gym.core.screen import Shown, counted
 from datamarket_gym.core.specs import Document
 from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
 from datamarket_gym.judge.guarantees.spill import Spill
+from datamarket_gym.pipeline.payment_tables import unit_amounts
 from datamarket_gym.pipeline.payments import Payments
-from datamarket_gym.pipeline.per_unit import unit_amounts
 
 GAIN = 0.02
 """Of the largest payment: what may be left where manipulation counts as deterred."""

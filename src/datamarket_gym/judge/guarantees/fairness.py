@@ -17,13 +17,11 @@ from datamarket_gym.core.content import combined_key, keyed_generator
 from datamarket_gym.core.errors import require_count
 from datamarket_gym.core.screen import Shown
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.pipeline.represent import IdentityRepresentative, represent
+from datamarket_gym.pipeline.pipeline import Pipeline
+from datamarket_gym.pipeline.represent import represent_clusters
 from datamarket_gym.pipeline.score import QuotientGame
-from datamarket_gym.pipeline.settle import settle
-from datamarket_gym.pipeline.tie import tie
 from datamarket_gym.semivalues.estimate import OrderedView
 from datamarket_gym.semivalues.exact import full_table, semivalues_from_table
 from datamarket_gym.units.truth import SubmittedProfile
@@ -66,11 +64,9 @@ def fairness_bound(
     samples: int = 1024,
 ) -> Fairness:
     """Delta of a mechanism's clusters and representatives on an honest profile."""
-    submission = profile.submission
-    mechanism, _ = settle(mechanism, submission, utility)
-    clusters = tie(mechanism, submission, profile.truth, utility=utility)
-    quotient = represent(mechanism, submission, clusters)
-    merged = IdentityRepresentative().canonical(submission, clusters)
+    clusters = Pipeline(mechanism, utility, profile.truth).match(profile.submission).clusters
+    quotient = represent_clusters(clusters, mechanism.representative)
+    merged = represent_clusters(clusters, "identity")
     games = [QuotientGame(units, utility) for units in (merged, quotient)]
     # Both games number their players by content, which differs: view them by cluster.
     views = [OrderedView(game, game.player) for game in games]
@@ -91,8 +87,7 @@ def game_distance(
     if n <= exact_players:
         tables = [full_table(merged), full_table(quotient)]
         distance = float(np.abs(tables[0] - tables[1]).max())
-        semivalue = SEMIVALUES.create(mechanism.semivalue)
-        scores = [semivalues_from_table(table, [semivalue])[0] for table in tables]
+        scores = [semivalues_from_table(table, [mechanism.semivalue])[0] for table in tables]
         return Fairness(distance, True, 1 << n, float(np.abs(scores[0] - scores[1]).max()))
     asked = _sample(n, samples, mechanism.seed, quotient)
     apart: Values = np.abs(merged.values(asked) - quotient.values(asked))

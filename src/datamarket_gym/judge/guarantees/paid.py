@@ -14,10 +14,9 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
-from datamarket_gym.pipeline.prior import bought_before
-from datamarket_gym.pipeline.settle import open_lineage, settle
-from datamarket_gym.pipeline.share import Shares, share
-from datamarket_gym.pipeline.tie import tie
+from datamarket_gym.pipeline.pipeline import Pipeline, match_units
+from datamarket_gym.pipeline.share import Shares, allocate
+from datamarket_gym.pipeline.threshold import open_lineage, resolve_threshold
 from datamarket_gym.units.submission import Submission
 from datamarket_gym.units.truth import SubmittedProfile
 
@@ -102,11 +101,11 @@ class Paid(PaidProfile):
         if self.utility is None:
             if open_lineage(mechanism.evidence) is not None:
                 raise DataMarketError(
-                    f"{mechanism.evidence!r} is settled by the validation rows, which are not known here; pay with "
-                    "Paid.by(mechanism, profile, utility)"
+                    f"{str(mechanism.evidence)!r} is resolved by the validation rows, which are not known here; "
+                    "pay with Paid.by(mechanism, profile, utility)"
                 )
             return mechanism
-        return settle(mechanism, self.seen, self.utility)[0]
+        return resolve_threshold(mechanism, self.seen, self.utility)[0]
 
     @property
     def n_clusters(self) -> int:
@@ -162,28 +161,33 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
     declare an oracle: a mechanism that looked at more than it declares is caught here.
     """
     submission, truth, payments = paid.profile.submission, paid.profile.truth, paid.payments
-    mechanism = paid.settled(mechanism)
-    if paid.utility is not None:
-        again = bought_before(mechanism, paid.seen, paid.utility)
-        rest = again.others(len(paid.seen))
-        if not np.array_equal(paid.seen.id[rest], submission.id):
+    if paid.utility is None:
+        mechanism = paid.settled(mechanism)
+        clusters = match_units(mechanism, submission, truth)
+    else:
+        # Leaked rows are set aside already.
+        unchecked = mechanism.model_copy(update={"leak_check": "off"})
+        matching = Pipeline(unchecked, paid.utility, truth).match(paid.seen)
+        clusters, mechanism = matching.clusters, matching.mechanism
+        if not np.array_equal(matching.playing.id, submission.id):
             raise DataMarketError(
-                f"the units that play are not those that {mechanism.evidence!r} leaves of this submission, given prior "
-                "art; a mechanism that reads more than both, or another mechanism, cannot be certified"
+                f"the units that play are not those that {str(mechanism.evidence)!r} leaves of this submission, given "
+                "previously acquired data; a mechanism that reads more than both, or another mechanism, cannot be "
+                "certified"
             )
-    clusters = tie(mechanism, submission, truth, utility=paid.utility)
     if not _same_partition(clusters.label, payments.clustering.label):
         raise DataMarketError(
-            f"the clusters are not those that {mechanism.evidence!r} finds in this submission; a "
+            f"the clusters are not those that {str(mechanism.evidence)!r} finds in this submission; a "
             "mechanism that reads more than the submission, or another mechanism, cannot be certified"
         )
-    found = share(mechanism, submission, payments.clustering, payments.canonical, payments.scores, truth)
+    divided = replace(payments.clustering, submission=submission)
+    found = allocate(divided, payments.canonical, payments.scores, mechanism.allocation, truth)
     place = np.searchsorted(payments.identities, submission.identities)
     found = replace(found, identity=place[found.identity])
     (theirs, paid_out), (ours, due) = (_by_pair(shares, paid) for shares in (payments.shares, found))
     if not np.array_equal(theirs, ours) or (np.abs(paid_out - due) > 1e-12).any():
         raise DataMarketError(
-            f"the shares are not those of the rule {mechanism.allocation!r} on this submission; a "
+            f"the shares are not those of the rule {str(mechanism.allocation)!r} on this submission; a "
             "mechanism that reads more than the submission, or another mechanism, cannot be certified"
         )
     return mechanism

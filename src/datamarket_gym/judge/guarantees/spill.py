@@ -30,11 +30,9 @@ class Spill(Document):
         """What the theorems say: 0 where units play for Shapley values of coverage and the first owns, else unknown."""
         learner = LEARNERS.create(utility.learner)
         covered = isinstance(learner, Coverage) and not isinstance(learner, CoverageTruncated)
-        m, exact = (
-            mechanism,
-            mechanism.estimator in ("auto", "exact"),
-        )  # auto: coverage has a closed form
-        plays = (m.granularity, m.representative, m.semivalue, m.allocation)
+        m = mechanism
+        exact = str(m.estimator) in ("auto", "exact")  # auto: coverage has a closed form
+        plays = (m.granularity, str(m.representative), str(m.semivalue), str(m.allocation))
         if covered and exact and plays == ("unit", "capped", "shapley", "count_canonical"):
             return cls(known="proved", amount=0.0)
         return cls()

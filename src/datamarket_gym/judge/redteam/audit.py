@@ -52,7 +52,7 @@ from datamarket_gym.judge.redteam.remedies import share_lost, spared_by, try_rem
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism, as_mechanism
 from datamarket_gym.pipeline.own import OwnMechanism, Payer
-from datamarket_gym.pipeline.set_aside import told
+from datamarket_gym.pipeline.pipeline import describe_leaks
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.attacks.attack import ATTACKS
 from datamarket_gym.world.attacks.knowledge import apply_knowing
@@ -181,9 +181,9 @@ def _settled(
         checked=settled_by is not None,
     )
     leaks = honest.payments.leaks
-    aside = [told(leaks)] if len(leaks) else []
+    aside = [describe_leaks(leaks)] if len(leaks) else []
     found = [*aside, *([] if collapse is None else [collapse.words])]
-    return settled_by, settled.evidence, [*found, *chained_words(settled, honest)]
+    return settled_by, str(settled.evidence), [*found, *chained_words(settled, honest)]
 
 
 def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:

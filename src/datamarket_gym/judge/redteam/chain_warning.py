@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datamarket_gym.evidence.chaining import FEW, chain_words, find_chains
-from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.evidence.pairs import MOST_PAIRS
 from datamarket_gym.judge.guarantees.paid import Paid
@@ -14,7 +13,7 @@ _MOST = 3  # in a sentence
 
 def chained_words(settled: Mechanism, honest: Paid) -> list[str]:
     """What few units chain together under likeness; lineage joins no two groups, and other evidence is certain."""
-    layer = LAYERS.create(settled.evidence)
+    layer = settled.evidence
     if isinstance(layer, Lineage) or not layer.by_similarity:
         return []
     submission = honest.profile.submission

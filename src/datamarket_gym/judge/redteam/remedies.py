@@ -10,14 +10,13 @@ import numpy as np
 from datamarket_gym.core.errors import DataMarketError, NothingNewError
 from datamarket_gym.core.specs import Document
 from datamarket_gym.evidence import Threshold
-from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.judge.guarantees.deterrence import Checks
 from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, pot_shares, provider_totals
 from datamarket_gym.judge.redteam.expectation import checked_attack
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
-from datamarket_gym.pipeline.settle import judged_threshold, settle
+from datamarket_gym.pipeline.threshold import judged_threshold, resolve_threshold
 from datamarket_gym.units.truth import SubmittedProfile
 
 THETAS = (0.99, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
@@ -91,7 +90,7 @@ def try_remedies(
         found.append(
             Remedy(
                 title=tried.title,
-                evidence=tried.mechanism.evidence,
+                evidence=str(tried.mechanism.evidence),
                 gain=gain,
                 moved=_moved(reference, tried.before),
                 stops=gain is not None and gain <= stop_at,
@@ -154,9 +153,9 @@ def _tried(
 ) -> Iterator[_Tried]:
     judged = threshold or judged_threshold(honest.submission, utility)
     refused = {_similarity(t) for t in _thetas(judged) if not judged.admits(t)}
-    settled, _ = settle(mechanism, honest.submission, utility)
+    settled, _ = resolve_threshold(mechanism, honest.submission, utility)
     for title, other in alternatives(settled, judged):
-        if utility.prior is not None and LAYERS.create(other.evidence).needs_oracle:
+        if utility.prior is not None and other.evidence.needs_oracle:
             continue  # nobody told it of earlier periods
         try:
             before = other.pay(honest.submission, utility, honest.truth)

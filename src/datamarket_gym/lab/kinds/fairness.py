@@ -16,7 +16,6 @@ import numpy as np
 
 from datamarket_gym.core.arrays import Codes, Values
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.games.semivalue import SEMIVALUES
 from datamarket_gym.lab.cells import Row, kind
 from datamarket_gym.lab.kinds.market import MarketOptions, measured
 from datamarket_gym.lab.spec import ExperimentSpec, TaskEntry
@@ -55,7 +54,7 @@ def _distance(
 ) -> Row:
     quotient = by_cluster(QuotientGame(paid.canonical, oracle), np.arange(paid.clustering.n_clusters))
     merged = merged_table(market.honest, profile, paid.clustering, oracle)
-    semivalue = SEMIVALUES.create(m.semivalue)
+    semivalue = m.semivalue
     scores = semivalues_from_table(quotient, [semivalue]) - semivalues_from_table(merged, [semivalue])
     delta, loss = float(np.abs(quotient - merged).max()), float(np.abs(scores).max())
     return {

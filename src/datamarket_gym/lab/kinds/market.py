@@ -21,7 +21,7 @@ from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
 from datamarket_gym.pipeline.own import OwnMechanism
 from datamarket_gym.pipeline.payments import PaidTotals, Payments
-from datamarket_gym.pipeline.represent import REPRESENTATIVES, Capped
+from datamarket_gym.pipeline.represent import Capped
 from datamarket_gym.units.truth import SubmittedProfile
 from datamarket_gym.world.market import ProviderMarket
 
@@ -97,7 +97,7 @@ def _under_oracle(m: Mechanism | OwnMechanism) -> Mechanism | None:
     """
     if not isinstance(m, Mechanism):
         return None
-    if m.granularity != "identity" and isinstance(REPRESENTATIVES.create(m.representative), Capped):
+    if m.granularity != "identity" and isinstance(m.representative, Capped):
         return None
     return m.model_copy(
         update={"name": "", "evidence": "oracle_latent", "allocation": "equal_submitted"}

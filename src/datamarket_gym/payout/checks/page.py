@@ -20,7 +20,6 @@ from datamarket_gym.evidence.order import seniority_ranks
 from datamarket_gym.payout.checks.contents import shown, side_for, unit_contents
 from datamarket_gym.payout.checks.draw import ASKED, Draw, DrawnChecks
 from datamarket_gym.payout.checks.neighbours import NEAREST, Ranked, nearest_others
-from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
@@ -28,7 +27,7 @@ from datamarket_gym.payout.report.html import Row, embedded, filled, style_sheet
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.what_if import finished_results
-from datamarket_gym.pipeline.compare import compared
+from datamarket_gym.pipeline.threshold import compared
 
 NAME = "checks.html"
 _LONGEST, _LONGEST_NEAR = 1600, 400  # characters of a text
@@ -126,7 +125,7 @@ class Beside:
     def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
         results = self.results
         submission = results.inputs.submission
-        vectors = compared(submission, utility_oracle(results.inputs, results.spec))[0].vectors
+        vectors = compared(submission, results.utility)[0].vectors
         rank = seniority_ranks(submission, results.payments.clustering.lot)
         payee = results.payees.group[self.owner]
         rows = np.array([self.row[name] for name in names], dtype=np.int64)

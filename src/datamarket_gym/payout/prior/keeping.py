@@ -14,7 +14,7 @@ from datamarket_gym.payout.manifest import BOUGHT
 from datamarket_gym.payout.prior.bought import BoughtUnits, KeptNames, shortest
 from datamarket_gym.payout.results import Results
 from datamarket_gym.pipeline.records import write_record
-from datamarket_gym.pipeline.settle import highest_for_later
+from datamarket_gym.pipeline.threshold import highest_for_later
 from datamarket_gym.units.submission import Submission
 
 
@@ -53,7 +53,9 @@ def bought_units(results: Results, unpaid: Collection[str]) -> BoughtUnits:
     highest = highest_for_later(
         kept,
         stands,
-        utility_oracle(replace(inputs, prior=None), results.spec),
+        results.utility
+        if inputs.prior is None
+        else utility_oracle(replace(inputs, prior=None), results.spec),
         len(rows) if checked else 0,
         results.asked if checked and len(rows) == len(submission) else None,
     )

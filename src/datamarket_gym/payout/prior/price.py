@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.results import Results
 
@@ -22,7 +21,7 @@ def priced_given(results: Results) -> dict[str, Any]:
     prior, spec = results.inputs.prior, results.spec
     if prior is None:
         return {}
-    utility = utility_oracle(results.inputs, spec)
+    utility = results.utility
     there = utility.empty_value - utility.nothing_value
     adds = results.payments.scores.grand_value
     same = {run.currency for run in prior.runs} == {spec.currency}

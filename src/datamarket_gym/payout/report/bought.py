@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from datamarket_gym.core.screen import counted, listed
-from datamarket_gym.payout.inputs import utility_oracle
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.prior.price import price_words, priced_given
 from datamarket_gym.payout.report.html import Row
@@ -70,7 +69,7 @@ def _words(results: Results) -> str:
     assert prior is not None
     names = listed((run.called for run in prior.runs), _FEW)
     stand = counted(len(prior.art.canonical), "unit stands", "units stand")
-    before = utility_oracle(results.inputs, spec).empty_value
+    before = results.utility.empty_value
     worth = spec.worth
     added = worth.shown(results.payments.scores.grand_value)
     return (

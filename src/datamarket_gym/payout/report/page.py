@@ -308,7 +308,7 @@ def _mechanism(results: Results) -> list[tuple[str, str]]:
     m, spec = results.mechanism, results.spec
     return [
         ("Mechanism", m.label),
-        ("Evidence", m.evidence),
+        ("Evidence", str(m.evidence)),
         ("Players", "units: each cluster of tied units is one player"),
         ("Stands for a cluster", "its earliest unit, which also owns it"),
         (

@@ -104,7 +104,7 @@ class MarketAsked(Document):
             "attack": validate_spec("attack", self.attack),
             "learner": learner,
             "empty": self.empty or LEARNERS.create(learner).paid_from,
-            **{part: getattr(chosen, part) for part in PARTS},
+            **chosen.model_dump(include=set(PARTS)),
         }
         Utility(learner, found["empty"])  # refuses what no accuracy is counted from
         return self.model_copy(update=found)
@@ -120,8 +120,8 @@ class MarketAsked(Document):
 
     def changed(self) -> list[str]:
         """The parts that are not as the preset has them; only of a filled question."""
-        base = preset(self.mechanism, str(self.evidence))
-        return [part for part in PARTS if getattr(self, part) != getattr(base, part)]
+        base = preset(self.mechanism, str(self.evidence)).model_dump()
+        return [part for part in PARTS if getattr(self, part) != base[part]]
 
     def _task(self, *, sizes: bool) -> str:
         text = validate_spec("task", self.task)

@@ -12,7 +12,7 @@ from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Features, Values
 from datamarket_gym.core.errors import DataMarketError
 from datamarket_gym.core.progress import SILENT, Progress
 from datamarket_gym.games.game import CoalitionMemo
-from datamarket_gym.games.semivalue import ESTIMATORS, SEMIVALUES, Semivalue, Truncated
+from datamarket_gym.games.semivalue import Semivalue, Truncated
 from datamarket_gym.learners.base import Scorer
 from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.pipeline.mechanism import Mechanism
@@ -27,10 +27,10 @@ _TOGETHER = 128  # coalitions between two counts
 
 def planned(mechanism: Mechanism, players: int) -> int:
     """How many values of coalitions a mechanism asks for with so many players, where there is no closed form."""
-    how = ESTIMATORS.create(mechanism.estimator)
+    how = mechanism.estimator
     budget = how.budget(mechanism.samples, players)
     if isinstance(how, Auto):
-        how = how.choose(players, SEMIVALUES.create(mechanism.semivalue), budget)
+        how = how.choose(players, mechanism.semivalue, budget)
     return 1 << players if isinstance(how, Exact) else budget
 
 

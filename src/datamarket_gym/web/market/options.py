@@ -241,4 +241,4 @@ def _presets() -> Iterator[dict[str, Any]]:
         except DataMarketError as error:
             yield {**found, "available": False, "why": str(error)}
         else:
-            yield {**found, "parts": {part: getattr(made, part) for part in PARTS}}
+            yield {**found, "parts": made.model_dump(include=set(PARTS))}

@@ -25,8 +25,7 @@ from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.scored import scores_file
 from datamarket_gym.payout.spec import PayoutSpec
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.pipeline.compare import compared
-from datamarket_gym.pipeline.settle import honest_rows, judged_threshold
+from datamarket_gym.pipeline.threshold import compared, honest_rows, judged_threshold
 from datamarket_gym.units.labels import is_labelled
 from datamarket_gym.units.readers.tables import Table
 from datamarket_gym.web.threshold.origin import Origin

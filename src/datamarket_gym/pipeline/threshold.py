@@ -1,9 +1,14 @@
-"""Before the stages, settle: what a mechanism leaves open until submissions have closed.
+"""Resolve the threshold that a mechanism leaves open until submissions have closed, and what evidence compares.
 
-That is the threshold of evidence that leaves it open (``lineage@auto``), and the text that units of equal time draw
-lots under. One policy (`evidence.threshold.choice`) for whoever pays. It looks at the operator's validation rows, or
-at the reference rows that the utility holds in their stead, and at the submission, so the same mechanism may settle
-on another threshold when more units are submitted. Evidence that names its threshold is used as it is.
+``lineage@auto`` leaves it open. One policy (`evidence.threshold.choice`) resolves it for whoever pays. It looks at the
+operator's validation rows, or at the reference rows that the utility holds in their stead, and at the submission, so
+the same mechanism may resolve to another threshold when more units are submitted. Evidence that names its threshold is
+used as it is.
+
+Evidence compares the embeddings that a submission brings; else what the utility's learner compares of features
+(`Learner.compared`). Coverage of a table goes by standardised features, and so must evidence: in columns of very
+unequal spread the cosine of raw numbers tells hardly any two units apart, and no threshold would match a copy without
+matching strangers.
 """
 
 from __future__ import annotations
@@ -18,10 +23,9 @@ import numpy as np
 from datamarket_gym.core.arrays import Codes, Features, Values
 from datamarket_gym.core.errors import SubmissionError
 from datamarket_gym.core.highest import highest_cosines
-from datamarket_gym.core.narrow import Narrow, Rows, in_order
-from datamarket_gym.core.registry import written
+from datamarket_gym.core.narrow import WHOLE, Mapped, Narrow, Rows, in_order
 from datamarket_gym.core.screen import counted
-from datamarket_gym.evidence.graph import LAYERS
+from datamarket_gym.evidence.graph import LAYERS, EvidenceLayer
 from datamarket_gym.evidence.leak import HeldRows, find_leaks
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.threshold.choice import (
@@ -31,7 +35,6 @@ from datamarket_gym.evidence.threshold.choice import (
     crowd_of,
 )
 from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.pipeline.compare import compared, compared_rows
 from datamarket_gym.units.labels import are_numbers
 from datamarket_gym.units.prior import PriorArt, require_same_columns
 from datamarket_gym.units.submission import Submission
@@ -42,28 +45,56 @@ if TYPE_CHECKING:
 OPEN = "lineage@auto"
 
 
-def open_lineage(evidence: str) -> Lineage | None:
-    """The layer, where the validation rows have yet to say its threshold."""
+def compared(submission: Submission, utility: UtilityOracle) -> tuple[Submission, UtilityOracle]:
+    """Give the submission and the utility what evidence compares as embeddings, where that is not the features.
+
+    For evidence alone: what is paid for, and what records hold, are the units as they were submitted. Of many units
+    it is worked out where it is read.
+    """
+    if submission.embedding is not None:
+        return submission, utility
+    vectors = compared_rows(submission, utility)
+    if vectors is submission.features:
+        return submission, utility
+    whole = submission.features.size <= WHOLE
+    return submission.compared_by(
+        vectors[:] if whole else Narrow([vectors], finite=True)
+    ), utility.judging
+
+
+def compared_rows(units: Submission, utility: UtilityOracle) -> Rows:
+    """Return what evidence compares of units, computed where it is read: those of earlier periods are many."""
+    if units.embedding is not None:
+        return units.embedding
+    towards, one = utility.compared, units.features[:1]
+    return units.features if towards(one) is one else Mapped(units.features, towards)
+
+
+def open_lineage(evidence: str | EvidenceLayer) -> Lineage | None:
+    """Return the layer if the validation rows have yet to say its threshold, else None."""
     layer = LAYERS.create(evidence)
     return layer if isinstance(layer, Lineage) and layer.theta == AUTO else None
 
 
-def settle(
-    mechanism: Mechanism, submission: Submission, utility: UtilityOracle
+def resolve_threshold(
+    mechanism: Mechanism,
+    submission: Submission,
+    utility: UtilityOracle,
+    judge: Callable[[Submission, UtilityOracle], Threshold] | None = None,
 ) -> tuple[Mechanism, Threshold | None]:
-    """The mechanism with nothing left open, and the record of its threshold; None where that was not open."""
-    mechanism = drawing_lots(mechanism, utility)
+    """Resolve what a mechanism leaves open: its threshold, and the beacon of random tie-breaking.
+
+    Returns the record of the threshold as well, or None where the evidence names its own. ``judge`` replaces
+    `judged_threshold`.
+    """
+    if not mechanism.beacon:
+        mechanism = mechanism.model_copy(update={"beacon": utility.secret})
     layer = open_lineage(mechanism.evidence)
     if layer is None:
         return mechanism, None
-    found = judged_threshold(submission, utility)
-    closed = written(replace(layer, theta=found.layer_theta))
-    return mechanism.model_copy(update={"evidence": closed}), found
-
-
-def drawing_lots(mechanism: Mechanism, utility: UtilityOracle) -> Mechanism:
-    """The mechanism with a beacon: its own, or one made of the validation rows."""
-    return mechanism if mechanism.beacon else mechanism.model_copy(update={"beacon": utility.secret})
+    threshold = (judge or judged_threshold)(submission, utility)
+    closed = replace(layer, theta=threshold.layer_theta)
+    return mechanism.model_copy(update={"evidence": closed}), threshold
 
 
 def judged_threshold(
